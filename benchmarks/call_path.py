@@ -1,4 +1,4 @@
-"""The number of Python functions, classes and files of her_wrappers in one call of the buffer or a recorder.
+"""The number of Python functions, classes and files in one call of a buffer, a recorder or the checker.
 
 Each call takes time, and a reader of the code follows the calls from file to file.
 
@@ -13,6 +13,10 @@ switch is a call of a function in another file than the function called before. 
 BitFlipping. The buffer has the default options, and contains 20 episodes when it is sampled. The step of the
 recorder is the second one of an episode. All operations run once before, so that work that is done once in a
 process is not counted.
+
+For the path of PointReach through `check_goal_env`, the functions outside the rules are counted that have the
+environment or one of its layers as a variable, or as an attribute of a variable, when they are called. Each
+function counts at its first call. A return is a call of a function in a file that the environment had left.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ import gymnasium as gym
 import her_envs  # noqa: F401 - registers the environments
 import her_wrappers
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, requirement_grid
-from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +52,10 @@ BEFORE = [
     ["`EpisodeRecorder.step`", "8", "8", "3", "4", "4"],
 ]
 """Counts of this command with the code before the buffer and the recorders were rewritten."""
+
+ENV_HEADER = ["operation", "functions with the environment", "files", "returns to a file"]
+ENV_BEFORE = [["`check_goal_env`", "84", "13", "15"]]
+"""Counts of this command with the code before the checker was rewritten."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,12 @@ class CallPath:
         return len({file for file, _ in self.calls})
 
     @property
+    def returns(self) -> int:
+        """Number of calls of a function in a file that was left before, from a function in another file."""
+        files = [file for file, _ in self.calls]
+        return sum(file != files[i - 1] and file in files[:i] for i, file in enumerate(files) if i)
+
+    @property
     def switches(self) -> int:
         """Number of calls of a function in another file than the function called before."""
         return sum(file != before for (file, _), (before, _) in zip(self.calls[1:], self.calls, strict=False))
@@ -97,6 +111,38 @@ def call_path(work: Callable[[], Any]) -> CallPath:
     finally:
         sys.setprofile(before)
     return CallPath(tuple(calls))
+
+
+def env_path(env: gym.Env[Any, Any], work: Callable[[], Any]) -> CallPath:
+    """Call a function, and return the first call of each function of her_wrappers that has the environment.
+
+    Args:
+        env: The environment, with any wrappers.
+        work: Function to call.
+    """
+    layers = [env]
+    while isinstance(layers[-1], gym.Wrapper):
+        layers.append(layers[-1].env)
+    ids = set(map(id, layers))
+    seen: dict[tuple[str, str], None] = {}
+
+    def holds_env(value: object) -> bool:
+        owned = getattr(value, "__dict__", {}) if not isinstance(value, type | gym.Env) else {}
+        return id(value) in ids or any(id(part) in ids for part in list(owned.values()))
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        file, name = frame.f_code.co_filename, frame.f_code.co_qualname
+        is_counted = event == "call" and file.startswith(PACKAGE) and "/rules" not in file
+        if is_counted and (file, name) not in seen and any(map(holds_env, frame.f_locals.values())):
+            seen[file, name] = None
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return CallPath(tuple(seen))
 
 
 def record_episodes(env: gym.Env[Any, Any], count: int) -> list[Episode]:
@@ -148,7 +194,13 @@ def measure() -> dict[str, CallPath]:
     }
 
 
-def requirements(paths: dict[str, CallPath]) -> list[Requirement]:
+def measure_check() -> CallPath:
+    """Return the path of an environment through `check_goal_env`."""
+    env = gym.make("her_envs/PointReach-v0")
+    return env_path(env, lambda: check_goal_env(env, max_steps=300))
+
+
+def requirements(paths: dict[str, CallPath], check: CallPath) -> list[Requirement]:
     """Return the required limits, with the counts."""
     _, added, _, sampled, sampled_n_steps, step = paths.values()
     return [
@@ -158,21 +210,29 @@ def requirements(paths: dict[str, CallPath]) -> list[Requirement]:
         at_most("calls in `add_episode`", 45, len(added.calls)),
         at_most("files in `add_episode`", 6, added.files),
         at_most("files in `EpisodeRecorder.step`", 3, step.files),
+        at_most("files with the environment in `check_goal_env`", 8, check.files),
+        at_most("returns to a file in `check_goal_env`", 5, check.returns),
     ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Count the calls, print the counts, and write the page."""
     options = BENCHMARK.parse(arguments, quick="the same counts, with the page in another folder")
-    paths = measure()
+    paths, check = measure(), measure_check()
     rows = [
         [name, *map(str, (len(path.calls), path.functions, path.classes, path.files, path.switches))]
         for name, path in paths.items()
     ]
     grids = [
-        requirement_grid(requirements(paths)),
+        requirement_grid(requirements(paths, check)),
         Grid("Counts", HEADER, rows),
         Grid("Before the buffer and the recorders were rewritten", HEADER, BEFORE),
+        Grid(
+            "The environment in the checker",
+            ENV_HEADER,
+            [["`check_goal_env`", *map(str, (check.functions, check.files, check.returns))]],
+        ),
+        Grid("Before the checker was rewritten", ENV_HEADER, ENV_BEFORE),
     ]
     BENCHMARK.publish(options, grids, {})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from her_wrappers.checker import Finding, GoalEnvChecker, GoalEnvError, Report, check_goal_env
+from her_wrappers.checker import GoalEnvChecker, check_goal_env
 from her_wrappers.files.arrays import CorruptFileError
 from her_wrappers.files.atomic import InUseError
 from her_wrappers.goal_interface import GoalInterface
@@ -19,6 +19,7 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import Geometric, Mixture
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabel_episode import relabel_episode
+from her_wrappers.rules import Finding, Report, ReportError
 
 if TYPE_CHECKING:
     from her_wrappers.collecting import Collector
@@ -38,7 +39,6 @@ __all__ = [
     "Finding",
     "Geometric",
     "GoalEnvChecker",
-    "GoalEnvError",
     "GoalInterface",
     "HindsightReplayBuffer",
     "InUseError",
@@ -46,6 +46,7 @@ __all__ = [
     "Priority",
     "ReplayAdapter",
     "Report",
+    "ReportError",
     "SinkError",
     "VectorEpisodeRecorder",
     "check_goal_env",

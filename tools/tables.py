@@ -12,7 +12,7 @@ from typing import Any
 from her_agents.recipes import Recipe, read_recipe, recipe_names
 from her_envs import registration
 from her_wrappers import cli
-from her_wrappers.checker.registry import RULES
+from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.conformance.registry import REPLAY_RULES
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
 
@@ -21,7 +21,7 @@ RESULTS = ROOT / "docs" / "results"
 PEERS = ("Stable-Baselines3", "cpprb", "TorchRL", "Tianshou")
 
 COLUMNS = {
-    "GE": {"what is wrong": "meaning", "repair wrapper": "adapter"},
+    "GE": {"what is wrong": "meaning", "repair wrapper": "repair"},
     "HB": {"what is wrong": "meaning", "fix": "fix"},
     "GD": {"what is wrong": "meaning", "threshold": "threshold", "change to try": "fix"},
 }
@@ -30,7 +30,7 @@ COLUMNS = {
 
 def rule_set(family: str) -> Mapping[str, Any]:
     """Return the rules of a suite, GE, HB or GD, by code."""
-    return {"GE": RULES, "HB": REPLAY_RULES, "GD": DIAGNOSIS_RULES}[family]
+    return {"GE": GOAL_ENV_RULES, "HB": REPLAY_RULES, "GD": DIAGNOSIS_RULES}[family]
 
 
 def table(heads: Iterable[object], rows: Iterable[Iterable[object]]) -> str:

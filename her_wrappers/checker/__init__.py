@@ -2,6 +2,6 @@
 
 from her_wrappers.checker.check import check_goal_env
 from her_wrappers.checker.passive import GoalEnvChecker
-from her_wrappers.checker.report import Finding, GoalEnvError, NotExercised, Report
+from her_wrappers.checker.rules import GOAL_ENV_RULES as GOAL_ENV_RULES
 
-__all__ = ["Finding", "GoalEnvChecker", "GoalEnvError", "NotExercised", "Report", "check_goal_env"]
+__all__ = ["GoalEnvChecker", "check_goal_env"]

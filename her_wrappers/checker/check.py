@@ -1,29 +1,36 @@
-"""check_goal_env: collects evidence, applies the rules, and returns a report."""
+"""check_goal_env: make replicas, roll out, run the experiments, apply the rules, and report."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_function
-from her_wrappers.checker.attribution import attribute_to_wrappers
-from her_wrappers.checker.collect import Budget, collect
+from her_wrappers.arguments import require_count
+from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.exceptions import describe
-from her_wrappers.checker.judge import judge, not_exercised
-from her_wrappers.checker.registry import Rule, selected
-from her_wrappers.checker.replicas import AnyEnv, EnvReplicator, Factory, close_safely
-from her_wrappers.checker.report import Report
+from her_wrappers.checker.experiments import run_experiments
+from her_wrappers.checker.replicas import AnyEnv, Factory, Replicas, close_safely, layers
+from her_wrappers.checker.rollout import Budget, Policy, roll_out
+from her_wrappers.checker.rules import GOAL_ENV_RULES
 from her_wrappers.goal_interface import env_name
-
-if TYPE_CHECKING:
-    from her_wrappers.checker.rollout import Policy
+from her_wrappers.rules import Finding, NotExercised, Report, Rule, unmet_needs
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+LAYER_FAMILIES = ("GE0", "GE1")
+"""Families of rules whose findings are attributed to wrappers: spaces and rewards."""
+
+LAYER_STEPS = 300
+"""Largest number of steps of the check of one layer."""
+
+MIN_SHARE = 0.05
+"""Smallest share of the steps or resets with a finding; rarer ones may be absent from a layer by chance."""
 
 
 def check_goal_env(
@@ -36,6 +43,7 @@ def check_goal_env(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     seed: int = 0,
+    on_step: Callable[[], None] = lambda: None,
 ) -> Report:
     """Check whether an environment is correct for hindsight relabeling.
 
@@ -63,6 +71,8 @@ def check_goal_env(
             applied only if they imply a selected one.
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
+        on_step: Function without arguments that is called after each step of the run, such as the update of
+            a progress bar.
 
     Returns:
         The report. In a test suite, call ``report.raise_if_errors()``.
@@ -78,46 +88,37 @@ def check_goal_env(
         >>> check_goal_env(gym.make("her_envs/PointReach-v0"), max_steps=500).findings
         ()
     """
-    rules = selected(select, ignore)
+    rules = GOAL_ENV_RULES.select(select, ignore)
     max_steps = require_count("max_steps", max_steps, at_least=1)
     seed = require_count("seed", seed, at_least=0)
-    if policy is not None:
-        require_function("policy", policy, "an observation")
-    budget = Budget(max_steps, max_seconds, policy, _as_list(reset_options), seed)
-    return run_check(*open_env(env_or_factory), budget, rules)
+    budget = Budget(max_steps, max_seconds, policy, _as_list(reset_options), seed, on_step)
+    env, factory = open_env(env_or_factory)
+    try:
+        with ignore_warnings(), Replicas(env, factory) as replicas:
+            run = roll_out(env, budget)
+            evidence = run_experiments(env, run, replicas, budget)
+            findings = GOAL_ENV_RULES.judge(evidence, rules)
+            findings = attribute_to_wrappers(findings, evidence, env, replicas, budget)
+            return Report(
+                env_name(env),
+                seed,
+                len(evidence.steps),
+                len(evidence.rollout.resets),
+                sum(evidence.reached),
+                tuple(findings),
+                tuple(_not_exercised(evidence, rules)),
+            )
+    finally:
+        if factory is not None:
+            close_safely(env)
 
 
-def run_check(env: AnyEnv, factory: Factory | None, budget: Budget, rules: Sequence[Rule]) -> Report:
-    """Check an environment with the given rules.
-
-    Args:
-        env: A single or vectorized goal environment.
-        factory: Function that made ``env``; None if the user passed the environment, which then stays open.
-        budget: Steps, time, policy and seed of the run.
-        rules: Rules to report.
-    """
-    with ignore_warnings():
-        replicator = EnvReplicator.of(env, factory)
-        try:
-            return _report(env, replicator, budget, rules)
-        finally:
-            replicator.close()
-            if factory is not None:
-                close_safely(env)
-
-
-def _report(env: Any, replicator: EnvReplicator, budget: Budget, rules: Sequence[Rule]) -> Report:
-    evidence = collect(env, replicator, budget)
-    findings = judge(evidence, rules)
-    return Report(
-        env_name(env),
-        budget.seed,
-        len(evidence.steps),
-        len(evidence.rollout.resets),
-        sum(evidence.reached),
-        tuple(attribute_to_wrappers(findings, evidence, replicator, budget)),
-        tuple(not_exercised(evidence, rules)),
-    )
+def _not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:
+    gaps = unmet_needs(evidence, rules)
+    if not evidence.rollout.cut_off:
+        return gaps
+    cut = f"the run stopped early, after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"
+    return [NotExercised(cut), *gaps]
 
 
 @contextlib.contextmanager
@@ -162,3 +163,60 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
         if not isinstance(choice, Mapping):
             raise TypeError(f"reset_options must be a dict or a list of dicts, got {choice!r}")
     return [dict(choice) for choice in choices]
+
+
+def attribute_to_wrappers(
+    findings: Sequence[Finding], evidence: Evidence, env: AnyEnv, replicas: Replicas, budget: Budget
+) -> list[Finding]:
+    """Return the findings, each with the name of the wrapper that causes it, if a wrapper causes it.
+
+    The environment is checked again without its outer wrappers. The innermost wrapper with which the finding
+    occurs causes the finding, unless the finding occurs without wrappers too.
+
+    Args:
+        findings: Findings of the environment with all its wrappers.
+        evidence: Evidence of these findings.
+        env: The environment.
+        replicas: Makes environments like the checked one, for checks of each layer.
+        budget: Budget of the check; each layer is checked with at most 300 steps.
+    """
+    names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
+    sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}
+    candidates = [
+        finding
+        for finding in findings
+        if finding.code.startswith(LAYER_FAMILIES)
+        and finding.severity != "info"
+        and all(finding.count >= MIN_SHARE * size for name, size in sizes.items() if name in finding.place)
+    ]
+    if len(names) == 1 or not candidates:
+        return list(findings)
+    layer_budget = replace(
+        budget, max_steps=min(budget.max_steps, LAYER_STEPS), max_seconds=None, on_step=lambda: None
+    )
+    rules = GOAL_ENV_RULES.select(sorted({finding.code for finding in candidates}))
+    found: list[set[tuple[str, str]]] = []
+    for depth in range(len(names)):
+        replica = replicas.make()
+        if replica is None:
+            return list(findings)
+        layer = layers(replica)[depth]
+        layer_evidence = run_experiments(layer, roll_out(layer, layer_budget), None, layer_budget)
+        found.append({(each.code, each.subject) for each in GOAL_ENV_RULES.judge(layer_evidence, rules)})
+
+    def attributed(finding: Finding) -> Finding:
+        has_finding = [(finding.code, finding.subject) in layer for layer in found]
+        return replace(finding, caused_by=causing_layer(has_finding, names))
+
+    return [attributed(finding) if finding in candidates else finding for finding in findings]
+
+
+def causing_layer(has_finding: Sequence[bool], names: Sequence[str]) -> str:
+    """Return the innermost of the outer layers with a finding; empty if all layers or no layer have it.
+
+    Args:
+        has_finding: Whether each layer has the finding, the outermost first.
+        names: Names of the layers.
+    """
+    depth = sum(has_finding)
+    return names[depth - 1] if 0 < depth < len(has_finding) and all(has_finding[:depth]) else ""

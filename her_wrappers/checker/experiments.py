@@ -1,33 +1,44 @@
-"""Experiments after the run: replays on replicas, and repeated calls of the goal functions."""
+"""Experiments after the run, in a fixed order: calls of goal functions, and replays on replicas.
+
+1. Relabeled pairs of goals are chosen, and the forms of the info argument are tried.
+2. Replicas repeat the beginning of the run: one while another replica takes steps, which reveals shared state
+   such as class attributes; the same one again, which reveals state that survives a reset; and one whose
+   ``compute_reward`` is called between the steps, which reveals side effects. A replica is reset with
+   options, calls goal functions during episodes, and shows whether it seeds global generators.
+3. The goal functions of the environment under test are called for all steps, pairs and batches.
+4. The environment takes further steps, the pairs are computed again, and the first reset is repeated.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.autoreset import declared_mode
+from her_wrappers.checker.evidence import Divergence, Evidence, StateChange, VectorRun
 from her_wrappers.checker.exceptions import FailedCall
-from her_wrappers.checker.global_generators import find_global_seeding
-from her_wrappers.checker.policies import random_policy
-from her_wrappers.checker.probe import Probe, probe, same_result
-from her_wrappers.checker.replicas import Divergence, compare_reset, divergence_of, replay
-from her_wrappers.trees import copy_tree
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from her_wrappers.checker.evidence import Evidence
-    from her_wrappers.checker.probe import CallResult
-    from her_wrappers.checker.replicas import EnvReplicator
-    from her_wrappers.checker.rollout import Policy, ResetRecord, Rollout, StepRecord
+from her_wrappers.checker.global_generators import seeded_generators
+from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, leaves, relabeled_pairs
+from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, split
+from her_wrappers.checker.replicas import AnyEnv, Replicas
+from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, random_policy
+from her_wrappers.checker.values import arrays_in, first_difference, share_memory
+from her_wrappers.goal_interface import find_function
+from her_wrappers.trees import Tree, copy_tree, map_tree
 
 REPLAY_DIVISOR = 20
 """Each replay repeats the first twentieth of the steps of the rollout."""
 
 MIN_CLOCK_STEPS = 80
-"""Smallest number of steps in `find_state_changes`, in which short episodes end."""
+"""Smallest number of steps between calls of goal functions on a replica, in which short episodes end."""
+
+MAX_EPISODE_STEPS = 60
+"""Largest number of steps in the search for a step that seeds a generator, such as the last of an episode."""
 
 STEPS_BEFORE_REPEATING = 3
 """Number of steps between two calls of ``compute_reward`` with the same arguments."""
@@ -35,177 +46,192 @@ STEPS_BEFORE_REPEATING = 3
 REPETITIONS = 4
 """Number of immediate repetitions; noise at the success threshold changes about half of the results."""
 
+BATCH_SIZES = (2, 3, 7)
+"""Sizes of the batches of relabeled pairs, in addition to the batch of all pairs."""
 
-@dataclass(frozen=True)
-class StateChange:
-    """Two different results of a goal function for the same arguments.
+LARGE_SIZES = (64, 205, 256, 1024, 2048)
+"""Batch sizes that are common in practice; 205 rows of 256 are relabeled if n_sampled_goal is 4."""
 
-    Attributes:
-        function: Name of the goal function.
-        place: Time of the first call, for messages.
-        first: Result of the first call.
-        later: Result of the later call.
-    """
+MAX_BYTES = 2**24
+"""Largest size in bytes of the achieved goals of a batch; larger batches, of images, are skipped."""
 
-    function: str
-    place: str
-    first: CallResult
-    later: CallResult
+REPEATED_CALLS, REPEATED_SIZE = 4, 3
+"""Number and size of the batches that are computed one after another, to detect a shared output array."""
 
 
-def replay_on_replicas(
-    evidence: Evidence,
-    rollout: Rollout,
-    replicator: EnvReplicator,
-    reset_options: Sequence[dict[str, Any]] = (),
-) -> None:
-    """Replay the beginning of the rollout on replicas, and store the differences in the evidence.
-
-    The first replay takes place while another replica takes steps, which reveals shared state, such as a
-    global generator or class attributes. A second replay on the same replica reveals state that survives a
-    reset. A replay with calls of ``compute_reward`` between the steps reveals side effects of these calls.
-    These two are left out if the first replay differs. Further experiments search for resets whose options
-    disable the seed, for goal functions that depend on the state, and for seeded global generators.
+def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
+    """Do the experiments after a run, and return the evidence.
 
     Args:
-        evidence: Evidence to extend.
-        rollout: Rollout as the environment returned it; batches for a vector environment.
-        replicator: Makes the replicas.
-        reset_options: Options of ``reset`` from the user, see `reset_twice_with_options`.
+        env: The single or vector environment after the run.
+        run: Rollout as the environment returned it; batches for a vector environment.
+        replicas: Makes further environments like ``env``; None to leave out the experiments with replicas.
+        budget: Seed and reset options of the run.
     """
-    steps = len(rollout.steps) // REPLAY_DIVISOR
+    reward, terminated = probe(env, "compute_reward"), probe(env, "compute_terminated")
+    evidence = Evidence(
+        env.observation_space,
+        run,
+        reward,
+        terminated,
+        budget.seed,
+        reward_type=find_function(env, "reward_type") if isinstance(env, gym.Env) else None,
+        state=arrays_in(env.unwrapped),
+    )
+    if isinstance(env, gym.vector.VectorEnv):
+        mode = autoreset_mode(env, run)
+        declared = env.metadata.get("autoreset_mode")
+        evidence.vector = VectorRun(
+            run, env.num_envs, mode, declared_mode(env) is not None, declared, env.observation_space
+        )
+        evidence.observation_space = env.single_observation_space
+        evidence.rollout = split(run, mode, env.num_envs)
+    if reward is not None and evidence.has_goals and evidence.steps:
+        evidence.pairs = relabeled_pairs(evidence.steps, reward, np.random.default_rng(budget.seed))
+        if len(evidence.pairs) >= 2:
+            evidence.info_form_results = {form: reward(*evidence.batch([0, 1], form)) for form in INFO_FORMS}
+    if replicas is not None:
+        _replay_on_replicas(evidence, run, replicas, budget.reset_options)
+    if reward is not None:
+        _call_goal_functions(evidence, reward)
+    if run.failure is None and run.steps:
+        _repeat_calls(env, evidence, run.resets[0])
+    return evidence
+
+
+def probe(env: AnyEnv, name: str) -> Probe | None:
+    """Return a probe of an environment's goal function, or None if the environment has no such function."""
+    function = find_function(env, name)
+    return Probe(function) if callable(function) else None
+
+
+def _replay_on_replicas(
+    evidence: Evidence, run: Rollout, replicas: Replicas, reset_options: Sequence[dict[str, Any]]
+) -> None:
+    """Repeat the beginning of the run on replicas; further replays are left out if the first one differs."""
+    steps, called = len(run.steps) // REPLAY_DIVISOR, None
     try:
-        evidence.replica = called = replicator.make()
+        called = replicas.make()
+        evidence.has_replica = called is not None
         if called is None or not steps:
             return
-        replica, concurrent = replicator.make(), replicator.make()
-        evidence.divergence = replay(rollout, replica, steps, _ConcurrentEnv(concurrent, evidence.seed + 1))
+        replica, concurrent = replicas.make(), replicas.make()
+        act = random_policy(concurrent.action_space, evidence.seed + 1)
+        concurrent.reset(seed=evidence.seed + 1)
+        evidence.divergence = _replay(run, replica, steps, lambda step: _step_or_reset(concurrent, act))
         evidence.compared = True
         reward = probe(called, "compute_reward")
-        if evidence.divergence is None and evidence.pairs and reward is not None:
-            evidence.side_effect = replay(rollout, called, steps, _RewardCalls(evidence, reward))
         if evidence.divergence is None:
-            evidence.rerun_divergence = replay(rollout, replica, steps, lambda step: None)
-            evidence.options_divergence = reset_twice_with_options(evidence, concurrent, reset_options)
-        evidence.state_changes = find_state_changes(evidence, concurrent, max(steps, MIN_CLOCK_STEPS))
-        evidence.global_seeding = find_global_seeding(evidence, concurrent, replicator.make)
+            if evidence.pairs and reward is not None:
+                evidence.side_effect = _replay(
+                    run, called, steps, lambda step: _call_reward(evidence, reward, step.t)
+                )
+            evidence.rerun_divergence = _replay(run, replica, steps, lambda step: None)
+            evidence.options_divergence = _reset_twice_with_options(concurrent, evidence.seed, reset_options)
+        if evidence.pairs:
+            evidence.state_changes = _find_state_changes(evidence, concurrent, max(steps, MIN_CLOCK_STEPS))
+        evidence.global_seeding = _find_global_seeding(evidence, concurrent, replicas)
     except Exception as error:
         evidence.rollout.failure = evidence.rollout.failure or FailedCall(
             "on a second environment", "reset() or step()", error
         )
+    finally:
+        evidence.none_for_unknown_type = called is not None and _is_none_for_unknown_type(evidence, called)
 
 
-class _ConcurrentEnv:
-    """Steps another environment of the same kind before each replayed step."""
+def _replay(
+    run: Rollout, replica: AnyEnv, steps: int, before_step: Callable[[StepRecord], None]
+) -> Divergence | None:
+    """Repeat the first ``steps`` steps of a run, and return the first difference, or None.
 
-    def __init__(self, env: Any, seed: int) -> None:
-        self._env = env
-        self._policy = random_policy(env.action_space, seed)
-        self._env.reset(seed=seed)
+    Observations, rewards, terminations and truncations are compared; infos are not.
+    """
+    resets = iter(run.resets)
+    episode = -1
+    for step in run.steps[:steps]:
+        while episode < step.episode:  # two resets may follow each other without a step between them
+            record = next(resets)
+            episode = record.episode
+            found = _compare_reset(record, replica)
+            if found:
+                return found
+        before_step(step)
+        observation, reward, terminated, truncated, _ = replica.step(copy_tree(step.action))
+        flags = {"reward": step.reward, "terminated": step.terminated, "truncated": step.truncated}
+        repeated_flags = {"reward": reward, "terminated": terminated, "truncated": truncated}
+        found = _divergence(step.place, step.observation, observation) or _divergence(
+            step.place, flags, repeated_flags
+        )
+        if found:
+            return found
+    return None
 
-    def __call__(self, step: StepRecord) -> None:
-        _step_or_reset(self._env, self._policy)
+
+def _compare_reset(record: ResetRecord, env: AnyEnv) -> Divergence | None:
+    observation, _ = env.reset(seed=record.seed, options=copy_tree(record.options))
+    return _divergence(record.place, record.observation, observation, at_reset=True)
 
 
-def _step_or_reset(env: Any, policy: Policy) -> None:
+def _divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = False) -> Divergence | None:
+    found = first_difference(original, copy_tree(repeated))
+    return Divergence(place, at_reset, *found) if found else None
+
+
+def _step_or_reset(env: AnyEnv, policy: Policy) -> None:
     """Take a step, and reset the environment if an episode ended."""
     _, _, terminated, truncated, _ = env.step(policy(None))
     if np.any(terminated) or np.any(truncated):
         env.reset()
 
 
-class _RewardCalls:
-    """Computes rewards of relabeled goals, of one pair and of a batch, before each replayed step."""
-
-    def __init__(self, evidence: Evidence, reward: Probe) -> None:
-        self._evidence = evidence
-        self._reward = reward
-
-    def __call__(self, step: StepRecord) -> None:
-        pairs = self._evidence.pairs
-        pair = pairs[step.t % len(pairs)]
-        self._reward(pair.achieved, pair.desired, pair.info)
-        self._evidence.call_batch(self._reward, [0, 1, 2], self._evidence.info_form or "an empty dict")
+def _call_reward(evidence: Evidence, reward: Probe, t: int) -> None:
+    """Compute rewards of relabeled goals, of one pair and of a batch."""
+    pair = evidence.pairs[t % len(evidence.pairs)]
+    reward(pair.achieved, pair.desired, pair.info)
+    reward(*evidence.batch([0, 1, 2], evidence.info_form or "an empty dict"))
 
 
-def repeat_calls(evidence: Evidence, first: ResetRecord) -> None:
-    """Repeat calls of ``compute_reward``, at once and after further steps, then repeat the first reset.
-
-    Args:
-        evidence: Evidence to extend.
-        first: Record of the first reset.
-    """
-    env = evidence.env
-    try:
-        if evidence.pairs:
-            # These must be computed before the environment takes further steps.
-            _ = evidence.recomputed, evidence.pair_results, evidence.batch_results, evidence.buffer_calls
-            evidence.repeated_results = [evidence.call_each_pair() for _ in range(REPETITIONS)]
-            env.reset()
-            policy = random_policy(env.action_space, evidence.seed)
-            for _ in range(STEPS_BEFORE_REPEATING):
-                _step_or_reset(env, policy)
-            evidence.later_results = evidence.call_each_pair()
-        evidence.reset_divergence = compare_reset(first, env)
-    except Exception as error:
-        evidence.rollout.failure = FailedCall("after the run", "reset() or step()", error)
-
-
-def reset_twice_with_options(
-    evidence: Evidence, env: Any, reset_options: Sequence[dict[str, Any]]
+def _reset_twice_with_options(
+    env: AnyEnv, seed: int, reset_options: Sequence[dict[str, Any]]
 ) -> Divergence | None:
     """Return the first difference between two resets with the same seed and options, or None.
 
-    Options that raise are skipped. The result is None if resets without options differ, which GE401 reports.
-
-    Args:
-        evidence: Evidence with the seed of the check.
-        env: A replica.
-        reset_options: Options of the user, tried before an empty dict and an unknown option.
+    Options that raise are skipped. The options of the user are tried before an empty dict and an unknown
+    option.
     """
+    policy = random_policy(env.action_space, seed)
+    action = policy(None)
     for options in [None, *reset_options, {}, {"no such option": 0}]:
         try:
-            first = _first_observation(env, evidence.seed, options)
-            env.step(random_policy(env.action_space, evidence.seed)(None))
-            second = _first_observation(env, evidence.seed, options)
+            first = copy_tree(env.reset(seed=seed, options=copy_tree(options))[0])
+            env.step(copy_tree(action))
+            second = env.reset(seed=seed, options=copy_tree(options))[0]
         except Exception:  # an environment may reject options that it does not know
             continue
-        found = divergence_of(
-            f"reset with options={options!r}", at_reset=True, original=first, repeated=second
-        )
+        found = _divergence(f"reset with options={options!r}", first, second, at_reset=True)
         if found:
             return None if options is None else found  # a difference without options is a case of GE401
     return None
 
 
-def _first_observation(env: Any, seed: int, options: dict[str, Any] | None) -> Any:
-    return copy_tree(env.reset(seed=seed, options=copy_tree(options))[0])
+def _find_state_changes(evidence: Evidence, env: AnyEnv, steps: int) -> list[StateChange]:
+    """Call the goal functions of a replica during episodes, and with the same arguments after a reset.
 
-
-def find_state_changes(evidence: Evidence, env: Any, steps: int) -> list[StateChange]:
-    """Call the goal functions during episodes, and again with the same arguments after another reset.
-
-    Args:
-        evidence: Evidence with the seed of the check and the relabeled pairs.
-        env: A replica.
-        steps: Number of calls of ``step`` between which the goal functions are called.
-
-    Returns:
-        The calls with different results; empty without relabeled pairs.
+    The arguments are a relabeled pair and, for a single environment, the current goals.
     """
     functions = {name: probe(env, name) for name in ("compute_reward", "compute_terminated")}
     calls: list[tuple[str, str, Probe, tuple[Any, ...], CallResult]] = []
 
     def call(place: str, observation: Any, info: Any, t: int) -> None:
-        for arguments in _arguments_at(evidence, env, observation, info, t):
-            calls.extend(
-                (name, place, function, arguments, function(*arguments))
-                for name, function in functions.items()
-                if function is not None
-            )
+        pair = evidence.pairs[t % len(evidence.pairs)]
+        arguments = [(pair.achieved, pair.desired, pair.info)]
+        if not isinstance(env, gym.vector.VectorEnv):
+            achieved, desired = observation["achieved_goal"], observation["desired_goal"]
+            arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
+        for (name, function), args in itertools.product(functions.items(), arguments):
+            if function is not None:
+                calls.append((name, place, function, args, function(*args)))
 
-    if not evidence.pairs:
-        return []
     policy = random_policy(env.action_space, evidence.seed)
     observation, info = env.reset(seed=evidence.seed)
     t = 0
@@ -217,17 +243,129 @@ def find_state_changes(evidence: Evidence, env: Any, steps: int) -> list[StateCh
             call(f"the end of an episode after {t} steps", observation, info, t)
             (observation, info), t = env.reset(), 0
     env.reset(seed=evidence.seed + 1)
-    results = [(name, place, first, function(*args)) for name, place, function, args, first in calls]
-    return [StateChange(*result) for result in results if not same_result(*result[2:])]
+    changes = [
+        StateChange(name, place, first, function(*args)) for name, place, function, args, first in calls
+    ]
+    return [change for change in changes if not change.first.agrees_with(change.later)]
 
 
-def _arguments_at(
-    evidence: Evidence, env: Any, observation: Any, info: Any, t: int
-) -> list[tuple[Any, Any, Any]]:
-    """Return arguments of goal functions: a relabeled pair, and the current goals of a single environment."""
-    pair = evidence.pairs[t % len(evidence.pairs)]
-    arguments = [(pair.achieved, pair.desired, pair.info)]
-    if not isinstance(env, gym.vector.VectorEnv):
-        achieved, desired = observation["achieved_goal"], observation["desired_goal"]
-        arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
-    return arguments
+def _find_global_seeding(evidence: Evidence, env: AnyEnv, replicas: Replicas) -> list[tuple[str, str]]:
+    """Return the calls that seed a global generator, each with the name of the generator."""
+
+    def run_episode() -> None:
+        policy = random_policy(env.action_space, evidence.seed)
+        for _ in range(MAX_EPISODE_STEPS):
+            _, _, terminated, truncated, _ = env.step(policy(None))
+            if np.any(terminated) or np.any(truncated):
+                return
+
+    calls: dict[str, Callable[[], Any]] = {
+        "the constructor": replicas.make,
+        "reset()": lambda: env.reset(seed=evidence.seed),
+        "step()": run_episode,
+    }
+    for name in ("compute_reward", "compute_terminated"):
+        function = probe(env, name)
+        if function is not None and evidence.pairs:
+            pair = evidence.pairs[0]
+            calls[f"{name}()"] = partial(function, pair.achieved, pair.desired, pair.info)
+    return [
+        (name, generator)
+        for name, call in calls.items()
+        for generator in seeded_generators(call, before=lambda: env.reset(seed=evidence.seed))
+    ]
+
+
+def _is_none_for_unknown_type(evidence: Evidence, replica: AnyEnv) -> bool:
+    """Whether ``compute_reward`` of a replica with an unknown ``reward_type`` returns None."""
+    if not hasattr(replica.unwrapped, "reward_type") or not evidence.pairs:
+        return False
+    try:
+        replica.unwrapped.reward_type = "unknown"
+        pair = evidence.pairs[0]
+        function = replica.get_wrapper_attr("compute_reward")
+        return function(*copy_tree((pair.achieved, pair.desired, pair.info))) is None
+    except Exception:
+        return False  # an exception is the right reaction
+
+
+def _call_goal_functions(evidence: Evidence, reward: Probe) -> None:
+    """Compute the rewards of all steps, pairs and batches, and call the functions as replay buffers do."""
+    if not evidence.has_goals:
+        return
+    evidence.recomputed = [reward.at(step) for step in evidence.steps]
+    evidence.pair_results = _call_each_pair(evidence, reward)
+    if evidence.info_form is None:
+        return
+    count = len(evidence.pairs)
+    ends = np.cumsum([0, *BATCH_SIZES])
+    small = [list(range(start, end)) for start, end in itertools.pairwise(ends) if end <= count]
+    evidence.batch_results = [(rows, reward(*evidence.batch(rows))) for rows in [*small, list(range(count))]]
+    functions = {"compute_reward": reward, "compute_terminated": evidence.terminated}
+    on_views, reused = [], []
+    for name, function in functions.items():
+        if function is None:
+            continue
+        achieved, desired, infos = evidence.batch(range(count))
+        result = function(achieved, desired, infos)
+        if result.shape == (count,):
+            on_views.append((
+                name,
+                result,
+                function.on_views(_read_only_view(achieved), _read_only_view(desired), infos),
+            ))
+            reused += [name] if _reuses_output(function, evidence) else []
+    evidence.on_views, evidence.reused_outputs = on_views, reused
+    rng = np.random.default_rng(evidence.seed)
+    goal_bytes = sum(leaf.nbytes for leaf in leaves(evidence.pairs[0].achieved))
+    chosen = [rng.integers(count, size=size) for size in LARGE_SIZES if size * goal_bytes <= MAX_BYTES]
+    evidence.large_batches = [(rows, reward(*evidence.batch(rows.tolist()))) for rows in chosen]
+
+
+def _call_each_pair(evidence: Evidence, reward: Probe) -> list[CallResult]:
+    return [reward(pair.achieved, pair.desired, pair.info) for pair in evidence.pairs]
+
+
+def _reuses_output(function: Probe, evidence: Evidence) -> bool:
+    """Whether two of several outputs share memory."""
+    count = len(evidence.pairs)
+    calls = [
+        [(REPEATED_SIZE * call + i) % count for i in range(REPEATED_SIZE)] for call in range(REPEATED_CALLS)
+    ]
+    try:
+        outputs = [function.function(*copy_tree(evidence.batch(rows))) for rows in calls]
+    except Exception:
+        return False
+    arrays = [output for output in outputs if isinstance(output, np.ndarray)]
+    return any(share_memory(first, later) for first, later in itertools.combinations(arrays, 2))
+
+
+def _read_only_view(goals: Tree) -> Any:
+    """Return goals as fields of larger read-only records, as in a buffer that stores packed records."""
+
+    def view(leaf: np.ndarray) -> np.ndarray:
+        fields = [("before", leaf.dtype), ("goal", leaf.dtype, leaf.shape[1:]), ("after", leaf.dtype)]
+        records = np.zeros(len(leaf), np.dtype(fields))
+        records["goal"] = leaf
+        records.flags.writeable = False
+        goal: np.ndarray = records["goal"]
+        return goal
+
+    return map_tree(view, goals)
+
+
+def _repeat_calls(env: AnyEnv, evidence: Evidence, first: ResetRecord) -> None:
+    """Repeat calls of ``compute_reward``, at once and after further steps, then repeat the first reset."""
+    try:
+        if evidence.pairs and evidence.reward is not None:
+            evidence.repeated_results = [
+                _call_each_pair(evidence, evidence.reward) for _ in range(REPETITIONS)
+            ]
+            env.reset()
+            policy = random_policy(env.action_space, evidence.seed)
+            for _ in range(STEPS_BEFORE_REPEATING):
+                _step_or_reset(env, policy)
+            evidence.later_results = _call_each_pair(evidence, evidence.reward)
+        evidence.reset_divergence = _compare_reset(first, env)
+    except Exception as error:
+        evidence.rollout.failure = FailedCall("after the run", "reset() or step()", error)

@@ -1,4 +1,4 @@
-"""Detection of environments that seed the global random generators of Python, NumPy or torch.
+"""Detection of calls that seed the global random generators of Python, NumPy or torch.
 
 After a global generator is seeded, the random numbers of all other code that uses this generator repeat, such
 as exploration noise or the batches of a replay buffer.
@@ -8,65 +8,32 @@ from __future__ import annotations
 
 import random
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.policies import random_policy
-from her_wrappers.checker.probe import probe
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> list[str]:
+    """Return the names of the global generators that a call seeds; their states are restored.
 
-    from her_wrappers.checker.evidence import Evidence
-
-MAX_EPISODE_STEPS = 60
-"""Largest number of steps in the search for a step that seeds a generator, such as the last of an episode."""
-
-
-def find_global_seeding(evidence: Evidence, env: Any, make: Callable[[], Any]) -> list[tuple[str, str]]:
-    """Return the calls that seed a global generator, each with the name of the generator.
-
-    After such a call the state of the generator does not depend on its state before the call.
+    After a call that seeds a generator, the state of the generator does not depend on its state before.
 
     Args:
-        evidence: Evidence with the seed of the check and the relabeled pairs.
-        env: A replica, for calls of ``reset``, ``step`` and the goal functions.
-        make: Returns a new replica.
+        call: The call; it is made twice.
+        before: Preparation of each call, which may seed generators too.
     """
-    calls: dict[str, Callable[[], Any]] = {
-        "the constructor": make,
-        "reset()": lambda: env.reset(seed=evidence.seed),
-        "step()": lambda: _run_episode(env, evidence.seed),
-    }
-    for name in ("compute_reward", "compute_terminated"):
-        function = probe(env, name)
-        if function is not None and evidence.pairs:
-            pair = evidence.pairs[0]
-            calls[f"{name}()"] = partial(function, pair.achieved, pair.desired, pair.info)
     initial = get_global_states()
     try:
-        found = []
-        for name, call in calls.items():
-            states = []
-            for seed in (1, 2):
-                env.reset(seed=evidence.seed)
-                seed_global_generators(seed)
-                call()
-                states.append(get_global_states())
-            found += [(name, kind) for kind in initial if states[0][kind] == states[1][kind]]
-        return found
+        states = []
+        for seed in (1, 2):
+            before()
+            seed_global_generators(seed)
+            call()
+            states.append(get_global_states())
+        return [name for name in initial if states[0][name] == states[1][name]]
     finally:
         set_global_states(initial)
-
-
-def _run_episode(env: Any, seed: int) -> None:
-    policy = random_policy(env.action_space, seed)
-    for _ in range(MAX_EPISODE_STEPS):
-        _, _, terminated, truncated, _ = env.step(policy(None))
-        if np.any(terminated) or np.any(truncated):
-            return
 
 
 def get_global_states() -> dict[str, Any]:

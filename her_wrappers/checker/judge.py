@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from her_wrappers.checker import rules as _register_rules  # noqa: F401 - importing it registers the rules
 from her_wrappers.checker.registry import RULES, Rule, Violation
 from her_wrappers.checker.report import Finding, NotExercised
 

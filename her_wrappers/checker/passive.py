@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -11,13 +11,13 @@ from gymnasium import spaces
 
 from her_wrappers.checker.check import ignore_warnings
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.judge import apply, errors_first, findings_of, without_implied
-from her_wrappers.checker.probe import probe
-from her_wrappers.checker.registry import RULES
-from her_wrappers.checker.report import Finding, NotExercised, Report
-from her_wrappers.checker.rollout import ResetRecord, Rollout, StepRecord
+from her_wrappers.checker.experiments import probe
+from her_wrappers.checker.goal_calls import Probe
+from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord
+from her_wrappers.checker.rules import GOAL_ENV_RULES
 from her_wrappers.checker.values import arrays_in, close
 from her_wrappers.goal_interface import GoalInterface, env_name
+from her_wrappers.rules import Finding, NotExercised, Report, apply_rules
 from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
 
@@ -30,10 +30,10 @@ STRIDE = 16
 HELD = 8
 """Number of later steps that are judged together, since rules cost more than the recording of steps."""
 
-CHANGES_LATER = RULES["GE301"]
+CHANGES_LATER = GOAL_ENV_RULES["GE301"]
 """The rule that is applied to each record at the next call of the environment."""
 
-FIRST_RULES = [rule for rule in RULES.values() if rule.passive and rule is not CHANGES_LATER]
+FIRST_RULES = [rule for rule in GOAL_ENV_RULES.values() if rule.passive and rule is not CHANGES_LATER]
 """Rules for the first `WATCHED_CLOSELY` steps."""
 
 LATER_RULES = [rule for rule in FIRST_RULES if rule.code != "GE302"]
@@ -45,12 +45,10 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
     Each of the first 1000 steps, the resets before and between them, and one in 16 of the later steps are
     checked. Later steps are checked in groups of eight; `report` and `close` check an incomplete group. The
-    wrapper applies the rules that need no experiments: observations outside of their space (GE005), rewards
-    that differ from ``compute_reward`` (GE101), a ``compute_reward`` that changes its arguments (GE109),
-    rewards that are not finite (GE114), success flags that contradict the rewards (GE202), terminations that
-    contradict ``compute_terminated`` (GE205), data that changes later (GE301), shared memory (GE302, first
-    1000 steps only), and goals that change within an episode (GE303). The wrapper does not change the values
-    that ``reset`` and ``step`` take and return.
+    wrapper applies the rules that need no experiments: on spaces, on rewards, success flags and terminations
+    that contradict the goal functions, on data that changes later, on shared memory (first 1000 steps only),
+    and on goals that change within an episode. The wrapper does not change the values that ``reset`` and
+    ``step`` take and return.
 
     Args:
         env: A single goal environment, with any wrappers.
@@ -79,8 +77,9 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         GoalInterface.of(env)
-        self._rewards = _RewardHistory()
         self._probes = probe(env, "compute_reward"), probe(env, "compute_terminated")
+        self._reward_values: list[float] = []  # different rewards of the checked steps, at most three
+        self._success_reward: float | None = None  # reward of two equal goals
         self._findings: dict[tuple[str, str], Finding] = {}
         self._last: ResetRecord | StepRecord | None = None
         self._pending: list[StepRecord] = []
@@ -150,19 +149,17 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def report(self) -> Report:
-        """Return the report of all findings since the first reset.
-
-        Its number of successes counts checked steps only.
-        """
+        """Return the report of all findings since the first reset; only checked steps count as successes."""
         self._judge_pending()
-        experiments = tuple(rule.code for rule in RULES.values() if not rule.passive)
+        findings = GOAL_ENV_RULES.without_implied(list(self._findings.values()))
+        experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
         return Report(
             env_name(self),
             seed=None,
             steps=self._steps,
             episodes=self._episode + 1,
             successes=self._successes,
-            findings=tuple(errors_first(without_implied(list(self._findings.values())))),
+            findings=tuple(GOAL_ENV_RULES.in_order(findings)),
             not_exercised=(
                 NotExercised("GoalEnvChecker does no experiments; call check_goal_env", experiments),
             ),
@@ -205,26 +202,34 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord], changed: list[Finding]) -> None:
         """Apply the passive rules to a reset or to steps."""
-        rollout = Rollout(resets, steps)
         with ignore_warnings():
-            evidence = WindowEvidence(
-                self.env,
-                self.observation_space,
-                rollout,
-                *self._probes,
-                relabels=False,
-                history=self._rewards,
-            )
+            evidence = Evidence(self.observation_space, Rollout(resets, steps), *self._probes)
             if resets:  # once in an episode, since the search for arrays is slow
                 evidence.state = arrays_in(self.env.unwrapped)
-            self._rewards.add(evidence)
+            if evidence.reward is not None and evidence.has_goals:
+                self._add_rewards(evidence, evidence.reward)
+            evidence.reward_values, evidence.success_reward = self._reward_values, self._success_reward
             rules = FIRST_RULES if self._steps < WATCHED_CLOSELY else LATER_RULES
-            findings = apply(rules, evidence)
+            findings = apply_rules(rules, evidence)
         self._successes += sum(evidence.reached)
         self._add_findings(findings + changed)
 
+    def _add_rewards(self, evidence: Evidence, reward: Probe) -> None:
+        """Compute the rewards of new steps, and once the reward of two equal goals."""
+        evidence.recomputed = [reward.at(step) for step in evidence.steps]
+        numbers = [result.number for result in evidence.recomputed]
+        for step in evidence.steps:
+            if self._success_reward is None:
+                achieved = step.observation["achieved_goal"]
+                self._success_reward = reward(achieved, achieved, step.info).number
+                numbers.insert(0, self._success_reward)
+        known = self._reward_values
+        for number in numbers:
+            if number is not None and len(known) < 3 and not any(close(number, value) for value in known):
+                known.append(number)
+
     def _add_findings(self, findings: list[Finding]) -> None:
-        for finding in without_implied(findings):
+        for finding in GOAL_ENV_RULES.without_implied(findings):
             key = (finding.code, finding.subject)
             previous = self._findings.get(key)
             if previous is None:
@@ -239,7 +244,7 @@ def _changes(record: ResetRecord | StepRecord | None) -> list[Finding]:
     if record is None:
         return []
     rollout = Rollout([record], []) if isinstance(record, ResetRecord) else Rollout([], [record])
-    return findings_of(CHANGES_LATER, Evidence(None, spaces.Dict(), rollout, None))
+    return apply_rules([CHANGES_LATER], Evidence(spaces.Dict(), rollout))
 
 
 def _has_ended(returned: tuple[Any, ...]) -> bool:
@@ -248,50 +253,3 @@ def _has_ended(returned: tuple[Any, ...]) -> bool:
 
 def _is_true(flag: Any) -> bool:
     return flag if isinstance(flag, bool) else bool(np.any(np.asarray(flag, dtype=object)))
-
-
-class _RewardHistory:
-    """The different rewards of the checked steps, at most three, and the reward of two equal goals."""
-
-    def __init__(self) -> None:
-        self.values: list[float] = []
-        self.of_success: float | None = None
-
-    def add(self, evidence: Evidence) -> None:
-        """Add the rewards of new steps, and once the reward of two equal goals."""
-        if not evidence.recomputed:  # no goals or no steps
-            return
-        for step, result in zip(evidence.steps, evidence.recomputed, strict=True):
-            if self.of_success is None and evidence.reward is not None:
-                achieved = step.observation["achieved_goal"]
-                self.of_success = evidence.reward(achieved, achieved, step.info).number
-                self._add(self.of_success)
-            self._add(result.number)
-
-    def _add(self, number: float | None) -> None:
-        if number is None or len(self.values) > 2 or any(close(number, value) for value in self.values):
-            return
-        self.values.append(number)
-
-
-@dataclass(eq=False)
-class WindowEvidence(Evidence):
-    """Evidence of the new records, with the different rewards of all checked steps."""
-
-    history: _RewardHistory = field(default_factory=_RewardHistory)
-
-    def missing(self, need: str) -> str:
-        """Return the reason why a need is not met; earlier records can show that rewards are sparse."""
-        if need == "sparse" and self.has_goals and self.is_sparse:
-            return ""
-        return super().missing(need)
-
-    @property
-    def reward_values(self) -> list[float]:
-        """Different rewards of all checked steps, at most three of them."""
-        return self.history.values
-
-    @property
-    def success_reward(self) -> float | None:
-        """Reward of two equal goals, or None if unknown."""
-        return self.history.of_success

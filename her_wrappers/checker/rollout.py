@@ -1,22 +1,33 @@
-"""Rollouts: the values that an environment returned, as returned and as copies made at that moment."""
+"""The run of an environment within a budget of steps, with three policies that search for successes.
+
+The policies take random actions, repeat actions, and steer to the goal by a linear model.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import math
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias, TypeVar
 
+import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
+from her_wrappers.arguments import require_count, require_function
+from her_wrappers.autoreset import declared_mode
 from her_wrappers.checker.exceptions import FailedCall
+from her_wrappers.checker.goal_calls import flat
+from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, ended_rows, wrong_shapes
+from her_wrappers.infos import final_observations
 from her_wrappers.trees import copy_tree, leaf_arrays
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import gymnasium as gym
-
-    Policy = Callable[[Any], Any]
+Policy: TypeAlias = Callable[[Any], Any]
+Record = TypeVar("Record", ResetRecord, StepRecord)
 
 MAX_BYTES = 2**30
 """Size in bytes of observations with their copies; a rollout of larger ones, of images, stops early."""
@@ -24,150 +35,110 @@ MAX_BYTES = 2**30
 SHORT_EPISODES, SHORT_STEPS = 3, 10
 """Number and length of the first episodes, which are short so that replays contain resets."""
 
+MAX_GOAL_SIZE = 64
+"""Largest number of values of a goal for steering; for larger goals, of images, models are costly."""
 
-@dataclass(frozen=True, eq=False, slots=True)
-class ResetRecord:
-    """One call of ``reset`` with ``seed`` and ``options``; ``episode`` is the index of the new episode.
-
-    Fields that begin with ``live_`` are the returned objects, which may change later; ``observation`` and
-    ``info`` are copies made when ``reset`` returned.
-    """
-
-    episode: int
-    seed: int | None
-    options: dict[str, Any] | None
-    observation: Any
-    info: Any
-    live_observation: Any
-    live_info: Any
-
-    @property
-    def place(self) -> str:
-        """Episode, for messages."""
-        return f"episode {self.episode}, reset"
+MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
+"""Errors that the steering policy can raise for the observations of a faulty environment."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class StepRecord:
-    """One call of ``step``; ``episode`` is the index of the episode, ``t`` that of the step in the episode.
-
-    Fields that begin with ``live_`` are the objects passed and returned, which may change later. ``action``,
-    ``observation``, ``reward`` and ``info`` are copies made when ``step`` was called or returned; ``before``
-    is a copy of the observation in which the action was taken. ``terminated`` and ``truncated`` are the
-    returned flags.
-    """
-
-    episode: int
-    t: int
-    before: Any
-    action: Any
-    observation: Any
-    reward: Any
-    terminated: Any
-    truncated: Any
-    info: Any
-    live_action: Any
-    live_observation: Any
-    live_info: Any
-
-    @classmethod
-    def of(
-        cls, place: tuple[int, int], before: Any, action: Any, live_action: Any, returned: tuple[Any, ...]
-    ) -> StepRecord:
-        """Return the record of a step.
-
-        Args:
-            place: Index of the episode, and of the step in the episode.
-            before: Copy of the observation before the step.
-            action: Copy of the action.
-            live_action: Action object passed to ``step``.
-            returned: The five values that ``step`` returned.
-        """
-        observation, reward, terminated, truncated, info = returned
-        return cls(
-            *place, before, action, copy_tree(observation), copy_tree(reward), terminated, truncated,
-            copy_tree(info), live_action, observation, info,
-        )  # fmt: skip
-
-    @property
-    def place(self) -> str:
-        """Episode and step, for messages."""
-        return f"episode {self.episode}, step {self.t}"
-
-
-@dataclass(eq=False)
-class Rollout:
-    """The resets in order of time, and the steps in order of time.
+@dataclass(frozen=True)
+class Budget:
+    """Steps, time, policy and seed of a run.
 
     Attributes:
-        resets: Records of the calls of ``reset``.
-        steps: Records of the calls of ``step``.
-        failure: The call that raised an exception, in the run or in an experiment after the run, or None.
-        cut_off: Reason why the run stopped early, or an empty text.
-        ended_episodes: Number of episodes that terminated or were truncated.
+        max_steps: Number of steps of the environment under test, summed over the environments of a vector
+            environment. Replicas take further steps, see `check_goal_env`.
+        max_seconds: Time in seconds after which the run stops early, or None.
+        policy: Function ``observation -> action`` of the user, or None.
+        reset_options: Options of ``reset``, used in turn for every second episode.
+        seed: Seed of the first reset and of all random choices.
+        on_step: Function called after each step, such as the update of a progress bar.
+        episode_share: Share of ``max_steps`` after which an episode that does not end stops.
+
+    Raises:
+        TypeError: ``policy`` is not callable.
+        ValueError: ``max_steps`` is not an integer >= 1, ``max_seconds`` is neither None nor a positive
+            number, or ``seed`` is not an integer >= 0.
     """
 
-    resets: list[ResetRecord] = field(default_factory=list)
-    steps: list[StepRecord] = field(default_factory=list)
-    failure: FailedCall | None = None
-    cut_off: str = ""
-    ended_episodes: int = 0
+    max_steps: int
+    max_seconds: float | None = None
+    policy: Policy | None = None
+    reset_options: Sequence[dict[str, Any]] = ()
+    seed: int = 0
+    on_step: Callable[[], None] = field(default=lambda: None)
+    episode_share: float = 0.3
 
-    @property
-    def records(self) -> list[ResetRecord | StepRecord]:
-        """All resets, followed by all steps."""
-        return [*self.resets, *self.steps]
+    def __post_init__(self) -> None:
+        require_count("max_steps", self.max_steps, at_least=1)
+        require_count("seed", self.seed, at_least=0)
+        if self.policy is not None:
+            require_function("policy", self.policy, "an observation")
+        limit = self.max_seconds
+        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+        if limit is not None and not (is_number and 0 < limit < math.inf):
+            raise ValueError(f"max_seconds must be a positive number of seconds or None, got {limit!r}")
 
 
-class InterruptedRunError(Exception):
+def roll_out(env: Any, budget: Budget) -> Rollout:
+    """Run an environment with several policies, which reach different states.
+
+    Args:
+        env: A single or a vector environment.
+        budget: Steps, time, policy and seed of the run.
+
+    Returns:
+        The rollout; its ``failure`` or ``cut_off`` says whether the run stopped early. The records of a
+        vector environment contain batches.
+    """
+    num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
+    total = max(4, budget.max_steps // (num_envs or 1))
+    rng = np.random.default_rng(budget.seed)
+    random = random_policy(env.action_space, budget.seed)
+    recorder = _Recorder(env, budget, num_envs)
+    names = ("observation_space", "action_space")
+    spaces_before = [getattr(env, name) for name in names]
+    with contextlib.suppress(_StoppedRunError):
+        if budget.policy is not None:
+            recorder.run(random, total // 3)
+            recorder.run(budget.policy, total - total // 3)
+        else:
+            recorder.run(random, total - 2 * (total // 4))
+            recorder.run(repeating_policy(env.action_space, rng), total // 4)
+            steer = None if num_envs else steering_policy(recorder.rollout, env.action_space, rng)
+            recorder.run(_with_fallback(steer, env.action_space, random) if steer else random, total // 4)
+    recorder.rollout.spaces_replaced = [
+        name for name, space in zip(names, spaces_before, strict=True) if getattr(env, name) is not space
+    ]
+    return recorder.rollout
+
+
+class _StoppedRunError(Exception):
     """The run stopped early: a call raised, a limit was reached, or a batch lacks rows."""
 
 
-class RolloutCollector:
-    """Runs an environment with policies and records the rollout.
+class _Recorder:
+    """Runs a single environment or, with ``num_envs``, a vector environment, and records the calls.
 
-    Args:
-        env: The environment.
-        seed: Seed of the first ``reset``.
-        reset_options: Options of ``reset``, used in turn for every second episode.
-        episode_cap: Number of steps after which an episode that does not end stops.
-        max_seconds: Time in seconds after which the run stops early, or None.
-        on_step: Function called after each step.
+    An episode of a vector environment lasts from one call of ``reset`` to the next: in mode DISABLED until an
+    episode of some environment ends, in the other modes until a number of steps.
     """
 
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        *,
-        seed: int,
-        reset_options: Sequence[dict[str, Any]],
-        episode_cap: int,
-        max_seconds: float | None,
-        on_step: Callable[[], None],
-    ) -> None:
+    def __init__(self, env: Any, budget: Budget, num_envs: int | None) -> None:
         self.rollout = Rollout()
-        self._env = env
-        self._seed: int | None = seed
-        self._reset_options = reset_options
-        self._episode_cap = episode_cap
-        self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
-        self._on_step = on_step
+        self._env, self._budget, self._num_envs = env, budget, num_envs
+        self._seed: int | None = budget.seed
+        self._episode_cap = max(1, int(budget.episode_share * budget.max_steps) // (num_envs or 1))
+        self._deadline = None if budget.max_seconds is None else time.monotonic() + budget.max_seconds
         self._bytes_left = MAX_BYTES
 
     def run(self, policy: Policy, steps: int) -> None:
-        """Take ``steps`` steps in new episodes.
-
-        Args:
-            policy: Function ``observation -> action``.
-            steps: Number of steps.
-
-        Raises:
-            InterruptedRunError: The environment raised, the limit of time or memory was reached, or a batch
-                of a vector environment lacks rows.
-        """
+        """Take ``steps`` steps in new episodes, or raise _StoppedRunError if the run stops early."""
+        run_episode = self._run_episode if self._num_envs is None else self._run_vector_episode
         while steps > 0:
             cap = self._episode_cap if len(self.rollout.resets) >= SHORT_EPISODES else SHORT_STEPS
-            steps -= self._run_episode(policy, min(steps, cap))
+            steps -= run_episode(policy, min(steps, cap))
 
     def _run_episode(self, policy: Policy, limit: int) -> int:
         observation = self._reset().observation
@@ -179,14 +150,32 @@ class RolloutCollector:
             observation = step.observation
         return limit
 
+    def _run_vector_episode(self, policy: Policy, limit: int) -> int:
+        disabled = autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
+        observation = self._require_all_rows(self._reset()).observation
+        for t in range(limit):
+            step = self._require_all_rows(self._step(t, observation, policy(observation)))
+            observation, ended = step.observation, ended_rows(step)
+            self.rollout.ended_episodes += int(ended.sum())
+            if disabled and ended.any():
+                observation = self._require_all_rows(self._reset({"reset_mask": ended})).observation
+        return limit
+
+    def _require_all_rows(self, record: Record) -> Record:
+        if any(wrong_shapes(record, self._num_envs or 0)):
+            raise _StoppedRunError  # GE603 reports the missing rows
+        return record
+
     def _reset(self, options: dict[str, Any] | None = None) -> ResetRecord:
         episode = len(self.rollout.resets)
-        if options is None and self._reset_options and episode % 2:
-            options = self._reset_options[episode // 2 % len(self._reset_options)]
+        choices = self._budget.reset_options
+        if options is None and choices and episode % 2:
+            options = choices[episode // 2 % len(choices)]
         seed, self._seed = self._seed, None
-        place = f"episode {episode}"
         observation, info = self._call(
-            place, "reset", lambda: require_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2)
+            f"episode {episode}",
+            "reset",
+            lambda: require_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2),
         )
         record = ResetRecord(
             episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
@@ -198,17 +187,21 @@ class RolloutCollector:
         episode = len(self.rollout.resets) - 1
         passed = copy_tree(action)
         returned = self._call(
-            f"episode {episode}, step {t}", "step", lambda: self._validated_step(self._env.step(passed))
+            f"episode {episode}, step {t}", "step", lambda: self._validated(self._env.step(passed))
         )
         step = StepRecord.of((episode, t), before, action, passed, returned)
         self.rollout.steps.append(step)
-        self._on_step()
+        self._budget.on_step()
         self._stop_at_limits(step.observation)
         return step
 
-    def _validated_step(self, returned: Any) -> tuple[Any, ...]:
-        """Return the five values of a step, or raise TypeError if a flag is missing or not a single bool."""
+    def _validated(self, returned: Any) -> tuple[Any, ...]:
+        """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
         values = require_tuple(returned, 5)
+        if self._num_envs is not None:
+            if not isinstance(values[-1], dict):
+                raise TypeError(f"expected a dict as infos, got {type(values[-1]).__name__}")
+            return values
         for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
             if np.size(flag) != 1:
                 raise TypeError(f"expected a bool as {name}, got {flag!r}")
@@ -219,7 +212,7 @@ class RolloutCollector:
             return function()
         except Exception as error:
             self.rollout.failure = FailedCall(place, f"{name}()", error)
-            raise InterruptedRunError from error
+            raise _StoppedRunError from error
 
     def _stop_at_limits(self, observation: Any) -> None:
         self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(observation))
@@ -227,22 +220,139 @@ class RolloutCollector:
             self.rollout.cut_off = f"the observations need more than {MAX_BYTES >> 20} MiB"
         elif self._deadline is not None and time.monotonic() > self._deadline:
             self.rollout.cut_off = "max_seconds has passed"
-        else:
-            return
-        raise InterruptedRunError
+        if self.rollout.cut_off:
+            raise _StoppedRunError
 
 
 def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:
-    """Return ``returned`` if it is a tuple of ``length`` values.
-
-    Args:
-        returned: Value that ``reset`` or ``step`` returned.
-        length: Number of values expected.
-
-    Raises:
-        TypeError: ``returned`` is not a tuple of this length.
-    """
+    """Return ``returned``, or raise TypeError if it is not a tuple of ``length`` values."""
     if not isinstance(returned, tuple) or len(returned) != length:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise TypeError(f"expected {length} values, got {count}")
     return returned
+
+
+def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
+    """Return the autoreset mode from the metadata, else the mode that the infos suggest.
+
+    If infos have final observations, this is SAME_STEP, else NEXT_STEP.
+
+    Args:
+        env: A vector environment.
+        rollout: Rollout of the vector environment.
+    """
+    mode = declared_mode(env)
+    if mode is not None:
+        return mode
+    has_final = any(final_observations(step.info) is not None for step in rollout.steps)
+    return AutoresetMode.SAME_STEP if has_final else AutoresetMode.NEXT_STEP
+
+
+def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
+    """Return a policy that samples from a copy of the space, so that the space keeps its random state.
+
+    Args:
+        space: Action space.
+        seed: Seed of the copy.
+    """
+    copied = copy.deepcopy(space)
+    copied.seed(seed)
+    return lambda observation: copied.sample()
+
+
+def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
+    """Return a policy that repeats each random action for 1 to 20 steps, to move further.
+
+    Args:
+        space: Action space.
+        rng: Generator of the seed of the actions, and of the numbers of steps.
+    """
+    sample = random_policy(space, int(rng.integers(2**31)))
+    remaining, action = 0, None
+
+    def policy(observation: Any) -> Any:
+        nonlocal remaining, action
+        if remaining == 0:
+            remaining, action = int(rng.integers(1, 21)), sample(observation)
+        remaining -= 1
+        return action
+
+    return policy
+
+
+def steering_policy(rollout: Rollout, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
+    """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
+
+    One action in ten is random, to leave walls and dead ends. Calls of the policy can raise `MODEL_ERRORS`.
+
+    Args:
+        rollout: Rollout to which the model is fitted.
+        space: Action space of one environment.
+        rng: Generator of the random choices.
+
+    Returns:
+        The policy, or None if the rollout has no steps or does not fit the model, the goals are too large, or
+        the action space is neither Box nor Discrete.
+    """
+    fit = _fit_box if isinstance(space, spaces.Box) else _fit_discrete
+    if not isinstance(space, spaces.Box | spaces.Discrete):
+        return None
+    try:
+        goals = [flat(step.before["achieved_goal"]) for step in rollout.steps]
+        if not goals or goals[0].size > MAX_GOAL_SIZE:
+            return None
+        before = np.stack(goals)
+        moves = np.stack([flat(step.observation["achieved_goal"]) for step in rollout.steps]) - before
+        steer = fit(space, np.stack([np.asarray(step.action) for step in rollout.steps]), before, moves)
+    except MODEL_ERRORS:
+        return None
+    explore = random_policy(space, int(rng.integers(2**31)))
+
+    def policy(observation: Any) -> Any:
+        if rng.random() < 0.1:
+            return explore(observation)
+        return steer(flat(observation["achieved_goal"]), flat(observation["desired_goal"]))
+
+    return policy
+
+
+def _with_fallback(policy: Policy, space: spaces.Space[Any], fallback: Policy) -> Policy:
+    """Return ``policy``, or ``fallback`` where ``policy`` raises or returns an invalid action."""
+
+    def with_fallback(observation: Any) -> Any:
+        try:
+            action = policy(observation)
+        except MODEL_ERRORS:
+            return fallback(observation)
+        # A goal of NaN gives an action of NaN, which must not reach a simulator or a robot.
+        return action if np.isfinite(action).all() and space.contains(action) else fallback(observation)
+
+    return with_fallback
+
+
+def _fit_box(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndarray) -> Any:
+    """Fit the model move = action @ gain + drift."""
+    rows = np.concatenate([actions.reshape(len(actions), -1), np.ones((len(actions), 1))], axis=1)
+    model = np.linalg.lstsq(rows, moves, rcond=None)[0]
+    inverse, drift = np.linalg.pinv(model[:-1]), model[-1]
+
+    def steer(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        action = ((desired - achieved - drift) @ inverse).reshape(space.shape)
+        return np.asarray(np.clip(action, space.low, space.high), dtype=space.dtype)
+
+    return steer
+
+
+def _fit_discrete(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndarray) -> Any:
+    """Fit the model move = [achieved, 1] @ gain of each action, which is exact for bits that flip."""
+    rows = np.concatenate([before, np.ones((len(before), 1))], axis=1)
+    models = np.stack([
+        np.linalg.lstsq(rows[actions == action], moves[actions == action], rcond=None)[0]
+        for action in range(space.start, space.start + space.n)
+    ])
+
+    def steer(achieved: np.ndarray, desired: np.ndarray) -> int:
+        after = achieved + np.append(achieved, 1.0) @ models
+        return int(space.start + ((after - desired) ** 2).sum(-1).argmin())
+
+    return steer

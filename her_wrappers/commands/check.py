@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers.checker.check import run_check
-from her_wrappers.checker.collect import Budget
+from her_wrappers.checker import check_goal_env
 from her_wrappers.checker.exceptions import is_library
-from her_wrappers.checker.registry import selected
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import (
     DEFAULT_REPORTING,
@@ -52,16 +49,24 @@ def check(
         seed: Seed of the check.
     """
     options = terminal.parse_options(option)
-    with terminal.exits_with(2, TypeError, ValueError):
-        rules = selected(*reporting.prefixes())
-        with present_folder(), terminal.progress("checking", max_steps, "steps") as advance:
-            factory = env_factory(env, disable_env_checker=True)
-            made = call_factory(env, factory, options)
-            if not isinstance(made, gym.Env | gym.vector.VectorEnv):
-                raise TypeError(f"{env} must return a gymnasium Env or VectorEnv, got {type(made).__name__}")
-            location = _class_location(made) if reporting.format == "github" else None
-            budget = Budget(max_steps, max_seconds, seed=seed, on_step=advance)
-            report = run_check(made, partial(factory, **options), budget, rules)
+    select, ignore = reporting.prefixes()
+    progress = terminal.progress("checking", max_steps, "steps")
+    with terminal.exits_with(2, TypeError, ValueError), present_folder(), progress as advance:
+        factory = env_factory(env, disable_env_checker=True)
+        made = call_factory(env, factory, options)
+        if not isinstance(made, gym.Env | gym.vector.VectorEnv):
+            raise TypeError(f"{env} must return a gymnasium Env or VectorEnv, got {type(made).__name__}")
+        location = _class_location(made) if reporting.format == "github" else None
+        first = [made]
+        report = check_goal_env(
+            lambda: first.pop() if first else factory(**options),
+            max_steps=max_steps,
+            max_seconds=max_seconds,
+            select=select,
+            ignore=ignore,
+            seed=seed,
+            on_step=advance,
+        )
     return reporting.finish(report, location)
 
 

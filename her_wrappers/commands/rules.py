@@ -9,12 +9,17 @@ from rich.syntax import Syntax
 from rich.table import Table
 from tyro.conf import Positional, arg
 
-from her_wrappers.checker.registry import RULES, unknown_code
+from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.commands.terminal import COLORS, CommandError, console
 from her_wrappers.conformance.registry import REPLAY_RULES
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
+from her_wrappers.rules import unknown_code
 
-SUITES: dict[str, Any] = {"her check": RULES, "her check-replay": REPLAY_RULES, "her doctor": DIAGNOSIS_RULES}
+SUITES: dict[str, Any] = {
+    "her check": GOAL_ENV_RULES,
+    "her check-replay": REPLAY_RULES,
+    "her doctor": DIAGNOSIS_RULES,
+}
 
 
 def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -> None:
@@ -37,7 +42,7 @@ def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -
                 table.add_row(rule.code, rule.name, _colored(rule.severity), escape(rule.meaning))
             out.print(table)
         return
-    known: dict[str, Any] = {**RULES, **REPLAY_RULES, **DIAGNOSIS_RULES}
+    known: dict[str, Any] = {**GOAL_ENV_RULES, **REPLAY_RULES, **DIAGNOSIS_RULES}
     rule = known.get(code.upper())
     if rule is None:
         raise CommandError(unknown_code(code, known))
@@ -47,8 +52,8 @@ def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -
         out.print(escape(f"Threshold: {rule.threshold}."))
     if rule.source:
         out.print(escape(f"Source: {rule.source}."))
-    if repair := getattr(rule, "repair", ""):
-        out.print(f"Alternatively, wrap the environment in her_wrappers.repairs.{repair}.")
+    if rule.repair:
+        out.print(f"Alternatively, wrap the environment in her_wrappers.repairs.{rule.repair}.")
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         out.print(f"\n[bold]{title}[/]")
         out.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)

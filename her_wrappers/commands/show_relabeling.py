@@ -16,7 +16,7 @@ from tyro.conf import arg
 
 from her_envs import TaskEnv
 from her_envs.canvas import require_pygame
-from her_wrappers.checker.goals import flat
+from her_wrappers.checker.goal_calls import flat
 from her_wrappers.commands.record import recorded_keys
 from her_wrappers.commands.screen import picture_of, write_picture
 from her_wrappers.commands.terminal import (

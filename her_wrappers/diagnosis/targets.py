@@ -16,11 +16,11 @@ import numpy as np
 
 from her_wrappers.arguments import require_count, require_gamma
 from her_wrappers.checker.check import ignore_warnings, open_env
-from her_wrappers.checker.collect import Budget, run_phases
 from her_wrappers.checker.exceptions import describe
-from her_wrappers.checker.goals import stack
+from her_wrappers.checker.goal_calls import stack
+from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.replicas import close_safely
-from her_wrappers.checker.rollout import InterruptedRunError, RolloutCollector, StepRecord
+from her_wrappers.checker.rollout import Budget, roll_out
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.environments import make_env, present_folder
 from her_wrappers.goal_interface import GoalInterface, env_name, env_spec
@@ -180,25 +180,14 @@ def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts
     if not isinstance(env, gym.Env):
         raise TypeError("her doctor needs a single environment, got a vector environment; use gymnasium.make")
     compute_reward, spec, name = GoalInterface.of(env).compute_reward, env_spec(env), env_name(env)
-    collector = RolloutCollector(
-        env,
-        seed=seed,
-        reset_options=(),
-        episode_cap=max(1, int(EPISODE_SHARE * max_steps)),
-        max_seconds=None,
-        on_step=lambda: None,
-    )
     with ignore_warnings():
-        try:
-            run_phases(collector, env, Budget(max_steps, seed=seed))
-        except InterruptedRunError as error:
-            failure = collector.rollout.failure
-            if failure is not None:
-                raise ValueError(
-                    f"{failure.call} of {name} raised at {failure.place}: {describe(failure.error)}; "
-                    "`her check` finds the reason"
-                ) from error
-        steps = collector.rollout.steps
+        rollout = roll_out(env, Budget(max_steps, seed=seed, episode_share=EPISODE_SHARE))
+        failure, steps = rollout.failure, rollout.steps
+        if failure is not None:
+            raise ValueError(
+                f"{failure.call} of {name} raised at {failure.place}: {describe(failure.error)}; "
+                "`her check` finds the reason"
+            ) from failure.error
         episodes = (_episode(list(group)) for _, group in groupby(steps, lambda step: step.episode))
         try:
             return _facts_of_episodes(

@@ -211,7 +211,7 @@ def test_spec_of_another_library_is_not_used():
     env.unwrapped.spec = ForeignSpec()
     assert env_spec(env.unwrapped) is None
     assert env_name(env.unwrapped) == "TaskEnv"
-    assert check_goal_env(env.unwrapped).environment == "TaskEnv"
+    assert check_goal_env(env.unwrapped).target == "TaskEnv"
     assert default_options(env.unwrapped) == {"algo": "sac", "steps": 200_000}
 
 

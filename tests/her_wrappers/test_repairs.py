@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 
 from her_wrappers import check_goal_env
-from her_wrappers.checker.registry import RULES
+from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.repairs import AsGoalEnv, BooleanSuccess, CastObservation, CopyObservation
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.reach import Reach
@@ -66,17 +66,17 @@ SPECIMENS = {specimen.__name__: (specimen, code) for specimen, code in FAULTS}
 @pytest.mark.parametrize(("name", "repair"), REPAIR_OF.items())
 def test_the_wrapper_that_a_finding_names_fixes_it(name, repair):
     specimen, code = SPECIMENS[name]
-    assert repair in {finding.adapter for finding in findings(specimen) if finding.code == code}
+    assert repair in {finding.repair for finding in findings(specimen) if finding.code == code}
     assert code not in {finding.code for finding in findings(lambda: REPAIRS[repair](specimen()))}
 
 
 @pytest.mark.parametrize("name", ["OutOfBounds", "NanInObservation", "WrongShape", "UndeclaredKey"])
 def test_findings_that_no_wrapper_fixes_name_none(name):
-    assert {finding.adapter for finding in findings(SPECIMENS[name][0])} == {""}
+    assert {finding.repair for finding in findings(SPECIMENS[name][0])} == {""}
 
 
 def test_every_wrapper_named_by_a_rule_is_tested():
-    assert {rule.adapter for rule in RULES.values()} - {""} == set(REPAIRS) == set(REPAIR_OF.values())
+    assert {rule.repair for rule in GOAL_ENV_RULES.values()} - {""} == set(REPAIRS) == set(REPAIR_OF.values())
 
 
 def make_car(**options):

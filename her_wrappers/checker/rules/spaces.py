@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
 from her_wrappers.checker.exceptions import describe, raised_at
-from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import show, type_name
 from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.rules import Violation
 from her_wrappers.trees import Path, path_name
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from her_wrappers.checker.evidence import Evidence
+rule = GOAL_ENV_RULES.rule
 
 
 @rule(
     "GE000",
     "environment-raises",
-    "error",
     meaning="reset, step or compute_reward raised an exception.",
     fix="correct the line that raises, or the values that the method returns",
     implies=("GE104", "GE113"),
@@ -38,21 +36,21 @@ def environment_raises(evidence: Evidence) -> Iterator[Violation]:
     """No method raises an exception."""
     failure = evidence.rollout.failure
     if failure is not None:
-        expected = f"no exception from {failure.call}"
-        yield Violation(describe(failure.error), expected, failure.place, hint=failure.hint)
+        hint = f"; {failure.hint}" if failure.hint else ""
+        yield Violation(f"{failure.call} raised {describe(failure.error)}{hint}", failure.place)
     errors = [result.error for result in evidence.pair_results if result.error is not None]
     if errors and len(errors) == len(evidence.pair_results) and evidence.info_form is None:
-        expected, hint = "a reward for one goal", raised_at(errors[0])
-        yield Violation(describe(errors[0]), expected, subject="compute_reward", hint=hint)
+        where = raised_at(errors[0])
+        message = f"each call for one goal raised {describe(errors[0])}{'; ' if where else ''}{where}"
+        yield Violation(message, subject="compute_reward")
 
 
 @rule(
     "GE001",
     "not-dict-observation",
-    "error",
     meaning="The observation space is not a Dict, so there is no goal to relabel.",
     fix="use spaces.Dict with observation, achieved_goal and desired_goal",
-    adapter="AsGoalEnv",
+    repair="AsGoalEnv",
     wrong="observation_space = spaces.Box(-1, 1, (6,))",
     right="""
 observation_space = spaces.Dict(
@@ -62,16 +60,18 @@ observation_space = spaces.Dict(
 def not_dict_observation(evidence: Evidence) -> Iterator[Violation]:
     """A goal environment's observation space is a Dict."""
     if not isinstance(evidence.observation_space, spaces.Dict):
-        yield Violation(show(evidence.observation_space), f"a Dict with the keys {', '.join(GOAL_KEYS)}")
+        keys = ", ".join(GOAL_KEYS)
+        yield Violation(
+            f"the observation space is {show(evidence.observation_space)}, not a Dict with the keys {keys}"
+        )
 
 
 @rule(
     "GE002",
     "missing-goal-key",
-    "error",
     meaning="The observation space or an observation lacks a goal key.",
     fix="add the key to the space and to the observations of reset() and step()",
-    adapter="AsGoalEnv",
+    repair="AsGoalEnv",
     wrong='return {"observation": position, "desired_goal": self.goal}',
     right="""
 return {"observation": position, "achieved_goal": position.copy(), "desired_goal": self.goal.copy()}""",
@@ -84,21 +84,20 @@ def missing_goal_key(evidence: Evidence) -> Iterator[Violation]:
     for key in GOAL_KEYS:
         if key not in space.spaces:
             found = ", ".join(map(str, space.spaces))
-            yield Violation(f"only {found}", "this key in the observation space", subject=key)
+            yield Violation(f"the observation space has only the keys {found}", subject=key)
             continue
         for record in evidence.rollout.records:
             if isinstance(record.observation, dict) and key not in record.observation:
                 found = ", ".join(map(str, record.observation))
-                yield Violation(f"only {found}", "this key in the observation", record.place, key)
+                yield Violation(f"the observation has only the keys {found}", record.place, key)
 
 
 @rule(
     "GE003",
     "no-compute-reward",
-    "error",
     meaning="The environment has no compute_reward that get_wrapper_attr finds.",
     fix="define compute_reward(achieved_goal, desired_goal, info) on the environment",
-    adapter="AsGoalEnv",
+    repair="AsGoalEnv",
     needs=("goals",),
     wrong="""
 def step(self, action):
@@ -110,36 +109,31 @@ def compute_reward(self, achieved_goal, desired_goal, info):
 def no_compute_reward(evidence: Evidence) -> Iterator[Violation]:
     """The reward can be computed for other goals."""
     if evidence.reward is None:
-        yield Violation("no such method", "a method compute_reward")
+        yield Violation("neither the environment nor a wrapper has a method compute_reward")
 
 
 @rule(
     "GE004",
     "goal-space-mismatch",
-    "error",
     meaning="achieved_goal and desired_goal differ in shape or dtype, so neither can replace the other.",
     fix="use one space for both goals",
-    implies=(
-        "GE101", "GE103", "GE104", "GE105", "GE106", "GE108", "GE110", "GE113", "GE114", "GE115", "GE119",
-        "GE121", "GE206",
-    ),
+    implies=("GE104", "GE105", "GE113", "GE114", "GE206"),
     wrong="spaces.Dict(achieved_goal=spaces.Box(-1, 1, (3,)), desired_goal=spaces.Box(-1, 1, (2,)), ...)",
     right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
-)  # fmt: skip
+)
 def goal_space_mismatch(evidence: Evidence) -> Iterator[Violation]:
     """Both goal spaces have the same shape and dtype."""
     goals = _both_goal_spaces(evidence)
     if goals is not None and _leaf_types(goals[0]) != _leaf_types(goals[1]):
-        yield Violation(f"{show(goals[0])} and {show(goals[1])}", "the same shape and dtype for both goals")
+        yield Violation(f"achieved_goal is {show(goals[0])}, but desired_goal is {show(goals[1])}")
 
 
 @rule(
     "GE005",
     "outside-space",
-    "error",
     meaning="A part of an observation is not an element of its space: its dtype, shape or bounds are wrong.",
     fix="cast or clip the value, or declare its key, shape, dtype and bounds in the space",
-    adapter="CastObservation",
+    repair="CastObservation",
     passive=True,
     implies=("GE103",),
     wrong="spaces.Box(-1, 1, (2,), np.float32)  # step() returns np.array([0.5, 1.5])",
@@ -167,7 +161,7 @@ def goal_bounds_differ(evidence: Evidence) -> Iterator[Violation]:
     """Goal spaces of the same shape and dtype have the same bounds too."""
     goals = _both_goal_spaces(evidence)
     if goals is not None and _leaf_types(goals[0]) == _leaf_types(goals[1]) and goals[0] != goals[1]:
-        yield Violation(f"{show(goals[0])} and {show(goals[1])}", "two equal goal spaces")
+        yield Violation(f"achieved_goal is {show(goals[0])}, but desired_goal is {show(goals[1])}")
 
 
 @rule(
@@ -185,10 +179,8 @@ def __init__(self):
 )
 def spaces_rebuilt(evidence: Evidence) -> Iterator[Violation]:
     """The space attributes refer to the same objects at all times."""
-    for name in evidence.spaces_replaced:
-        yield Violation(
-            "another object after reset() and step()", "the same object at all times", subject=name
-        )
+    for name in evidence.rollout.spaces_replaced:
+        yield Violation("the attribute is another object after reset() and step()", subject=name)
 
 
 def _both_goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:
@@ -210,37 +202,33 @@ def _leaf_types(space: spaces.Space[Any]) -> Any:
 def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, Violation]]:
     """Yield the paths in ``value`` that lie outside of ``space``, each with a violation."""
     if isinstance(space, spaces.Dict):
-        yield from _outside_dict(space, value, path)
+        if not isinstance(value, dict):
+            yield path, Violation(f"the value is {show(value)} instead of a dict", repair="")
+            return
+        for key in value.keys() - space.spaces.keys():
+            yield (*path, key), Violation("the space does not have this key", repair="")
+        for key, subspace in space.spaces.items():
+            if key in value:
+                yield from _outside(subspace, value[key], (*path, key))
     elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
         yield from ((path, found) for found in _outside_array(space, value))
     elif not space.contains(value):
-        got = f"{show(value)} of type {type_name(value)}"
-        yield path, Violation(got, f"an element of {show(space)}", adapter="")
-
-
-def _outside_dict(space: spaces.Dict, value: Any, path: Path) -> Iterator[tuple[Path, Violation]]:
-    if not isinstance(value, dict):
-        yield path, Violation(show(value), "a dict", adapter="")
-        return
-    for key in value.keys() - space.spaces.keys():
-        yield (*path, key), Violation("a key that the space lacks", "only keys of the space", adapter="")
-    for key, subspace in space.spaces.items():
-        if key in value:
-            yield from _outside(subspace, value[key], (*path, key))
+        message = f"{show(value)} of type {type_name(value)} is not an element of {show(space)}"
+        yield path, Violation(message, repair="")
 
 
 def _outside_array(space: Any, value: Any) -> Iterator[Violation]:
     if not isinstance(value, np.ndarray | np.generic):
-        yield Violation(f"{show(value)} of type {type_name(value)}", f"a {space.dtype} array")
+        yield Violation(f"{show(value)} of type {type_name(value)} is not a {space.dtype} array")
     elif value.shape != space.shape:
-        yield Violation(f"shape {value.shape}", f"shape {space.shape}", adapter="")
+        yield Violation(f"shape {value.shape} is not the shape {space.shape} of the space", repair="")
     elif not np.can_cast(value.dtype, space.dtype):
-        yield Violation(f"dtype {value.dtype}", f"dtype {space.dtype}")
+        yield Violation(f"dtype {value.dtype} does not fit the dtype {space.dtype} of the space")
     elif not isinstance(space, spaces.Box):
         if not space.contains(value):
-            yield Violation(show(value), f"an element of {show(space)}", adapter="")
+            yield Violation(f"{show(value)} is not an element of {show(space)}", repair="")
     elif not (inside := (value >= space.low) & (value <= space.high)).all():  # False for NaN
         index = tuple(int(i) for i in np.argwhere(~inside)[0])
         bounds = f"[{space.low[index]}, {space.high[index]}]"
-        got = show(np.asarray(value)[index])
-        yield Violation(got, f"element {list(index)} in {bounds}", adapter="")
+        found = show(np.asarray(value)[index])
+        yield Violation(f"element {list(index)} is {found}, outside of the bounds {bounds}", repair="")

@@ -1,17 +1,21 @@
-"""GE201 to GE203, GE207: the info has a success flag that agrees with the reward, also at reset."""
+"""GE2xx: success flags, rewards and terminations agree, and terminations can be computed for other goals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
-from her_wrappers.checker.registry import Violation, rule
+import numpy as np
+
+from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.goal_calls import INFO_FORMS
 from her_wrappers.checker.values import show, type_name
+from her_wrappers.rules import Severity, Violation
 from her_wrappers.success_flag import flag_name, flag_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+rule = GOAL_ENV_RULES.rule
 
-    from her_wrappers.checker.evidence import Evidence
+MIN_EPISODES = 4
+"""Smallest number of episodes of the same length that is not taken for a coincidence."""
 
 
 @rule(
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     "warning",
     meaning="No info has a success flag, neither is_success nor success.",
     fix='set info["is_success"] to a bool in reset() and step()',
-    adapter="BooleanSuccess",
+    repair="BooleanSuccess",
     needs=("steps", "goals"),
     wrong="return observation, reward, terminated, truncated, {}",
     right='return observation, reward, terminated, truncated, {"is_success": bool(distance < 0.05)}',
@@ -28,13 +32,12 @@ if TYPE_CHECKING:
 def no_success_flag(evidence: Evidence) -> Iterator[Violation]:
     """The info has a flag, by which success rates are measured."""
     if not any(flag_name(step.info) for step in evidence.steps):
-        yield Violation("neither is_success nor success in any info", 'a bool in info["is_success"]')
+        yield Violation("no info has the key is_success or success")
 
 
 @rule(
     "GE202",
     "success-mismatch",
-    "error",
     meaning="The success flag and the reward disagree on whether the goal is reached.",
     fix="compute both by the same function with the same threshold",
     needs=("sparse",),
@@ -53,21 +56,13 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
         flag = flag_of(step.info)
         if flag is not None and flag != reached and result.number is not None:
             name = flag_name(step.info)
-            yield Violation(
-                f"{name}={flag}",
-                f"{name}={reached}, since compute_reward returns {show(result.value)}",
-                step.place,
-            )
+            yield Violation(f"{name} is {flag}, but compute_reward returns {show(result.value)}", step.place)
     for record in evidence.rollout.resets:
         if flag_of(record.info) and not evidence.is_rewarded_as_success(record):
-            name = flag_name(record.info)
-            yield Violation(
-                f"{name}=True",
-                f"{name}=False, since compute_reward does not return the reward of success",
-                record.place,
-                "reset",
-                hint="the flag may belong to the previous episode",
-            )
+            reward = "compute_reward does not return the reward of success"
+            cause = "the flag may belong to the previous episode"
+            message = f"{flag_name(record.info)} is True, but {reward}; {cause}"
+            yield Violation(message, record.place, "reset")
 
 
 @rule(
@@ -76,7 +71,7 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
     "info",
     meaning="The success flag is not a bool, is missing at reset, or is named success.",
     fix='set info["is_success"] to a bool in reset() and step()',
-    adapter="BooleanSuccess",
+    repair="BooleanSuccess",
     needs=("steps", "goals"),
     wrong='info = {"success": np.float32(distance < 0.05)}',
     right='info = {"is_success": bool(distance < 0.05)}',
@@ -87,22 +82,19 @@ def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
     if names == {None}:
         return
     if "is_success" not in names:
-        yield Violation("success", "is_success", subject="name of the flag")
+        yield Violation("the flag is named success", subject="name of the flag")
     for step in evidence.steps:
-        yield from _flag_form(step.info, step.place)
+        name = flag_name(step.info)
+        if name is None:
+            yield Violation("the info of a step has no flag", step.place, "step")
+        elif not isinstance(step.info[name], bool):
+            value = step.info[name]
+            yield Violation(
+                f"{name} is {show(value)} of type {type_name(value)}", step.place, "type of the flag"
+            )
     for record in evidence.rollout.resets:
         if flag_name(record.info) is None:
-            yield Violation("no flag", "a flag at reset too", record.place, "reset")
-
-
-def _flag_form(info: Any, place: str) -> Iterator[Violation]:
-    name = flag_name(info)
-    if name is None:
-        yield Violation("no flag", "a flag at every step", place, "step")
-    elif not isinstance(info[name], bool):
-        yield Violation(
-            f"{show(info[name])} of type {type_name(info[name])}", "a bool", place, "type of the flag"
-        )
+            yield Violation("the info of reset() has no flag", record.place, "reset")
 
 
 @rule(
@@ -119,9 +111,150 @@ while self._reached(self.start, self.goal):
 )
 def success_at_reset(evidence: Evidence) -> Iterator[Violation]:
     """Most episodes start with an unreached goal."""
-    resets = evidence.rollout.resets
-    solved = [record for record in resets if evidence.starts_solved(record)]
-    if len(solved) > len(resets) / 2:
-        yield Violation(
-            f"{len(solved)} of {len(resets)} episodes reached at reset", "an unreached goal at most resets"
-        )
+    resets, flags = evidence.rollout.resets, [flag_of(record.info) for record in evidence.rollout.resets]
+    solved = [
+        flag if flag is not None else evidence.is_sparse and evidence.is_rewarded_as_success(record)
+        for record, flag in zip(resets, flags, strict=True)
+    ]
+    if sum(solved) > len(resets) / 2:
+        yield Violation(f"{sum(solved)} of {len(resets)} episodes start with their goal reached")
+
+
+@rule(
+    "GE204",
+    "no-compute-terminated",
+    "warning",
+    meaning="A reached goal terminates the episode, but there is no compute_terminated for relabeled goals.",
+    fix="add compute_terminated(achieved_goal, desired_goal, info)",
+    needs=("success",),
+    inconclusive_without=("ended",),
+    wrong="terminated = bool(distance < 0.05)  # without a method compute_terminated",
+    right="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05""",
+)
+def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
+    """If success terminates recorded transitions, relabeled ones can be terminated too."""
+    if evidence.terminated is not None:
+        return
+    successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
+    if successes and all(step.terminated for step in successes):
+        message = "success terminated the episode, but the environment has no compute_terminated"
+        yield Violation(message, successes[0].place)
+
+
+@rule(
+    "GE205",
+    "terminated-mismatch",
+    meaning="compute_terminated contradicts step() on whether a goal terminates, or is not implemented.",
+    fix="call compute_terminated in step(), or delete it if the task never terminates",
+    needs=("reward",),
+    inconclusive_without=("success", "ended"),
+    passive=True,
+    wrong="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    return np.zeros(len(achieved_goal), bool)  # though step() terminates on success""",
+    right="""
+terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
+)
+def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
+    """An episode terminates if compute_terminated returns True; other reasons may terminate it too."""
+    if evidence.terminated is None:
+        return
+    for step, reached in zip(evidence.steps, evidence.reached, strict=True):
+        result = evidence.terminated.at(step)
+        if isinstance(result.error, NotImplementedError):
+            yield Violation(f"compute_terminated raises {result.error_text}", step.place)
+            return
+        if result.number is None:
+            message = f"instead of True or False for one goal, compute_terminated {result.outcome}"
+            yield Violation(message, step.place)
+        elif result.number and not step.terminated:
+            yield Violation("step() returned terminated=False, but compute_terminated True", step.place)
+        elif not result.number and step.terminated and reached:
+            message = "step() returned terminated=True on success, but compute_terminated False"
+            yield Violation(message, step.place)
+
+
+@rule(
+    "GE208",
+    "time-limit-terminates",
+    "warning",
+    meaning="Episodes terminate after a fixed number of steps; a time limit should truncate instead.",
+    fix="return truncated=True at the time limit, and terminated=True only where the task itself ends",
+    needs=("steps", "goals"),
+    inconclusive_without=("ended",),
+    wrong="terminated = reached or self.elapsed >= self.horizon",
+    right="terminated, truncated = reached, self.elapsed >= self.horizon",
+)
+def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
+    """A time limit truncates an episode: targets bootstrap after a truncation, not after a termination."""
+    lengths: dict[int, int] = {}
+    for step in evidence.steps:
+        lengths[step.episode] = max(step.t + 1, lengths.get(step.episode, 0))
+    terminated = evidence.terminated
+    failures = [
+        step
+        for step, reached in zip(evidence.steps, evidence.reached, strict=True)
+        if step.terminated and not (reached or (terminated is not None and terminated.at(step).number))
+    ]
+    limit = max(lengths.values(), default=0)
+    if len(failures) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in failures):
+        message = f"{len(failures)} episodes terminated without success, all after exactly {limit} steps"
+        yield Violation(message, failures[0].place)
+
+
+@rule(
+    "GE209",
+    "terminated-depends-on-state",
+    meaning="compute_terminated returns other values for the same arguments later: it depends on the state "
+    "of the environment.",
+    fix="use only the arguments; return time limits as truncated, and other reasons from step()",
+    needs=("replica", "reward"),
+    implies=("GE205", "GE206", "GE208"),
+    wrong="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    reached = self._is_reached(achieved_goal, desired_goal)
+    return reached | (self.elapsed >= self.horizon)""",
+    right="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    return self._is_reached(achieved_goal, desired_goal)""",
+)
+def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
+    """The termination is a function of the two goals and the info alone."""
+    for change in evidence.state_changes:
+        if change.function == "compute_terminated":
+            again = f"{change.later.outcome} for the same arguments after a reset"
+            yield Violation(f"compute_terminated {change.first.outcome} at {change.place}, but {again}")
+
+
+@rule(
+    "GE206",
+    "terminated-not-rowwise",
+    "warning",
+    meaning="compute_terminated returns one value for a whole batch (an error if the rows differ).",
+    fix="return a bool for each row",
+    needs=("batch",),
+    wrong="return bool(np.linalg.norm(achieved_goal - desired_goal) < 0.05)",
+    right="return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05",
+)
+def terminated_not_rowwise(evidence: Evidence) -> Iterator[Violation]:
+    """Each row of a batch has its own termination."""
+    if evidence.terminated is None:
+        return
+    results = [evidence.terminated(pair.achieved, pair.desired, pair.info) for pair in evidence.pairs]
+    if any(result.number is None for result in results):
+        return  # GE205 reports the same for the steps
+    for rows, _ in evidence.batch_results:
+        result, count = evidence.terminated(*evidence.batch(rows, INFO_FORMS[0])), len(rows)
+        numbers, single = result.numbers, np.array([results[i].number for i in rows])
+        if numbers is None:
+            message = f"for {count} goals, compute_terminated {result.outcome}"
+            yield Violation(message, severity="error")
+            continue
+        wrong = numbers.shape not in {(), (count,)} or bool((numbers != single).any())
+        if wrong or numbers.shape != (count,):
+            alone = f"the single rows give {show(single.astype(bool))}"
+            message = f"compute_terminated {result.outcome}, but {alone}"
+            severity: Severity = "error" if wrong else "warning"
+            yield Violation(message, f"a batch of {count}", severity=severity)

@@ -1,25 +1,96 @@
-"""GE6xx: a vector environment declares its autoreset mode, and its batches are complete."""
+"""GE5xx and GE6xx: infos can be batched, and vector environments return complete batches."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.batches import ended_rows, leaf_array, wrong_shapes
-from her_wrappers.checker.registry import Violation, rule
-from her_wrappers.checker.values import show
-from her_wrappers.checker.vector import autoreset_mode
+from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.exceptions import describe
+from her_wrappers.checker.records import StepRecord, as_array, ended_rows, wrong_shapes
+from her_wrappers.checker.values import differences, identical, show
 from her_wrappers.infos import final_observation_row
+from her_wrappers.rules import Violation
+from her_wrappers.trees import copy_tree
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+rule = GOAL_ENV_RULES.rule
 
-    from her_wrappers.checker.evidence import Evidence
-    from her_wrappers.checker.rollout import StepRecord
+NUM_ENVS, BATCHES = 3, 32
+"""Number of infos in a batch, and number of batches of random infos."""
+
+
+class _InfoReplay(gym.Env[Any, Any]):
+    """Returns the given infos, one in each step."""
+
+    observation_space = spaces.Discrete(1)
+    action_space = spaces.Discrete(1)
+
+    def __init__(self, infos: Sequence[Any]) -> None:
+        self._infos = iter(infos)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        return 0, 0.0, False, False, copy_tree(next(self._infos))
+
+
+@rule(
+    "GE501",
+    "info-not-batchable",
+    "warning",
+    meaning="Infos raise an exception or lose data when a vector environment batches them.",
+    fix="give each key the same type and shape in all steps, and start no key with an underscore",
+    needs=("steps",),
+    wrong='info = {"distance": 0}  # later {"distance": 0.5}, which becomes 0 in the batch',
+    right='info = {"distance": 0.0}',
+)
+def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
+    """Batched infos contain the values of the info of each environment."""
+    not_dict = next((step for step in evidence.steps if not isinstance(step.info, dict)), None)
+    if not_dict is not None:
+        yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
+        return
+    rng = np.random.default_rng(evidence.seed)
+    infos = [step.info for step in evidence.steps]
+    rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
+    ends = [i for i, step in enumerate(evidence.steps) if step.terminated or step.truncated][:BATCHES]
+    batches = [[infos[i] for i in row] for row in [*rows, *([end, max(end - 1, 0), 0] for end in ends)]]
+    vector = gym.vector.SyncVectorEnv([partial(_InfoReplay, column) for column in zip(*batches, strict=True)])
+    vector.reset()
+    for batch in batches:
+        try:
+            batched = vector.step(np.zeros(NUM_ENVS, dtype=np.int64))[-1]
+        except Exception as error:
+            yield Violation(f"a vector environment of such infos raises {describe(error)}")
+            return
+        for i, info in enumerate(batch):
+            for key, value, in_batch in differences(info, _row(batched, info, i), _equal):
+                message = f"the value {show(value)} becomes {show(in_batch)} in a batch of infos"
+                yield Violation(message, subject=key)
+
+
+def _row(batched: Any, info: dict[str, Any], i: int) -> dict[str, Any]:
+    """Return row ``i`` of batched infos, with the keys of ``info``."""
+    return {
+        key: _row(batched[key], value, i) if isinstance(value, dict) else batched[key][i]
+        for key, value in info.items()
+    }
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.dtype.hasobject or b.dtype.hasobject:
+        return identical(a.tolist(), b.tolist())
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))
 
 
 @rule(
@@ -33,15 +104,15 @@ if TYPE_CHECKING:
 )
 def no_autoreset_mode(evidence: Evidence) -> Iterator[Violation]:
     """The autoreset mode is declared, since it determines which rows are transitions."""
-    if evidence.vector_rollout.resets and declared_mode(evidence.env) is None:
-        got = show(evidence.env.metadata.get("autoreset_mode"))
-        yield Violation(got, "an AutoresetMode", subject='metadata["autoreset_mode"]')
+    vector = evidence.vector
+    if vector is not None and vector.batches.resets and not vector.is_declared:
+        message = f"the mode is {show(vector.metadata_mode)} instead of an AutoresetMode"
+        yield Violation(message, subject='metadata["autoreset_mode"]')
 
 
 @rule(
     "GE602",
     "final-obs-missing",
-    "error",
     meaning="A vector environment resets in the same step and does not return the last observation.",
     fix='put the last observations into infos["final_obs"]',
     wrong="observations[ended] = self._reset(ended)",
@@ -54,13 +125,13 @@ def final_obs_missing(evidence: Evidence) -> Iterator[Violation]:
     for step in _resetting_steps(evidence):
         for i in np.flatnonzero(ended_rows(step)).tolist():
             if final_observation_row(step.info, i) is None:
-                yield Violation("no such key", 'infos["final_obs"] for the episode that ended', step.place)
+                message = f'the episode of environment {i} ended, but infos["final_obs"] has no observation'
+                yield Violation(message, step.place)
 
 
 @rule(
     "GE603",
     "vector-shape",
-    "error",
     meaning="Batches of a vector environment do not have one row per environment, or have a wrong dtype.",
     fix="return rewards, terminations and truncations of shape (num_envs,), and batched observations",
     wrong="return observations, rewards[:, None], terminated.astype(float), truncated, infos",
@@ -68,21 +139,20 @@ def final_obs_missing(evidence: Evidence) -> Iterator[Violation]:
 )
 def vector_shape(evidence: Evidence) -> Iterator[Violation]:
     """Each returned batch has one row per environment."""
-    env = evidence.env
-    if not evidence.vector_rollout.resets:
+    vector = evidence.vector
+    if vector is None or not vector.batches.resets:
         return
-    if env.observation_space != batch_space(env.single_observation_space, env.num_envs):
-        yield Violation(
-            show(env.observation_space), "a batch of single_observation_space", subject="observation_space"
-        )
-    for record in evidence.vector_rollout.records:
-        for name, shape, expected in wrong_shapes(record, env.num_envs):
-            yield Violation(f"shape {shape}", f"shape {expected}", record.place, name)
-    for step in evidence.vector_rollout.steps:
+    if vector.observation_space != batch_space(evidence.observation_space, vector.num_envs):
+        message = f"the space is not a batch of single_observation_space: {show(vector.observation_space)}"
+        yield Violation(message, subject="observation_space")
+    for record in vector.batches.records:
+        for name, shape, expected in wrong_shapes(record, vector.num_envs):
+            yield Violation(f"the batch has shape {shape} instead of {expected}", record.place, name)
+    for step in vector.batches.steps:
         for name in ("terminated", "truncated"):
-            dtype = leaf_array(getattr(step, name)).dtype
+            dtype = as_array(getattr(step, name)).dtype
             if dtype != np.bool_:
-                yield Violation(f"dtype {dtype}", "dtype bool", step.place, name)
+                yield Violation(f"the batch has dtype {dtype} instead of bool", step.place, name)
 
 
 @rule(
@@ -98,13 +168,13 @@ def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
     """The last info of an episode, which has its success flag, is returned in the infos."""
     for step in _resetting_steps(evidence):
         if "final_info" not in step.info:
-            yield Violation("no such key", 'infos["final_info"] for the episode that ended', step.place)
+            yield Violation('an episode ended, but infos["final_info"] is missing', step.place)
 
 
 def _resetting_steps(evidence: Evidence) -> list[StepRecord]:
     """Return the steps in which a vector environment of mode SAME_STEP starts new episodes."""
-    rollout = evidence.vector_rollout
-    if not rollout.resets or autoreset_mode(evidence.env, rollout) is not AutoresetMode.SAME_STEP:
+    vector = evidence.vector
+    if vector is None or vector.mode is not AutoresetMode.SAME_STEP:
         return []
-    steps = (step for step in rollout.steps if not any(wrong_shapes(step, evidence.env.num_envs)))
+    steps = (step for step in vector.batches.steps if not any(wrong_shapes(step, vector.num_envs)))
     return [step for step in steps if ended_rows(step).any()]

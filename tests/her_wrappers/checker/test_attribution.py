@@ -14,8 +14,7 @@ from gymnasium.wrappers import (
 )
 
 from her_wrappers import check_goal_env
-from her_wrappers.checker.attribution import _causing_layer
-from her_wrappers.checker.report import Finding
+from her_wrappers.checker.check import causing_layer
 from her_wrappers.goal_interface import GOAL_KEYS
 from tests.support.specimens.broken_rewards import RewardScaled
 from tests.support.specimens.broken_spaces import OutOfBounds
@@ -39,32 +38,18 @@ def shifted(env):
 @pytest.mark.parametrize(
     ("make", "code", "wrapper"),
     [
-        (
-            lambda: TimeLimit(shifted(TimeLimit(Reach(), 15)), 10),
-            "GE101",
-            "TransformReward (layer 2 from the outside)",
-        ),
-        (lambda: shifted(Reach()), "GE101", "TransformReward (layer 1 from the outside)"),
-        (
-            lambda: TimeLimit(WidensToFloat64(Reach()), 10),
-            "GE005",
-            "WidensToFloat64 (layer 2 from the outside)",
-        ),
-        (
-            lambda: DropsDesiredGoal(TimeLimit(Reach(), 10)),
-            "GE002",
-            "DropsDesiredGoal (layer 1 from the outside)",
-        ),
-        (lambda: FlattenObservation(Reach()), "GE001", "FlattenObservation (layer 1 from the outside)"),
+        (lambda: TimeLimit(shifted(TimeLimit(Reach(), 15)), 10), "GE101", "TransformReward (layer 2"),
+        (lambda: shifted(Reach()), "GE101", "TransformReward (layer 1"),
+        (lambda: TimeLimit(WidensToFloat64(Reach()), 10), "GE005", "WidensToFloat64 (layer 2"),
+        (lambda: DropsDesiredGoal(TimeLimit(Reach(), 10)), "GE002", "DropsDesiredGoal (layer 1"),
+        (lambda: FlattenObservation(Reach()), "GE001", "FlattenObservation (layer 1"),
         (lambda: TimeLimit(RewardScaled(), 10), "GE101", ""),
         (lambda: TimeLimit(OutOfBounds(), 10), "GE005", ""),
     ],
 )
 def test_a_finding_names_the_wrapper_that_causes_it(make, code, wrapper):
-    report = check_goal_env(make, max_steps=200)
-    (finding,) = [finding for finding in report.findings if finding.code == code]
-    assert finding.wrapper == wrapper
-    assert (f"caused by {wrapper}" in report.text()) == bool(wrapper)
+    (finding,) = [each for each in check_goal_env(make, max_steps=200).findings if each.code == code]
+    assert finding.caused_by == (f"{wrapper} from the outside)" if wrapper else "")
 
 
 def test_wrappers_that_change_spaces_and_values_consistently_give_no_finding():
@@ -81,9 +66,6 @@ def test_wrappers_that_change_spaces_and_values_consistently_give_no_finding():
         ([False, False, False], ""),
         ([True, False, True], ""),
     ],
-    ids=["two outer layers", "outermost layer", "all layers", "no layer", "not contiguous"],
 )
 def test_the_causing_layer_is_the_innermost_of_the_outer_layers_with_the_finding(found, causing):
-    finding = Finding("GE101", "reward-mismatch", "error", "", "", "", "", "", "", "", "", 1)
-    layers = [{("GE101", "")} if has_finding else set() for has_finding in found]
-    assert _causing_layer(finding, layers, ["the first", "the second"]) == causing
+    assert causing_layer(found, ["the first", "the second"]) == causing

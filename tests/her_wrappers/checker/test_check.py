@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import subprocess
-import sys
 import warnings
-from dataclasses import replace
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -15,21 +11,13 @@ import numpy as np
 import pytest
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers import GoalEnvError, check_goal_env
+from her_wrappers import check_goal_env
 from her_wrappers.checker import rollout
-from her_wrappers.checker.collect import Budget, collect
-from her_wrappers.checker.judge import apply
-from her_wrappers.checker.probe import CallResult, same_result
-from her_wrappers.checker.registry import RULES
-from her_wrappers.checker.replicas import EnvReplicator
-from her_wrappers.checker.rules.step_reward import _likely_cause
+from her_wrappers.checker.evidence import Evidence
+from her_wrappers.checker.records import Rollout
+from her_wrappers.checker.rules.rewards import likely_cause
 from tests.support.checker import Uncopyable, gaps
-from tests.support.specimens.broken_batches import NormOverEverything
 from tests.support.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
-from tests.support.specimens.broken_rewards import RewardOffset, RewardScaled, UsesOwnPosition
-from tests.support.specimens.broken_spaces import (
-    GoalBoundsDiffer,
-)
 from tests.support.specimens.correct import GoalByOptions, NeverEnds
 from tests.support.specimens.reach import Reach
 
@@ -84,14 +72,6 @@ def test_environments_of_a_factory_are_closed_and_an_environment_passed_in_is_no
     check_goal_env(factory, max_steps=50)
     assert len(made) > 1
     assert all(env.closed for env in made)
-
-
-def test_an_exception_in_close_does_not_prevent_the_report():
-    class RaisesInClose(Reach):
-        def close(self):
-            raise RuntimeError("the window is gone")
-
-    assert check_goal_env(RaisesInClose, max_steps=50).steps == 50
 
 
 def test_a_filter_that_turns_warnings_into_errors_does_not_change_the_report():
@@ -178,117 +158,31 @@ def test_reset_options_are_used_in_every_second_episode(options):
     assert passed[:4] == [None, expected[0], None, expected[-1]]
 
 
-def test_the_policies_reach_goals_that_random_actions_do_not():
-    """With ten bits and ten steps, random actions reach about one goal in a hundred."""
-    report = check_goal_env(gym.make("her_envs/BitFlipping-v0"), max_steps=1200)
-    assert report.successes > 30
-
-
-def test_select_and_ignore_choose_the_reported_rules():
-    assert check_goal_env(NoFlag, max_steps=60).codes == ["GE201"]
-    assert check_goal_env(NoFlag, max_steps=60, select=["GE1"]).codes == []
-    assert check_goal_env(NoFlag, max_steps=60, ignore=["GE201"]).codes == []
-    assert check_goal_env(NoFlag, max_steps=60, select="GE20").codes == ["GE201"]
-
-
-def test_select_applies_only_the_selected_rules_and_those_that_imply_them(monkeypatch):
-    applied = []
-    for rule in list(RULES.values()):
-
-        def check(evidence, rule=rule):
-            applied.append(rule.code)
-            return rule.check(evidence)
-
-        monkeypatch.setitem(RULES, rule.code, replace(rule, check=check))
-    check_goal_env(FlagWithOtherRadius, max_steps=200, select=["GE202"])
-    assert "GE202" in applied
-    assert {code for code in applied if code != "GE202"} == {
-        code for code in applied if "GE202" in RULES[code].implies
-    }
-    assert {"GE101", "GE111"} <= set(applied)
-
-
-def test_a_rule_that_is_not_selected_still_removes_the_findings_that_it_implies():
-    (finding,) = check_goal_env(UsesOwnPosition, max_steps=100).of_severity("error")
-    assert finding.code == "GE110"
-    evidence = collect(UsesOwnPosition(), EnvReplicator(None), Budget(100))
-    assert apply([RULES["GE115"]], evidence), (
-        "the goal of another step has a better reward than the step's own goal"
-    )
-    assert check_goal_env(UsesOwnPosition, max_steps=100, select=["GE115"]).codes == []
-
-
-def test_findings_implied_by_an_ignored_rule_are_not_reported():
-    assert check_goal_env(NormOverEverything, max_steps=60, ignore=["GE105"]).codes == []
-
-
-def test_raise_if_errors_raises_for_errors_and_with_strict_for_warnings():
-    check_goal_env(GoalBoundsDiffer, max_steps=60).raise_if_errors()
-    with pytest.raises(GoalEnvError, match="GE006 goal-bounds-differ"):
-        check_goal_env(GoalBoundsDiffer, max_steps=60).raise_if_errors(strict=True)
-    with pytest.raises(GoalEnvError, match="GE101 reward-mismatch: episode 0, step 0"):
-        check_goal_env(RewardOffset, max_steps=60).raise_if_errors()
-
-
 @pytest.mark.parametrize(
-    ("specimen", "cause"),
+    ("rewards", "computed", "cause"),
     [
-        (RewardOffset, "all differ by the constant offset 1.0"),
-        (RewardScaled, "all differ by the constant factor 10.0"),
+        ((0.0, 2.0), (-1.0, 1.0), "offset 1.0"),
+        ((10.0, 20.0), (1.0, 2.0), "factor 10.0"),
+        ((-10.0, -10.0), (-1.0, -1.0), "offset -9.0 or factor 10.0"),
+        ((0.0, 0.0), (1.0, 2.0), "factor 0.0"),
+        ((0.0, 0.0), (-1.0, -1.0), "offset 1.0"),
+        ((1.0,), (3.0,), ""),
+        ((1.0, 5.0), (3.0, 2.0), ""),
     ],
 )
-def test_a_reward_mismatch_has_its_likely_cause(specimen, cause):
-    (finding,) = check_goal_env(specimen, max_steps=100).of_severity("error")
-    assert finding.hint == cause
-
-
-def test_equal_rewards_may_differ_by_an_offset_or_by_a_factor():
-    mismatches = [(SimpleNamespace(reward=-10.0), SimpleNamespace(number=-1.0))] * 2
-    evidence = SimpleNamespace(reward=None, is_sparse=False)
-    expected = "all differ by the constant offset -9.0 or factor 10.0"
-    assert _likely_cause(evidence, mismatches) == expected
-
-
-def test_rewards_of_zero_differ_by_a_factor_unless_an_offset_explains_them():
-    evidence = SimpleNamespace(reward=None, is_sparse=False)
-    for computed, expected in [((1.0, 2.0), "factor 0.0"), ((-1.0, -1.0), "offset 1.0")]:
-        mismatches = [(SimpleNamespace(reward=0.0), SimpleNamespace(number=number)) for number in computed]
-        assert _likely_cause(evidence, mismatches) == f"all differ by the constant {expected}"
-
-
-def test_a_likely_cause_needs_two_mismatches():
-    mismatches = [
-        (SimpleNamespace(reward=reward), SimpleNamespace(number=reward + 2)) for reward in (1.0, 3.0)
-    ]
-    evidence = SimpleNamespace(reward=None, is_sparse=False)
-    assert _likely_cause(evidence, mismatches) == "all differ by the constant offset -2.0"
-    assert _likely_cause(evidence, mismatches[:1]) == ""
-
-
-def test_a_result_differs_from_an_error_and_from_another_error():
-    errors = [CallResult(None, ValueError(text)) for text in ("full", "empty")]
-    results = [CallResult(1.0), CallResult(""), *errors]
-    for a, b in itertools.product(results, repeat=2):
-        assert same_result(a, b) == (a is b)
+def test_rewards_that_differ_by_a_constant_have_this_cause(rewards, computed, cause):
+    steps = [SimpleNamespace(reward=reward) for reward in rewards]
+    results = [SimpleNamespace(number=number) for number in computed]
+    evidence = Evidence(gym.spaces.Dict(), Rollout([], steps))
+    expected = f"all differ by the constant {cause}" if cause else ""
+    assert likely_cause(evidence, list(zip(steps, results, strict=True))) == expected
 
 
 def test_a_step_reward_that_is_not_a_number_is_reported():
     env = Reach()
     env.reward = lambda observation, info: float("nan")
     (finding,) = check_goal_env(env, max_steps=60, select=["GE114"]).findings
-    assert (finding.expected, finding.got) == ("a finite reward", "nan")
-    assert finding.subject == "reward of step()"
-
-
-def test_the_default_budget_is_3000_steps():
-    assert check_goal_env(gym.make("her_envs/BitFlipping-v0")).steps == 3000
-
-
-def test_the_checker_imports_neither_torch_nor_pygame_nor_rich():
-    code = (
-        "import sys, her_wrappers; sys.exit(bool({'torch', 'pygame', 'rich', 'tyro'} & sys.modules.keys()))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert (finding.subject, finding.message) == ("reward of step()", "step() returned reward nan")
 
 
 class SolvedWithoutFlag(StartsSolved, NoFlag):
@@ -296,4 +190,4 @@ class SolvedWithoutFlag(StartsSolved, NoFlag):
 
 
 def test_goals_reached_at_reset_are_found_without_a_success_flag():
-    assert "GE207" in check_goal_env(SolvedWithoutFlag).codes
+    assert "GE207" in check_goal_env(SolvedWithoutFlag, max_steps=400).codes

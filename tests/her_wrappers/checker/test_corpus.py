@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gymnasium as gym
 import pytest
 
-from her_wrappers.checker import check_goal_env
-from her_wrappers.checker.registry import RULES
+from her_wrappers import GoalEnvChecker
+from her_wrappers.checker import GOAL_ENV_RULES, check_goal_env
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.correct import CORRECT
 from tests.support.specimens.findings import MAX_STEPS, findings_in, read_findings, report_of
+from tests.support.specimens.unusual import UNUSUAL
 
 FINDINGS = read_findings()
 
@@ -20,8 +23,8 @@ def assert_found_alone(report, code):
     assert errors <= {code}, report.text()
 
 
-def assert_silent(factory, seed):
-    report = check_goal_env(factory, max_steps=MAX_STEPS, seed=seed)
+def assert_silent(factory, seed=0, max_steps=MAX_STEPS):
+    report = check_goal_env(factory, max_steps=max_steps, seed=seed)
     assert not report.of_severity("error", "warning"), report.text()
 
 
@@ -39,13 +42,15 @@ def test_each_fault_is_reported_by_its_own_rule_with_the_documented_text(specime
 
 @pytest.mark.parametrize("factory", CORRECT.values(), ids=CORRECT)
 def test_correct_environments_get_neither_errors_nor_warnings(factory):
-    assert_silent(factory, seed=0)
+    assert_silent(factory)
 
 
-SEEDS = [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 30)]
+@pytest.mark.parametrize("factory", UNUSUAL.values(), ids=UNUSUAL)
+def test_an_unusual_environment_gets_neither_errors_nor_warnings(factory):
+    assert_silent(factory, max_steps=250)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 30)])
 def test_findings_do_not_depend_on_the_seed(seed):
     for specimen, code in FAULTS:
         assert_found_alone(report_of(specimen, seed), code)
@@ -53,7 +58,37 @@ def test_findings_do_not_depend_on_the_seed(seed):
         assert_silent(factory, seed)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2)),
+        *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(2, 10)),
+    ],
+)
+def test_unusual_environments_get_neither_errors_nor_warnings_in_ten_seeds(seed):
+    for factory in UNUSUAL.values():
+        assert_silent(factory, seed)
+
+
+SINGLE = {name: make for name, make in (CORRECT | UNUSUAL).items() if "vector" not in name}
+
+
+@pytest.mark.parametrize("factory", SINGLE.values(), ids=SINGLE)
+def test_goal_env_checker_gives_no_warning_for_a_correct_environment(factory):
+    env = GoalEnvChecker(factory())
+    resets_itself = isinstance(env.env, gym.wrappers.Autoreset)
+    with warnings.catch_warnings(action="error"):
+        env.action_space.seed(0)
+        env.reset(seed=0)
+        for _ in range(100):
+            *_, terminated, truncated, _ = env.step(env.action_space.sample())
+            if (terminated or truncated) and not resets_itself:
+                env.reset()
+    assert not env.report().findings
+
+
 def test_every_rule_has_a_faulty_environment():
-    assert {code for _, code in FAULTS} == set(RULES)
+    assert {code for _, code in FAULTS} == set(GOAL_ENV_RULES)
     assert len(FAULTS) >= 60
     assert len(CORRECT) >= 20
+    assert len(UNUSUAL) >= 60

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import check_goal_env
-from tests.support.specimens.broken_rewards import RewardFromDistanceInInfo, RewardScaled
-from tests.support.specimens.broken_spaces import ResetRaises, StepRaises, StepReturnsFourValues
+from tests.support.specimens.broken_rewards import RewardScaled
+from tests.support.specimens.broken_spaces import StepRaises, StepReturnsFourValues
 from tests.support.specimens.reach import DenseReach, Reach
 
 HERE = Path(__file__)
@@ -34,27 +34,8 @@ def test_a_failure_names_the_innermost_line_outside_libraries(wrap, monkeypatch)
     monkeypatch.chdir(HERE.parents[1])
     (finding,) = check_goal_env(lambda: wrap(DividesByZero()), max_steps=50).of_severity("error")
     shown = HERE.relative_to(HERE.parents[1])
-    assert finding.got == "LinAlgError: Singular matrix"
-    assert finding.hint == f"raised in {shown}, line {line_of('the line to report')}"
-
-
-class RewardRaises(Reach):
-    def reward(self, observation, info):
-        return -1.0
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        raise OSError("no connection")
-
-
-def test_a_reward_function_that_raises_names_its_line():
-    findings = check_goal_env(RewardRaises, max_steps=50).of_severity("error")
-    (finding,) = [finding for finding in findings if finding.code == "GE000"]
-    assert finding.hint.endswith(f"test_failures.py, line {line_of('no connection')}")
-
-
-class ResetWithoutSeed(Reach):
-    def reset(self):
-        return super().reset()
+    place = f"raised in {shown}, line {line_of('the line to report')}"
+    assert finding.message == f"step() raised LinAlgError: Singular matrix; {place}"
 
 
 class ResetWithoutOptions(Reach):
@@ -67,30 +48,18 @@ class ResetReturnsTheObservation(Reach):
         return super().reset(seed=seed)[0]
 
 
-class StepReturnsDone(Reach):
-    def step(self, action):
-        observation, reward, terminated, truncated, info = super().step(action)
-        return observation, reward, terminated or truncated, info
-
-
-DEFINE_RESET = "seed or options is missing; define reset(self, *, seed=None, options=None)"
-FOUR_VALUES = "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
-
-
 @pytest.mark.parametrize(
     ("env", "hint"),
     [
-        (ResetWithoutSeed, DEFINE_RESET),
-        (ResetWithoutOptions, DEFINE_RESET),
+        (ResetWithoutOptions, "define reset(self, *, seed=None, options=None)"),
         (ResetReturnsTheObservation, "return (observation, info); old Gym returned the observation alone"),
-        (StepReturnsDone, FOUR_VALUES),
+        (StepReturnsFourValues, "return (observation, reward, terminated, truncated, info)"),
     ],
 )
-@pytest.mark.parametrize("limit", [False, True], ids=["without wrappers", "with a time limit"])
-def test_the_old_gym_api_gives_a_specific_hint(env, hint, limit):
-    make = (lambda: gym.wrappers.TimeLimit(env(), 10)) if limit else env
-    (finding,) = check_goal_env(make, max_steps=50).of_severity("error")
-    assert (finding.code, finding.hint) == ("GE000", hint)
+def test_the_old_gym_api_gives_a_specific_hint(env, hint):
+    (finding,) = check_goal_env(lambda: gym.wrappers.TimeLimit(env(), 10), max_steps=50).of_severity("error")
+    assert finding.code == "GE000"
+    assert finding.message.endswith(hint)
 
 
 class BrokenGoal(DenseReach):
@@ -108,47 +77,13 @@ class BrokenGoal(DenseReach):
 
 
 @pytest.mark.parametrize("key", ["achieved_goal", "desired_goal"])
-@pytest.mark.parametrize(
-    "value", [None, np.full(2, np.nan, np.float32), np.float32([np.inf, 0]), np.array([None, None])]
-)
+@pytest.mark.parametrize("value", [None, np.full(2, np.nan, np.float32), np.array([None, None])])
 @pytest.mark.parametrize("space", [None, gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)])
 def test_an_invalid_goal_gives_no_invalid_action(key, value, space):
     env = BrokenGoal(key, value, space)
     assert check_goal_env(env, max_steps=200).of_severity("error")
     assert len(env.actions) >= 200
     assert np.isfinite(env.actions).all()
-
-
-class OtherThreshold(Reach):
-    def reward(self, observation, info):
-        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
-        return float(distance < 0.6) - 1.0
-
-
-def test_another_threshold_is_not_reported_as_a_constant_offset():
-    (finding,) = check_goal_env(OtherThreshold, max_steps=300).of_severity("error")
-    assert finding.code == "GE101"
-    assert finding.hint.startswith("step() may decide success by another rule, such as another threshold: ")
-
-
-def test_a_reward_read_from_the_info_has_this_hint():
-    (finding,) = check_goal_env(RewardFromDistanceInInfo, max_steps=200).of_severity("error")
-    assert finding.code == "GE110"
-    assert finding.hint == "the reward is read from info, which belongs to the recorded goal"
-
-
-@pytest.mark.parametrize(
-    ("specimen", "place", "got"),
-    [
-        (StepRaises, "episode 0, step 7", "RuntimeError: the simulator has crashed"),
-        (ResetRaises, "episode 4", "OSError: no such level"),
-        (StepReturnsFourValues, "episode 0, step 0", "TypeError: expected 5 values, got 4 values"),
-    ],
-)
-def test_an_exception_gives_a_finding_with_the_last_line_of_the_traceback(specimen, place, got):
-    report = check_goal_env(specimen, max_steps=200)
-    (finding,) = report.of_severity("error")
-    assert (finding.code, finding.place, finding.got) == ("GE000", place, got)
 
 
 def test_steps_before_an_exception_are_judged():
@@ -172,16 +107,4 @@ def test_an_exception_after_the_run_is_a_finding():
     [found] = check_goal_env(RaisesAfterManySteps, max_steps=300).of_severity("error")
     assert found.code == "GE000"
     assert found.place == "after the run"
-    assert found.got == "RuntimeError: worn out"
-
-
-class NoInfoAtStepThree(Reach):
-    def inform(self, observation):
-        return None if self.elapsed == 3 else super().inform(observation)
-
-
-def test_an_info_that_is_not_a_dict_is_reported_with_its_step():
-    report = check_goal_env(NoInfoAtStepThree, max_steps=100)
-    [found] = [finding for finding in report.findings if finding.expected == "a dict as info"]
-    assert found.got == "None"
-    assert found.place.endswith("step 2")
+    assert "RuntimeError: worn out" in found.message

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import gymnasium as gym
-import numpy as np
 import pytest
 
 from her_wrappers import check_goal_env
-from her_wrappers.checker.replicas import _from_spec, layers
+from her_wrappers.checker.replicas import Replicas
 from tests.support.checker import Uncopyable, gaps
 from tests.support.specimens.reach import Reach
 
@@ -33,26 +32,9 @@ class Client:
         pass
 
 
-class NoisyLater(Reach):
-    """An environment with unseeded noise after the fourth step of each episode."""
-
-    def move(self, action):
-        noise = np.random.default_rng().normal(0, 0.05, 2) if self.elapsed > 3 else 0
-        return (super().move(action) + noise).clip(-1, 1).astype(np.float32)
-
-
-def test_unseeded_noise_after_some_steps_is_found():
-    assert check_goal_env(NoisyLater, max_steps=100).codes == ["GE401"]
-
-
 def test_a_replica_opens_no_window():
-    make_replica = _from_spec(gym.make("her_envs/PointReach-v0", render_mode="human"))
-    assert make_replica().render_mode is None
-
-
-def test_the_passive_checker_of_gymnasium_is_not_a_layer():
-    names = [type(layer).__name__ for layer in layers(gym.make("MountainCarContinuous-v0"))]
-    assert names == ["TimeLimit", "OrderEnforcing", "Continuous_MountainCarEnv"]
+    with Replicas(gym.make("her_envs/PointReach-v0", render_mode="human"), None) as replicas:
+        assert replicas.make().render_mode is None
 
 
 @pytest.mark.parametrize(

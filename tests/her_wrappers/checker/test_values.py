@@ -10,7 +10,6 @@ from her_wrappers.checker.values import (
     close,
     first_difference,
     identical,
-    owns_resources,
     share_memory,
     show,
     type_name,
@@ -19,25 +18,23 @@ from her_wrappers.checker.values import (
 ROW = np.arange(6.0)
 
 
+OBJECTS = np.array([1.0, "a"], object)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
         (1.0, 1.0 + 1e-7, True),
-        (np.float32(0.1), 0.1, True),
-        (-0.0, 0.0, True),
         (np.nan, np.nan, True),
         (1.0, 1.001, False),
         (1.0, np.nan, False),
         (1.0, np.inf, False),
-        (np.inf, 1.0, False),
         (np.inf, np.inf, True),
-        (-np.inf, np.inf, False),
         (np.ones(2), np.ones(3), False),
-        (True, 1, True),
         ("a", "b", False),
         ("a", "a", True),
-        (np.array([1.0, "a"], object), np.array([1.0 + 1e-9, "a"], object), True),
-        (np.array([1.0, "a"], object), np.array([1.0, "b"], object), False),
+        (OBJECTS, np.array([1.0 + 1e-9, "a"], object), True),
+        (OBJECTS, np.array([1.0, "b"], object), False),
     ],
 )
 def test_close_means_up_to_rounding(a, b, expected):
@@ -53,14 +50,11 @@ def test_close_means_up_to_rounding(a, b, expected):
         (ROW, ROW.astype(np.float32), False),
         (ROW, ROW.reshape(2, 3), False),
         (ROW, ROW.tolist(), False),
-        (np.array([1, "a"], object), np.array([1, "a"], object), True),
-        (np.array([1, "a"], object), np.array([1, "b"], object), False),
+        (OBJECTS, np.array([1.0, "b"], object), False),
         ({"a": [1, (ROW,)]}, {"a": [1, (ROW.copy(),)]}, True),
         ({"a": 1}, {"a": 1, "b": 2}, False),
         ([1, 2], [1, 2, 3], False),
         (np.nan, np.nan, True),
-        (np.nan, 1.0, False),
-        (1.0, np.nan, False),
         (1.0, 1.0 + 1e-9, False),
         (None, {}, False),
     ],
@@ -73,7 +67,6 @@ def test_the_first_difference_has_the_path_of_the_element():
     a = {"position": ROW, "time": (1, 2)}
     b = {"position": np.where(ROW == 4, 9, ROW), "time": (1, 3)}
     assert first_difference(a, b) == ("position[4]", 4.0, 9.0)
-    assert first_difference({"time": (1, 2)}, {"time": (1, 3)}) == ("time/1", 2, 3)
     assert first_difference(a, {"position": ROW + 1e-9, "time": (1, 2)}) is None
 
 
@@ -86,15 +79,6 @@ def test_arrays_are_found_in_containers_and_attributes_with_cycles():
     node = Node(goal=ROW, child=Node(parts=[{"a": ROW}]))
     node.child.parent = node
     assert [name for name, _ in arrays_in(node)] == ["goal", "child/parts/0/a"]
-
-
-def test_objects_with_a_finalizer_own_resources():
-    class Client:
-        def __del__(self):
-            pass
-
-    assert owns_resources(Node(simulator=Node(client=Client())))
-    assert not owns_resources(Node(simulator=Node(numpy=np)))
 
 
 def test_only_writeable_arrays_share_memory():

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from her_wrappers.checker.registry import RULES
+from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.conformance.registry import REPLAY_RULES
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
 from tests.support.commands import her
@@ -109,11 +109,11 @@ def test_the_time_of_a_check_can_be_limited():
 
 def test_rules_lists_the_rules_of_all_suites():
     output = her("rules").output
-    assert all(code in output for code in {**RULES, **REPLAY_RULES, **DIAGNOSIS_RULES})
+    assert all(code in output for code in {**GOAL_ENV_RULES, **REPLAY_RULES, **DIAGNOSIS_RULES})
 
 
 @pytest.mark.parametrize(
-    ("code", "suite"), [("ge302", RULES), ("HB101", REPLAY_RULES), ("GD102", DIAGNOSIS_RULES)]
+    ("code", "suite"), [("ge302", GOAL_ENV_RULES), ("HB101", REPLAY_RULES), ("GD102", DIAGNOSIS_RULES)]
 )
 def test_a_rule_is_explained_with_a_wrong_and_a_right_example(code, suite):
     rule, output = suite[code.upper()], "".join(her("rules", code, columns=80).output.split())

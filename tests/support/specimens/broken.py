@@ -1,6 +1,6 @@
 """All broken specimens, each with the code of the rule that it breaks."""
 
-from tests.support.specimens import (
+from tests.support.specimens import (  # noqa: F401 - each module adds its specimens to FAULTS
     broken_batches,
     broken_buffer_use,
     broken_episodes,
@@ -9,13 +9,6 @@ from tests.support.specimens import (
     broken_spaces,
     broken_vectors,
 )
+from tests.support.specimens.reach import FAULTS
 
-FAULTS = [
-    *broken_spaces.FAULTS,
-    *broken_rewards.FAULTS,
-    *broken_batches.FAULTS,
-    *broken_buffer_use.FAULTS,
-    *broken_episodes.FAULTS,
-    *broken_resets.FAULTS,
-    *broken_vectors.FAULTS,
-]
+__all__ = ["FAULTS"]

@@ -4,55 +4,52 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, DistanceReward, FlagReward, Reach
 
 
-class BranchesOnDistance(Reach):
+class BranchesOnDistance(Reach, breaks="GE104"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return 0.0 if self.is_success(achieved_goal, desired_goal) else -1.0
 
 
-class UsesMathModule(DenseReach):
+class UsesMathModule(DenseReach, breaks="GE104"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -float(np.float64(self.distance(achieved_goal, desired_goal)))
 
 
-class UnpacksOneGoal(DenseReach):
+class UnpacksOneGoal(DenseReach, breaks="GE104"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         x, y = achieved_goal - desired_goal
         return -float(np.hypot(x, y))
 
 
-class MadeForPairs(Reach):
+class MadeForPairs(Reach, breaks="GE104"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         if np.ndim(achieved_goal) > 1 and len(achieved_goal) > 2:
             raise BufferError("more than 2 goals")
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
-class NormOverEverything(DenseReach):
+class NormOverEverything(DenseReach, breaks="GE105"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.linalg.norm(achieved_goal - desired_goal)
 
 
-class KeepsDimensions(DenseReach):
-    def reward(self, observation, info):
-        return -float(self.distance(observation["achieved_goal"], observation["desired_goal"]))
-
+class KeepsDimensions(DistanceReward, breaks="GE105"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         difference = np.atleast_2d(achieved_goal - desired_goal)
         reward = -np.linalg.norm(difference, axis=-1, keepdims=True)
         return reward if np.ndim(achieved_goal) > 1 else reward[0, 0]
 
 
-class ComparesEachWithEach(Reach):
+class ComparesEachWithEach(Reach, breaks="GE105"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         if np.ndim(achieved_goal) == 1:
             return super().compute_reward(achieved_goal, desired_goal, info)
         return super().compute_reward(achieved_goal[:, None], desired_goal[None], info)
 
 
-class ReducesFirstAxis(DenseReach):
+class ReducesFirstAxis(DenseReach, breaks="GE105"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.abs(achieved_goal - desired_goal).sum(axis=0)
 
@@ -60,19 +57,19 @@ class ReducesFirstAxis(DenseReach):
         return np.abs(achieved_goal - desired_goal).sum(axis=-1)
 
 
-class OneRewardForAllRows(Reach):
+class OneRewardForAllRows(Reach, breaks="GE106"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         success = np.all(self.is_success(achieved_goal, desired_goal))
         return np.full(np.shape(achieved_goal)[:-1], success - 1.0)
 
 
-class LooksAtFirstGoalOnly(Reach):
+class LooksAtFirstGoalOnly(Reach, breaks="GE106"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         desired_goal = desired_goal[0] if np.ndim(desired_goal) > 1 and len(desired_goal) else desired_goal
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
-class SortsRows(DenseReach):
+class SortsRows(DenseReach, breaks="GE106"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return (
             np.sort(super().compute_reward(achieved_goal, desired_goal, info))
@@ -81,38 +78,35 @@ class SortsRows(DenseReach):
         )
 
 
-class NormalizesBatch(DenseReach):
+class NormalizesBatch(DenseReach, breaks="GE106"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
         return reward if np.ndim(reward) == 0 or not len(reward) else reward / max(1.0, np.abs(reward).max())
 
 
-class IntegerRewardsInBatches(DenseReach):
+class IntegerRewardsInBatches(DenseReach, breaks="GE106"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
         return reward if np.ndim(reward) == 0 else reward.astype(int)
 
 
-class OneGoalGivesOneRow(Reach):
+class OneGoalGivesOneRow(FlagReward, breaks="GE108"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return super().compute_reward(np.atleast_2d(achieved_goal), np.atleast_2d(desired_goal), info)
 
-    def reward(self, observation, info):
-        return info["is_success"] - 1.0
 
-
-class SqueezesBatchOfOne(Reach):
+class SqueezesBatchOfOne(Reach, breaks="GE108"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return np.squeeze(super().compute_reward(achieved_goal, desired_goal, info))
 
 
-class FailsOnEmptyBatch(DenseReach):
+class FailsOnEmptyBatch(DenseReach, breaks="GE108"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
         return reward.clip(min=np.min(reward))
 
 
-class NeedsInfoKey(Reach):
+class NeedsInfoKey(Reach, breaks="GE113"):
     def inform(self, observation):
         return super().inform(observation) | {"cost": 0.0}
 
@@ -123,7 +117,7 @@ class NeedsInfoKey(Reach):
         return self.is_success(achieved_goal, desired_goal)
 
 
-class NeedsInfoOfEachRow(Reach):
+class NeedsInfoOfEachRow(Reach, breaks="GE113"):
     def inform(self, observation):
         return super().inform(observation) | {"cost": 0.0}
 
@@ -133,30 +127,30 @@ class NeedsInfoOfEachRow(Reach):
         return super().compute_reward(achieved_goal, desired_goal, info) - cost
 
 
-class NeedsInfoAsDict(Reach):
+class NeedsInfoAsDict(Reach, breaks="GE113"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return super().compute_reward(achieved_goal, desired_goal, info) - info.get("cost", 0.0)
 
 
-class ReversedComparison(Reach):
+class ReversedComparison(Reach, breaks="GE115"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.is_success(achieved_goal, desired_goal).astype(np.float32)
 
 
-class RewardsDistance(DenseReach):
+class RewardsDistance(DenseReach, breaks="GE115"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return self.distance(achieved_goal, desired_goal)
 
 
-class SparseThatIsDense(DenseReach):
+class SparseThatIsDense(DenseReach, breaks="GE116"):
     reward_type = "sparse"
 
 
-class DenseThatIsSparse(Reach):
+class DenseThatIsSparse(Reach, breaks="GE116"):
     reward_type = "dense"
 
 
-class NoneForUnknownType(Reach):
+class NoneForUnknownType(Reach, breaks="GE116"):
     reward_type = "sparse"
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -165,31 +159,3 @@ class NoneForUnknownType(Reach):
         if self.reward_type == "dense":
             return -self.distance(achieved_goal, desired_goal)
         return None
-
-
-FAULTS = [
-    (BranchesOnDistance, "GE104"),
-    (UsesMathModule, "GE104"),
-    (UnpacksOneGoal, "GE104"),
-    (MadeForPairs, "GE104"),
-    (NormOverEverything, "GE105"),
-    (KeepsDimensions, "GE105"),
-    (ComparesEachWithEach, "GE105"),
-    (ReducesFirstAxis, "GE105"),
-    (OneRewardForAllRows, "GE106"),
-    (LooksAtFirstGoalOnly, "GE106"),
-    (SortsRows, "GE106"),
-    (NormalizesBatch, "GE106"),
-    (IntegerRewardsInBatches, "GE106"),
-    (OneGoalGivesOneRow, "GE108"),
-    (SqueezesBatchOfOne, "GE108"),
-    (FailsOnEmptyBatch, "GE108"),
-    (NeedsInfoKey, "GE113"),
-    (NeedsInfoOfEachRow, "GE113"),
-    (NeedsInfoAsDict, "GE113"),
-    (ReversedComparison, "GE115"),
-    (RewardsDistance, "GE115"),
-    (SparseThatIsDense, "GE116"),
-    (DenseThatIsSparse, "GE116"),
-    (NoneForUnknownType, "GE116"),
-]

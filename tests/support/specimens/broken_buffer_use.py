@@ -10,7 +10,7 @@ from gymnasium import spaces
 from tests.support.specimens.reach import DenseReach, Reach
 
 
-class FillsAHundredRows(DenseReach):
+class FillsAHundredRows(DenseReach, breaks="GE119"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
         if np.ndim(reward):
@@ -18,7 +18,7 @@ class FillsAHundredRows(DenseReach):
         return reward
 
 
-class DropsTheLastChunk(DenseReach):
+class DropsTheLastChunk(DenseReach, breaks="GE119"):
     chunk = 60
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -28,7 +28,7 @@ class DropsTheLastChunk(DenseReach):
         return super().compute_reward(achieved_goal[:whole], desired_goal[:whole], info)
 
 
-class CountsRowsInBytes(Reach):
+class CountsRowsInBytes(Reach, breaks="GE119"):
     """compute_reward stores row indices as bytes, which overflow beyond 256 rows."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -36,20 +36,20 @@ class CountsRowsInBytes(Reach):
         return reward[np.arange(len(reward)).astype(np.uint8)] if np.ndim(reward) else reward
 
 
-class HalfPrecisionForMany(DenseReach):
+class HalfPrecisionForMany(DenseReach, breaks="GE119"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
         return reward.astype(np.float16) if np.size(reward) >= 512 else reward
 
 
-class NoMoreThanAThousand(Reach):
+class NoMoreThanAThousand(Reach, breaks="GE119"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         if np.ndim(achieved_goal) > 1 and len(achieved_goal) > 1000:
             raise MemoryError("more than 1000 goals")
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
-class ReadsTheBuffer(DenseReach):
+class ReadsTheBuffer(DenseReach, breaks="GE121"):
     """compute_reward reads memory as if arrays were contiguous, like C code without support for strides."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -61,13 +61,13 @@ class ReadsTheBuffer(DenseReach):
         return base.ravel()[: goal.size].reshape(goal.shape)
 
 
-class MakesArraysWriteable(DenseReach):
+class MakesArraysWriteable(DenseReach, breaks="GE121"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         achieved_goal.flags.writeable = True
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
-class ViewsAsOneVector(Reach):
+class ViewsAsOneVector(Reach, breaks="GE121"):
     """compute_reward casts the memory of an array to one vector, which only contiguous arrays allow."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -80,7 +80,7 @@ class ViewsAsOneVector(Reach):
         return super().compute_reward(*rows, info)
 
 
-class TerminationSortsInPlace(DenseReach):
+class TerminationSortsInPlace(DenseReach, breaks="GE121"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         order = achieved_goal.copy()
         achieved_goal.sort(axis=-1)
@@ -88,7 +88,7 @@ class TerminationSortsInPlace(DenseReach):
         return super().compute_terminated(achieved_goal, desired_goal, info)
 
 
-class OneOutputArray(DenseReach):
+class OneOutputArray(DenseReach, breaks="GE122"):
     output = None
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -107,7 +107,7 @@ def output_of(shape):
     return np.zeros(shape)
 
 
-class OutputOfEachShape(Reach):
+class OutputOfEachShape(Reach, breaks="GE122"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
         if not np.ndim(reward):
@@ -117,7 +117,7 @@ class OutputOfEachShape(Reach):
         return output
 
 
-class TwoOutputArrays(DenseReach):
+class TwoOutputArrays(DenseReach, breaks="GE122"):
     """compute_reward writes into two arrays in turn, so a result is overwritten two calls later."""
 
     calls = 0
@@ -133,7 +133,7 @@ class TwoOutputArrays(DenseReach):
         return output
 
 
-class TerminationInOneArray(Reach):
+class TerminationInOneArray(Reach, breaks="GE122"):
     output = np.zeros(5000, bool)
 
     def compute_terminated(self, achieved_goal, desired_goal, info):
@@ -164,7 +164,7 @@ class IntegerReach(DenseReach):
         return np.abs(np.subtract(achieved_goal, desired_goal, dtype=np.int64)).max(-1) <= self.bound // 10
 
 
-class SubtractsAndAddsBack(IntegerReach):
+class SubtractsAndAddsBack(IntegerReach, breaks="GE121"):
     """compute_reward changes integer goals in place, and then restores them exactly."""
 
     dtype = np.int32
@@ -176,31 +176,31 @@ class SubtractsAndAddsBack(IntegerReach):
         return reward
 
 
-class SquaresOverflow(IntegerReach):
+class SquaresOverflow(IntegerReach, breaks="GE118"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.square(achieved_goal - desired_goal).sum(-1).astype(np.float64)
 
 
-class SquaresOverflowAtTheEdges(SquaresOverflow):
+class SquaresOverflowAtTheEdges(SquaresOverflow, breaks="GE118"):
     """compute_reward squares 16-bit integers; only squares of differences from 182 to 184 overflow."""
 
     bound = 92
 
 
-class DifferencesOverflow(IntegerReach):
+class DifferencesOverflow(IntegerReach, breaks="GE118"):
     dtype, bound = np.int8, 100
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.abs(achieved_goal - desired_goal).astype(float).max(-1)
 
 
-class ProductsOverflow(IntegerReach):
+class ProductsOverflow(IntegerReach, breaks="GE118"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         difference = achieved_goal // 2 - desired_goal // 2
         return -np.einsum("...i,...i->...", difference, difference).astype(float)
 
 
-class SumsOverflow(IntegerReach):
+class SumsOverflow(IntegerReach, breaks="GE118"):
     dtype, bound = np.int8, 60
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -208,7 +208,7 @@ class SumsOverflow(IntegerReach):
         return -np.add.reduce(difference, axis=-1, dtype=achieved_goal.dtype).astype(float)
 
 
-class WrapsUnsigned(DenseReach):
+class WrapsUnsigned(DenseReach, breaks="GE118"):
     dtype = np.uint8
 
     def make_space(self):
@@ -226,27 +226,3 @@ class WrapsUnsigned(DenseReach):
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.abs(achieved_goal - desired_goal).sum(-1).astype(np.float32)
-
-
-FAULTS = [
-    (FillsAHundredRows, "GE119"),
-    (DropsTheLastChunk, "GE119"),
-    (CountsRowsInBytes, "GE119"),
-    (HalfPrecisionForMany, "GE119"),
-    (NoMoreThanAThousand, "GE119"),
-    (SubtractsAndAddsBack, "GE121"),
-    (ReadsTheBuffer, "GE121"),
-    (MakesArraysWriteable, "GE121"),
-    (ViewsAsOneVector, "GE121"),
-    (TerminationSortsInPlace, "GE121"),
-    (OneOutputArray, "GE122"),
-    (OutputOfEachShape, "GE122"),
-    (TwoOutputArrays, "GE122"),
-    (TerminationInOneArray, "GE122"),
-    (WrapsUnsigned, "GE118"),
-    (SquaresOverflow, "GE118"),
-    (SquaresOverflowAtTheEdges, "GE118"),
-    (DifferencesOverflow, "GE118"),
-    (ProductsOverflow, "GE118"),
-    (SumsOverflow, "GE118"),
-]

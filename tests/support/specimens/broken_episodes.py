@@ -7,23 +7,23 @@ import numpy as np
 from tests.support.specimens.reach import DenseReach, Reach
 
 
-class NoFlag(Reach):
+class NoFlag(Reach, breaks="GE201"):
     def inform(self, observation):
         return {}
 
 
-class FlagWithOtherRadius(Reach):
+class FlagWithOtherRadius(Reach, breaks="GE202"):
     def inform(self, observation):
         distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
         return {"is_success": bool(distance < 0.35)}
 
 
-class FlagAlwaysFalse(Reach):
+class FlagAlwaysFalse(Reach, breaks="GE202"):
     def inform(self, observation):
         return {"is_success": False}
 
 
-class FlagOneStepLate(Reach):
+class FlagOneStepLate(Reach, breaks="GE202"):
     last = False
 
     def inform(self, observation):
@@ -38,29 +38,29 @@ class FlagOneStepLate(Reach):
         return self.is_success(achieved_goal, desired_goal) & False
 
 
-class FlagIsFloat(Reach):
+class FlagIsFloat(Reach, breaks="GE203"):
     def inform(self, observation):
         return {"is_success": float(super().inform(observation)["is_success"])}
 
 
-class FlagNamedSuccess(Reach):
+class FlagNamedSuccess(Reach, breaks="GE203"):
     def inform(self, observation):
         return {"success": super().inform(observation)["is_success"]}
 
 
-class NoFlagAtReset(Reach):
+class NoFlagAtReset(Reach, breaks="GE203"):
     def inform(self, observation):
         return super().inform(observation) if self.elapsed else {}
 
 
-class NoComputeTerminated(Reach):
+class NoComputeTerminated(Reach, breaks="GE204"):
     compute_terminated = None
 
     def terminated(self, observation, info):
         return info["is_success"]
 
 
-class TerminationNeverRelabeled(Reach):
+class TerminationNeverRelabeled(Reach, breaks="GE205"):
     def terminated(self, observation, info):
         return info["is_success"]
 
@@ -68,7 +68,7 @@ class TerminationNeverRelabeled(Reach):
         return np.zeros(np.shape(achieved_goal)[:-1], bool)
 
 
-class TerminationWithOtherRadius(Reach):
+class TerminationWithOtherRadius(Reach, breaks="GE205"):
     def terminated(self, observation, info):
         return info["is_success"]
 
@@ -76,7 +76,7 @@ class TerminationWithOtherRadius(Reach):
         return self.distance(achieved_goal, desired_goal) < 0.5
 
 
-class TerminationNotImplemented(DenseReach):
+class TerminationNotImplemented(DenseReach, breaks="GE205"):
     def terminated(self, observation, info):
         return False
 
@@ -84,22 +84,22 @@ class TerminationNotImplemented(DenseReach):
         raise NotImplementedError
 
 
-class OneTerminationForABatch(DenseReach):
+class OneTerminationForABatch(DenseReach, breaks="GE206"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return False
 
 
-class TerminationOfAllRowsTogether(Reach):
+class TerminationOfAllRowsTogether(Reach, breaks="GE206"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return bool(np.linalg.norm(achieved_goal - desired_goal) < self.radius)
 
 
-class TerminationRaisesOnBatches(Reach):
+class TerminationRaisesOnBatches(Reach, breaks="GE206"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return True if self.is_success(achieved_goal, desired_goal) else False  # noqa: SIM210
 
 
-class StartsSolved(Reach):
+class StartsSolved(Reach, breaks="GE207"):
     def draw_start(self):
         self.radius = 0.25
         start = self.np_random.uniform(-1, 1, 2)
@@ -115,7 +115,7 @@ class StartsSolved(Reach):
         return observation, self.inform(observation)
 
 
-class ReusesArrays(Reach):
+class ReusesArrays(Reach, breaks="GE301"):
     def move(self, action):
         self.position += super().move(action) - self.position
         return self.position
@@ -124,7 +124,7 @@ class ReusesArrays(Reach):
         return super().observe() | {"achieved_goal": self.position}
 
 
-class ReusesDict(Reach):
+class ReusesDict(Reach, breaks="GE301"):
     def observe(self):
         if not hasattr(self, "returned"):
             self.returned = {}
@@ -132,7 +132,7 @@ class ReusesDict(Reach):
         return self.returned
 
 
-class ReusesInfo(Reach):
+class ReusesInfo(Reach, breaks="GE301"):
     def inform(self, observation):
         if not hasattr(self, "info"):
             self.info = {}
@@ -140,7 +140,7 @@ class ReusesInfo(Reach):
         return self.info
 
 
-class GrowsListInInfo(Reach):
+class GrowsListInInfo(Reach, breaks="GE301"):
     def inform(self, observation):
         self.path = [*self.path[:0], 0.0] if self.elapsed == 0 else self.path
         self.path.append(float(self.position[0]))
@@ -149,36 +149,36 @@ class GrowsListInInfo(Reach):
     path = ()
 
 
-class ReturnsItsGoal(Reach):
+class ReturnsItsGoal(Reach, breaks="GE302"):
     def observe(self):
         return super().observe() | {"desired_goal": self.goal}
 
 
-class GoalIsViewOfObservation(Reach):
+class GoalIsViewOfObservation(Reach, breaks="GE302"):
     def observe(self):
         position = self.position.copy()
         return super().observe() | {"observation": position, "achieved_goal": position[:]}
 
 
-class ChangesTheAction(Reach):
+class ChangesTheAction(Reach, breaks="GE302"):
     def move(self, action):
         action *= 0.5
         return super().move(action)
 
 
-class InfoHoldsTheAction(Reach):
+class InfoHoldsTheAction(Reach, breaks="GE302"):
     def step(self, action):
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated, truncated, info | {"action": action}
 
 
-class GoalMoves(DenseReach):
+class GoalMoves(DenseReach, breaks="GE303"):
     def move(self, action):
         self.goal = (self.goal + np.float32(0.01)).clip(-1, 1)
         return super().move(action)
 
 
-class NewGoalOnSuccess(Reach):
+class NewGoalOnSuccess(Reach, breaks="GE303"):
     def step(self, action):
         observation, *rest = super().step(action)
         if rest[-1]["is_success"]:
@@ -190,7 +190,7 @@ class NewGoalOnSuccess(Reach):
         return self.is_success(achieved_goal, desired_goal) & False
 
 
-class GoalFromOtherGenerator(Reach):
+class GoalFromOtherGenerator(Reach, breaks="GE401"):
     def draw_start(self):
         position, _ = super().draw_start()
         goal = position
@@ -199,23 +199,23 @@ class GoalFromOtherGenerator(Reach):
         return np.stack([position, goal])
 
 
-class StartFromOtherGenerator(Reach):
+class StartFromOtherGenerator(Reach, breaks="GE401"):
     def draw_start(self):
         _, goal = super().draw_start()
         return np.stack([np.random.default_rng().uniform(-1, 1, 2).astype(np.float32), goal])
 
 
-class IgnoresSeed(Reach):
+class IgnoresSeed(Reach, breaks="GE401"):
     def reset(self, *, seed=None, options=None):
         return super().reset()
 
 
-class UnseededDynamics(Reach):
+class UnseededDynamics(Reach, breaks="GE401"):
     def move(self, action):
         return super().move(action + np.random.default_rng().normal(0, 0.1, 2))
 
 
-class SeedsTheGlobalGenerator(Reach):
+class SeedsTheGlobalGenerator(Reach, breaks="GE401"):
     def reset(self, *, seed=None, options=None):
         if seed is not None:
             np.random.seed(seed)  # noqa: NPY002 - the fault
@@ -225,13 +225,13 @@ class SeedsTheGlobalGenerator(Reach):
         return super().move(action + np.random.normal(0, 0.1, 2))  # noqa: NPY002 - the fault
 
 
-class CarriesStateOver(Reach):
+class CarriesStateOver(Reach, breaks="GE401"):
     def draw_start(self):
         position, goal = super().draw_start()
         return np.stack([getattr(self, "position", position), goal])
 
 
-class SharesStateBetweenCopies(Reach):
+class SharesStateBetweenCopies(Reach, breaks="GE401"):
     wind = [0.0]  # noqa: RUF012 - the fault: all environments share the list
 
     def move(self, action):
@@ -239,61 +239,21 @@ class SharesStateBetweenCopies(Reach):
         return super().move(action + self.wind[0])
 
 
-class RaggedInfo(Reach):
+class RaggedInfo(Reach, breaks="GE501"):
     def inform(self, observation):
         return super().inform(observation) | {"path": np.zeros(self.elapsed)}
 
 
-class NoneOrDictInfo(Reach):
+class NoneOrDictInfo(Reach, breaks="GE501"):
     def inform(self, observation):
         return super().inform(observation) | {"contact": {"force": 1.0} if self.elapsed % 2 else None}
 
 
-class IntegerThenFloatInfo(Reach):
+class IntegerThenFloatInfo(Reach, breaks="GE501"):
     def inform(self, observation):
         return super().inform(observation) | {"cost": 0.5 if self.elapsed % 3 == 0 else 0}
 
 
-class UnderscoredInfoKey(Reach):
+class UnderscoredInfoKey(Reach, breaks="GE501"):
     def inform(self, observation):
         return super().inform(observation) | {"cost": 0.25, "_cost": 0.5}
-
-
-FAULTS = [
-    (NoFlag, "GE201"),
-    (FlagWithOtherRadius, "GE202"),
-    (FlagAlwaysFalse, "GE202"),
-    (FlagOneStepLate, "GE202"),
-    (FlagIsFloat, "GE203"),
-    (FlagNamedSuccess, "GE203"),
-    (NoFlagAtReset, "GE203"),
-    (NoComputeTerminated, "GE204"),
-    (TerminationNeverRelabeled, "GE205"),
-    (TerminationWithOtherRadius, "GE205"),
-    (TerminationNotImplemented, "GE205"),
-    (OneTerminationForABatch, "GE206"),
-    (TerminationOfAllRowsTogether, "GE206"),
-    (TerminationRaisesOnBatches, "GE206"),
-    (StartsSolved, "GE207"),
-    (ReusesArrays, "GE301"),
-    (ReusesDict, "GE301"),
-    (ReusesInfo, "GE301"),
-    (GrowsListInInfo, "GE301"),
-    (ReturnsItsGoal, "GE302"),
-    (GoalIsViewOfObservation, "GE302"),
-    (ChangesTheAction, "GE302"),
-    (InfoHoldsTheAction, "GE302"),
-    (GoalMoves, "GE303"),
-    (NewGoalOnSuccess, "GE303"),
-    (GoalFromOtherGenerator, "GE401"),
-    (StartFromOtherGenerator, "GE401"),
-    (IgnoresSeed, "GE401"),
-    (UnseededDynamics, "GE401"),
-    (SeedsTheGlobalGenerator, "GE401"),
-    (CarriesStateOver, "GE401"),
-    (SharesStateBetweenCopies, "GE401"),
-    (RaggedInfo, "GE501"),
-    (NoneOrDictInfo, "GE501"),
-    (IntegerThenFloatInfo, "GE501"),
-    (UnderscoredInfoKey, "GE501"),
-]

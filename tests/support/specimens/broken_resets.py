@@ -7,21 +7,21 @@ import random
 import gymnasium as gym
 import numpy as np
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, Reach, Specimen
 
 
-class TerminatesAtTheHorizon(Reach):
+class TerminatesAtTheHorizon(Reach, breaks="GE208"):
     def terminated(self, observation, info):
         return info["is_success"] or self.elapsed >= self.horizon
 
 
-class TerminatesAndTruncates(Reach):
+class TerminatesAndTruncates(Reach, breaks="GE208"):
     def step(self, action):
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated or truncated, truncated, info
 
 
-class TerminatesAfterSeconds(Reach):
+class TerminatesAfterSeconds(Reach, breaks="GE208"):
     """The time limit is a number of simulated seconds, and terminates the episode."""
 
     seconds = 0.0
@@ -35,7 +35,7 @@ class TerminatesAfterSeconds(Reach):
         return info["is_success"] or self.seconds > 0.5
 
 
-class OldTimeLimit(gym.Wrapper):
+class OldTimeLimit(Specimen, gym.Wrapper, breaks="GE208"):
     """A time limit that terminates the episode, as in old Gym versions."""
 
     def __init__(self):
@@ -51,17 +51,17 @@ class OldTimeLimit(gym.Wrapper):
         return observation, reward, terminated or self.steps == 12, False, info
 
 
-class TerminationReadsTheClock(Reach):
+class TerminationReadsTheClock(Reach, breaks="GE209"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return self.is_success(achieved_goal, desired_goal) | (self.elapsed >= self.horizon)
 
 
-class TerminationReadsTheGoal(Reach):
+class TerminationReadsTheGoal(Reach, breaks="GE209"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return self.is_success(achieved_goal, self.goal)
 
 
-class TerminationReadsThePosition(DenseReach):
+class TerminationReadsThePosition(DenseReach, breaks="GE209"):
     """compute_terminated reads a crash from the position of the environment."""
 
     def compute_terminated(self, achieved_goal, desired_goal, info):
@@ -69,12 +69,12 @@ class TerminationReadsThePosition(DenseReach):
         return super().compute_terminated(achieved_goal, desired_goal, info) | crashed
 
 
-class TerminationNeedsSomeSteps(Reach):
+class TerminationNeedsSomeSteps(Reach, breaks="GE209"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return self.is_success(achieved_goal, desired_goal) & (self.elapsed > 3)
 
 
-class FlagOfLastEpisode(Reach):
+class FlagOfLastEpisode(Reach, breaks="GE202"):
     succeeded = False
 
     def inform(self, observation):
@@ -82,7 +82,7 @@ class FlagOfLastEpisode(Reach):
         return {"is_success": before if self.elapsed == 0 else self.succeeded}
 
 
-class InfoOfLastEpisode(Reach):
+class InfoOfLastEpisode(Reach, breaks="GE202"):
     last = None
 
     def step(self, action):
@@ -95,7 +95,7 @@ class InfoOfLastEpisode(Reach):
         return observation, dict(self.last or info)
 
 
-class FlagOfLastPosition(Reach):
+class FlagOfLastPosition(Reach, breaks="GE202"):
     """``is_success`` at reset is computed from the last position of the previous episode."""
 
     def reset(self, *, seed=None, options=None):
@@ -104,7 +104,7 @@ class FlagOfLastPosition(Reach):
         return observation, {"is_success": flag}
 
 
-class VelocityStays(Reach):
+class VelocityStays(Reach, breaks="GE402"):
     velocity = np.zeros(2)
 
     def move(self, action):
@@ -112,7 +112,7 @@ class VelocityStays(Reach):
         return super().move(self.velocity)
 
 
-class ClockStays(Reach):
+class ClockStays(Reach, breaks="GE402"):
     """The step counter of the time limit is not reset between episodes."""
 
     total = 0
@@ -123,7 +123,7 @@ class ClockStays(Reach):
         return observation, reward, terminated, self.total % 13 == 0 and not terminated, info
 
 
-class GeneratorWithFixedSeed(Reach):
+class GeneratorWithFixedSeed(Reach, breaks="GE402"):
     """The noise is from a generator that the seed of reset does not set."""
 
     def __init__(self):
@@ -134,7 +134,7 @@ class GeneratorWithFixedSeed(Reach):
         return super().move(action + self.noise.normal(0, 0.1, 2))
 
 
-class ActionsDecay(Reach):
+class ActionsDecay(Reach, breaks="GE402"):
     steps = 0
 
     def move(self, action):
@@ -142,12 +142,12 @@ class ActionsDecay(Reach):
         return super().move(action * 0.99**self.steps)
 
 
-class OptionsSkipTheSeed(Reach):
+class OptionsSkipTheSeed(Reach, breaks="GE403"):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed if options is None else None)
 
 
-class OptionsDrawElsewhere(Reach):
+class OptionsDrawElsewhere(Reach, breaks="GE403"):
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed)
         if options:
@@ -157,7 +157,7 @@ class OptionsDrawElsewhere(Reach):
         return observation, info
 
 
-class OptionsKeepThePosition(Reach):
+class OptionsKeepThePosition(Reach, breaks="GE403"):
     """A reset with options keeps the last position of the previous episode."""
 
     def reset(self, *, seed=None, options=None):
@@ -170,19 +170,19 @@ class OptionsKeepThePosition(Reach):
         return observation, info
 
 
-class ResetSeedsGlobally(Reach):
+class ResetSeedsGlobally(Reach, breaks="GE404"):
     def reset(self, *, seed=None, options=None):
         np.random.seed(0 if seed is None else seed)  # noqa: NPY002 - the fault
         return super().reset(seed=seed)
 
 
-class StepSeedsPython(Reach):
+class StepSeedsPython(Reach, breaks="GE404"):
     def move(self, action):
         random.seed(self.elapsed)
         return super().move(action)
 
 
-class RewardSeedsGlobally(DenseReach):
+class RewardSeedsGlobally(DenseReach, breaks="GE404"):
     """compute_reward seeds a generator to draw the same noise at each call."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -191,55 +191,26 @@ class RewardSeedsGlobally(DenseReach):
         return super().compute_reward(achieved_goal, desired_goal, info) - abs(noise)
 
 
-class TerminationSeedsPython(Reach):
+class TerminationSeedsPython(Reach, breaks="GE404"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         random.seed(7)
         return super().compute_terminated(achieved_goal, desired_goal, info)
 
 
-class ConstructorSeedsGlobally(Reach):
+class ConstructorSeedsGlobally(Reach, breaks="GE404"):
     def __init__(self):
         np.random.seed(0)  # noqa: NPY002 - the fault
         super().__init__()
 
 
-class ConstructorSeedsPython(Reach):
+class ConstructorSeedsPython(Reach, breaks="GE404"):
     def __init__(self):
         random.seed(type(self).__name__)
         super().__init__()
 
 
-class ThirdStepSeedsGlobally(Reach):
+class ThirdStepSeedsGlobally(Reach, breaks="GE404"):
     def terminated(self, observation, info):
         if self.elapsed == 3:
             np.random.seed(3)  # noqa: NPY002 - the fault
         return super().terminated(observation, info)
-
-
-FAULTS = [
-    (TerminatesAtTheHorizon, "GE208"),
-    (TerminatesAndTruncates, "GE208"),
-    (TerminatesAfterSeconds, "GE208"),
-    (OldTimeLimit, "GE208"),
-    (TerminationReadsTheClock, "GE209"),
-    (TerminationReadsTheGoal, "GE209"),
-    (TerminationReadsThePosition, "GE209"),
-    (TerminationNeedsSomeSteps, "GE209"),
-    (FlagOfLastEpisode, "GE202"),
-    (InfoOfLastEpisode, "GE202"),
-    (FlagOfLastPosition, "GE202"),
-    (VelocityStays, "GE402"),
-    (ClockStays, "GE402"),
-    (GeneratorWithFixedSeed, "GE402"),
-    (ActionsDecay, "GE402"),
-    (OptionsSkipTheSeed, "GE403"),
-    (OptionsDrawElsewhere, "GE403"),
-    (OptionsKeepThePosition, "GE403"),
-    (ResetSeedsGlobally, "GE404"),
-    (StepSeedsPython, "GE404"),
-    (RewardSeedsGlobally, "GE404"),
-    (TerminationSeedsPython, "GE404"),
-    (ConstructorSeedsGlobally, "GE404"),
-    (ConstructorSeedsPython, "GE404"),
-    (ThirdStepSeedsGlobally, "GE404"),
-]

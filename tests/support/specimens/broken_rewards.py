@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, DistanceReward, FlagReward, Reach
 
 
-class RewardBeforeTheMove(Reach):
+class RewardBeforeTheMove(Reach, breaks="GE101"):
     def step(self, action):
         before = self.observe()
         observation, _, *rest = super().step(action)
         return observation, self.reward(before, {}), *rest
 
 
-class RewardOffset(Reach):
+class RewardOffset(Reach, breaks="GE101"):
     def reward(self, observation, info):
         return super().reward(observation, info) + 1.0
 
 
-class RewardScaled(DenseReach):
+class RewardScaled(DenseReach, breaks="GE101"):
     def reward(self, observation, info):
         return 10 * super().reward(observation, info)
 
 
-class ActionCost(Reach):
+class ActionCost(Reach, breaks="GE101"):
     def move(self, action):
         self.cost = 0.1 * float(np.square(action).sum())
         return super().move(action)
@@ -33,42 +33,42 @@ class ActionCost(Reach):
         return super().reward(observation, info) - self.cost
 
 
-class OtherRadiusInStep(Reach):
+class OtherRadiusInStep(Reach, breaks="GE101"):
     def reward(self, observation, info):
         return float(self.distance(observation["achieved_goal"], observation["desired_goal"]) < 0.4) - 1.0
 
 
-class OtherNormInStep(DenseReach):
+class OtherNormInStep(DenseReach, breaks="GE101"):
     def reward(self, observation, info):
         return -float(np.abs(observation["achieved_goal"] - observation["desired_goal"]).sum())
 
 
-class SparseStepDenseFunction(DenseReach):
+class SparseStepDenseFunction(DenseReach, breaks="GE101"):
     def reward(self, observation, info):
         return info["is_success"] - 1.0
 
 
-class TimePenalty(DenseReach):
+class TimePenalty(DenseReach, breaks="GE101"):
     def reward(self, observation, info):
         return super().reward(observation, info) - 0.01 * self.elapsed
 
 
-class SuccessBonus(DenseReach):
+class SuccessBonus(DenseReach, breaks="GE101"):
     def reward(self, observation, info):
         return super().reward(observation, info) + 5.0 * info["is_success"]
 
 
-class RewardRounded(DenseReach):
+class RewardRounded(DenseReach, breaks="GE103"):
     def reward(self, observation, info):
         return round(super().reward(observation, info), 3)
 
 
-class RewardFromHalfPrecision(DenseReach):
+class RewardFromHalfPrecision(DenseReach, breaks="GE103"):
     def reward(self, observation, info):
         return float(-self.distance(self.position.astype(np.float16), self.goal.astype(np.float16)))
 
 
-class ThresholdDecidedTwice(Reach):
+class ThresholdDecidedTwice(Reach, breaks="GE103"):
     """Success uses < in one place and <= in another; goals on a grid are often exactly at the radius."""
 
     def draw_start(self):
@@ -85,48 +85,42 @@ class ThresholdDecidedTwice(Reach):
         return float(distance <= self.radius) - 1.0
 
 
-class MutatesAchieved(DenseReach):
-    def reward(self, observation, info):
-        return -float(self.distance(observation["achieved_goal"], observation["desired_goal"]))
-
+class MutatesAchieved(DistanceReward, breaks="GE109"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         achieved_goal -= desired_goal
         return -np.linalg.norm(achieved_goal, axis=-1)
 
 
-class MutatesDesired(DenseReach):
+class MutatesDesired(DistanceReward, breaks="GE109"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
         desired_goal[:] = np.round(desired_goal, 1)
         return reward
 
-    def reward(self, observation, info):
-        return -float(self.distance(observation["achieved_goal"], observation["desired_goal"]))
 
-
-class MutatesInfo(Reach):
+class MutatesInfo(Reach, breaks="GE109"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         if isinstance(info, dict):
             info["distance"] = self.distance(achieved_goal, desired_goal)
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
-class UsesOwnGoal(Reach):
+class UsesOwnGoal(Reach, breaks="GE110"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return self.is_success(achieved_goal, self.goal) - 1.0
 
 
-class UsesOwnPosition(DenseReach):
+class UsesOwnPosition(DenseReach, breaks="GE110"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.distance(self.position, desired_goal)
 
 
-class UsesElapsedTime(DenseReach):
+class UsesElapsedTime(DenseReach, breaks="GE110"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.distance(achieved_goal, desired_goal) - 0.1 * self.elapsed
 
 
-class RemembersBestDistance(DenseReach):
+class RemembersBestDistance(DenseReach, breaks="GE110"):
     best = 0.0
 
     def move(self, action):
@@ -137,7 +131,7 @@ class RemembersBestDistance(DenseReach):
         return self.best - self.distance(achieved_goal, desired_goal)
 
 
-class IgnoresGoals(Reach):
+class IgnoresGoals(Reach, breaks="GE110"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return np.full(np.shape(achieved_goal)[:-1], -1.0)
 
@@ -145,7 +139,7 @@ class IgnoresGoals(Reach):
         return -1.0
 
 
-class RewardFromDistanceInInfo(DenseReach):
+class RewardFromDistanceInInfo(DenseReach, breaks="GE110"):
     """The info contains the distance to the recorded goal."""
 
     def inform(self, observation):
@@ -158,7 +152,7 @@ class RewardFromDistanceInInfo(DenseReach):
         return -np.array([row.get("distance", 0.0) for row in info])
 
 
-class RewardFromSuccessInInfo(Reach):
+class RewardFromSuccessInInfo(FlagReward, breaks="GE110"):
     """The info contains the success flag of the recorded goal."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -166,11 +160,8 @@ class RewardFromSuccessInInfo(Reach):
         reward = np.array([float(row.get("is_success", False)) - 1.0 for row in rows])
         return reward if np.ndim(achieved_goal) > 1 else reward[0]
 
-    def reward(self, observation, info):
-        return info["is_success"] - 1.0
 
-
-class RewardFromRewardInInfo(DenseReach):
+class RewardFromRewardInInfo(DenseReach, breaks="GE110"):
     def draw_start(self):
         return np.round(4 * super().draw_start()) / 4
 
@@ -187,13 +178,13 @@ class RewardFromRewardInInfo(DenseReach):
         return np.array([row.get("reward", 0.0) for row in info])
 
 
-class NoisyReward(DenseReach):
+class NoisyReward(DenseReach, breaks="GE111"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         distance = self.distance(achieved_goal, desired_goal)
         return -distance + np.random.default_rng().normal(0, 0.01, distance.shape)
 
 
-class NoisyThreshold(Reach):
+class NoisyThreshold(Reach, breaks="GE111"):
     def is_success(self, achieved_goal, desired_goal):
         noise = np.random.default_rng().normal(0, 0.02)
         return self.distance(achieved_goal, desired_goal) < self.radius + noise
@@ -205,7 +196,7 @@ class NoisyThreshold(Reach):
         return np.zeros(np.shape(achieved_goal)[:-1], bool)
 
 
-class DrawsRandomNumbers(Reach):
+class DrawsRandomNumbers(FlagReward, breaks="GE112"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         self.np_random.random()
         return super().compute_reward(achieved_goal, desired_goal, info)
@@ -214,11 +205,8 @@ class DrawsRandomNumbers(Reach):
         noise = self.np_random.normal(0, 0.05, 2)
         return (super().move(action) + noise).clip(-1, 1).astype(np.float32)
 
-    def reward(self, observation, info):
-        return info["is_success"] - 1.0
 
-
-class CountsCalls(Reach):
+class CountsCalls(Reach, breaks="GE112"):
     calls = 0
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -234,24 +222,24 @@ class CountsCalls(Reach):
         return super().move(action if calls <= 1 else -action)
 
 
-class CountsSingleGoalCalls(CountsCalls):
+class CountsSingleGoalCalls(CountsCalls, breaks="GE112"):
     def is_counted(self, reward, info):
         return np.ndim(reward) == 0 and "is_success" in info
 
 
-class LogAtZero(DenseReach):
+class LogAtZero(DenseReach, breaks="GE114"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.log(self.distance(achieved_goal, desired_goal))
 
 
-class DividesByDistance(DenseReach):
+class DividesByDistance(DenseReach, breaks="GE114"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         difference = achieved_goal - desired_goal
         cosine = difference[..., 0] / np.linalg.norm(difference, axis=-1)
         return cosine - self.distance(achieved_goal, desired_goal)
 
 
-class ReturnsNothing(DenseReach):
+class ReturnsNothing(DenseReach, breaks="GE114"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         self.distance(achieved_goal, desired_goal)
 
@@ -259,42 +247,6 @@ class ReturnsNothing(DenseReach):
         return -1.0
 
 
-class RewardNamesDiffer(Reach):
+class RewardNamesDiffer(Reach, breaks="GE117"):
     def compute_reward(self, achieved, desired, info):
         return super().compute_reward(achieved, desired, info)
-
-
-FAULTS = [
-    (RewardBeforeTheMove, "GE101"),
-    (RewardOffset, "GE101"),
-    (RewardScaled, "GE101"),
-    (ActionCost, "GE101"),
-    (OtherRadiusInStep, "GE101"),
-    (OtherNormInStep, "GE101"),
-    (SparseStepDenseFunction, "GE101"),
-    (TimePenalty, "GE101"),
-    (SuccessBonus, "GE101"),
-    (RewardRounded, "GE103"),
-    (RewardFromHalfPrecision, "GE103"),
-    (ThresholdDecidedTwice, "GE103"),
-    (MutatesAchieved, "GE109"),
-    (MutatesDesired, "GE109"),
-    (MutatesInfo, "GE109"),
-    (UsesOwnGoal, "GE110"),
-    (UsesOwnPosition, "GE110"),
-    (UsesElapsedTime, "GE110"),
-    (RemembersBestDistance, "GE110"),
-    (IgnoresGoals, "GE110"),
-    (RewardFromDistanceInInfo, "GE110"),
-    (RewardFromSuccessInInfo, "GE110"),
-    (RewardFromRewardInInfo, "GE110"),
-    (NoisyReward, "GE111"),
-    (NoisyThreshold, "GE111"),
-    (DrawsRandomNumbers, "GE112"),
-    (CountsCalls, "GE112"),
-    (CountsSingleGoalCalls, "GE112"),
-    (LogAtZero, "GE114"),
-    (DividesByDistance, "GE114"),
-    (ReturnsNothing, "GE114"),
-    (RewardNamesDiffer, "GE117"),
-]

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DistanceReward, FlagReward, Reach, Specimen
 
 SQUARE = spaces.Box(-1, 1, (2,), np.float32)
 
@@ -15,14 +15,14 @@ def goal_space(**parts):
     return spaces.Dict({"observation": SQUARE, "achieved_goal": SQUARE, "desired_goal": SQUARE} | parts)
 
 
-class StepRaises(Reach):
+class StepRaises(Reach, breaks="GE000"):
     def step(self, action):
         if self.elapsed == 7:
             raise RuntimeError("the simulator has crashed")
         return super().step(action)
 
 
-class ResetRaises(Reach):
+class ResetRaises(Reach, breaks="GE000"):
     resets = 0
 
     def reset(self, *, seed=None, options=None):
@@ -32,21 +32,18 @@ class ResetRaises(Reach):
         return super().reset(seed=seed)
 
 
-class StepReturnsFourValues(Reach):
+class StepReturnsFourValues(Reach, breaks="GE000"):
     def step(self, action):
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated or truncated, info
 
 
-class RewardAlwaysRaises(DenseReach):
-    def reward(self, observation, info):
-        return -float(self.distance(observation["achieved_goal"], observation["desired_goal"]))
-
+class RewardAlwaysRaises(DistanceReward, breaks="GE000"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         raise RuntimeError("not connected")
 
 
-class FlatObservation(gym.Env):
+class FlatObservation(Specimen, gym.Env, breaks="GE001"):
     observation_space = spaces.Box(-1, 1, (4,), np.float32)
     action_space = spaces.Discrete(2)
 
@@ -58,7 +55,7 @@ class FlatObservation(gym.Env):
         return self.np_random.uniform(-1, 1, 4).astype(np.float32), 0.0, False, False, {}
 
 
-class NoAchievedGoalInSpace(Reach):
+class NoAchievedGoalInSpace(Reach, breaks="GE002"):
     def make_space(self):
         return spaces.Dict({"observation": SQUARE, "desired_goal": SQUARE})
 
@@ -73,21 +70,18 @@ class NoAchievedGoalInSpace(Reach):
         return observation, *rest
 
 
-class NoDesiredGoalAtReset(Reach):
+class NoDesiredGoalAtReset(Reach, breaks="GE002"):
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed)
         del observation["desired_goal"]
         return observation, info
 
 
-class NoComputeReward(Reach):
+class NoComputeReward(FlagReward, breaks="GE003"):
     compute_reward = None
 
-    def reward(self, observation, info):
-        return info["is_success"] - 1.0
 
-
-class GoalsOfOtherDtype(Reach):
+class GoalsOfOtherDtype(Reach, breaks="GE004"):
     def make_space(self):
         return goal_space(desired_goal=spaces.Box(-1, 1, (2,), np.float64))
 
@@ -95,7 +89,7 @@ class GoalsOfOtherDtype(Reach):
         return super().observe() | {"desired_goal": self.goal.astype(np.float64)}
 
 
-class GoalsOfOtherShape(Reach):
+class GoalsOfOtherShape(Reach, breaks="GE004"):
     def make_space(self):
         return goal_space(achieved_goal=spaces.Box(-1, 1, (3,), np.float32))
 
@@ -106,20 +100,17 @@ class GoalsOfOtherShape(Reach):
         return np.linalg.norm(achieved_goal[..., :2] - desired_goal[..., :2], axis=-1)
 
 
-class Float64InFloat32Space(Reach):
+class Float64InFloat32Space(Reach, breaks="GE005"):
     def observe(self):
         return super().observe() | {"observation": self.position.astype(np.float64)}
 
 
-class GoalAsList(Reach):
+class GoalAsList(FlagReward, breaks="GE005"):
     def observe(self):
         return super().observe() | {"desired_goal": self.goal.tolist()}
 
     def inform(self, observation):
         return {"is_success": bool(self.is_success(observation["achieved_goal"], self.goal))}
-
-    def reward(self, observation, info):
-        return info["is_success"] - 1.0
 
     def terminated(self, observation, info):
         return info["is_success"]
@@ -128,12 +119,12 @@ class GoalAsList(Reach):
         return np.linalg.norm(np.asarray(achieved_goal) - np.asarray(desired_goal), axis=-1)
 
 
-class OutOfBounds(Reach):
+class OutOfBounds(Reach, breaks="GE005"):
     def observe(self):
         return super().observe() | {"observation": 1.5 * self.position}
 
 
-class NanInObservation(Reach):
+class NanInObservation(Reach, breaks="GE005"):
     def observe(self):
         observation = super().observe()
         if self.elapsed == 3:
@@ -141,44 +132,22 @@ class NanInObservation(Reach):
         return observation
 
 
-class WrongShape(Reach):
+class WrongShape(Reach, breaks="GE005"):
     def observe(self):
         return super().observe() | {"observation": self.position[None].copy()}
 
 
-class UndeclaredKey(Reach):
+class UndeclaredKey(Reach, breaks="GE005"):
     def observe(self):
         return super().observe() | {"velocity": np.zeros(2, np.float32)}
 
 
-class GoalBoundsDiffer(Reach):
+class GoalBoundsDiffer(Reach, breaks="GE006"):
     def make_space(self):
         return goal_space(desired_goal=spaces.Box(-2, 2, (2,), np.float32))
 
 
-class SpacesRebuilt(Reach):
+class SpacesRebuilt(Reach, breaks="GE007"):
     def reset(self, *, seed=None, options=None):
         self.action_space = spaces.Box(-1, 1, (2,), np.float32)
         return super().reset(seed=seed)
-
-
-FAULTS = [
-    (StepRaises, "GE000"),
-    (ResetRaises, "GE000"),
-    (StepReturnsFourValues, "GE000"),
-    (RewardAlwaysRaises, "GE000"),
-    (FlatObservation, "GE001"),
-    (NoAchievedGoalInSpace, "GE002"),
-    (NoDesiredGoalAtReset, "GE002"),
-    (NoComputeReward, "GE003"),
-    (GoalsOfOtherDtype, "GE004"),
-    (GoalsOfOtherShape, "GE004"),
-    (Float64InFloat32Space, "GE005"),
-    (GoalAsList, "GE005"),
-    (OutOfBounds, "GE005"),
-    (NanInObservation, "GE005"),
-    (WrongShape, "GE005"),
-    (UndeclaredKey, "GE005"),
-    (GoalBoundsDiffer, "GE006"),
-    (SpacesRebuilt, "GE007"),
-]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, Reach, Specimen
 
 
-class Reaches(SyncVectorEnv):
+class Reaches(Specimen, SyncVectorEnv):
     """A correct vector environment of three Reach environments."""
 
     single = Reach
@@ -18,7 +18,7 @@ class Reaches(SyncVectorEnv):
         super().__init__([self.single] * 3, autoreset_mode=self.mode)
 
 
-class NoAutoresetMode(Reaches):
+class NoAutoresetMode(Reaches, breaks="GE601"):
     mode = AutoresetMode.NEXT_STEP
 
     def __init__(self):
@@ -26,19 +26,19 @@ class NoAutoresetMode(Reaches):
         self.metadata = {"render_modes": []}
 
 
-class LosesFinalObservation(Reaches):
+class LosesFinalObservation(Reaches, breaks="GE602"):
     def step(self, actions):
         *returned, infos = super().step(actions)
         return *returned, {key: value for key, value in infos.items() if "final_obs" not in key}
 
 
-class LosesFinalInfo(Reaches):
+class LosesFinalInfo(Reaches, breaks="GE604"):
     def step(self, actions):
         *returned, infos = super().step(actions)
         return *returned, {key: value for key, value in infos.items() if "final_info" not in key}
 
 
-class RewardsInAColumn(Reaches):
+class RewardsInAColumn(Reaches, breaks="GE603"):
     mode = AutoresetMode.NEXT_STEP
 
     def step(self, actions):
@@ -46,7 +46,7 @@ class RewardsInAColumn(Reaches):
         return observations, rewards[:, None], *returned
 
 
-class TerminationsAsNumbers(Reaches):
+class TerminationsAsNumbers(Reaches, breaks="GE603"):
     mode = AutoresetMode.DISABLED
 
     def step(self, actions):
@@ -54,7 +54,7 @@ class TerminationsAsNumbers(Reaches):
         return observations, rewards, terminated.astype(np.float32), *returned
 
 
-class RewardsOfTheWrongRow(Reaches):
+class RewardsOfTheWrongRow(Reaches, breaks="GE101"):
     single = DenseReach
 
     def step(self, actions):
@@ -62,19 +62,8 @@ class RewardsOfTheWrongRow(Reaches):
         return observations, np.roll(rewards, 1), *returned
 
 
-class ReusesBatch(Reaches):
+class ReusesBatch(Reaches, breaks="GE301"):
     mode = AutoresetMode.NEXT_STEP
 
     def __init__(self):
         SyncVectorEnv.__init__(self, [Reach] * 3, copy=False)
-
-
-FAULTS = [
-    (NoAutoresetMode, "GE601"),
-    (LosesFinalObservation, "GE602"),
-    (LosesFinalInfo, "GE604"),
-    (RewardsInAColumn, "GE603"),
-    (TerminationsAsNumbers, "GE603"),
-    (RewardsOfTheWrongRow, "GE101"),
-    (ReusesBatch, "GE301"),
-]

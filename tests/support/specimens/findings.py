@@ -1,4 +1,4 @@
-"""The reports of all planted faults, which the page `findings.md` contains, with `#` for varying numbers.
+"""The findings of all planted faults, which the page `findings.md` contains, with `#` for varying numbers.
 
 `python -m tests.support.specimens.findings` writes the page; review the difference.
 """
@@ -24,25 +24,23 @@ def report_of(specimen, seed=0):
 
 
 def findings_in(report, code):
-    """Return the text of a report without the summary and without values that differ from run to run."""
-    _, _, text = report.text().partition("\n")
-    text = re.sub(r"raised in \S*?(\w+\.py), line \d+", r"raised in \1, line #", text)
-    text += "".join(f"\n    from {finding.wrapper}" for finding in report.findings if finding.wrapper)
+    """Return the findings of a report in one line each, without values that differ from run to run."""
+    lines = [f"- {each.severity} {each.code} {each.name}: {each.description}" for each in report.findings]
+    text = re.sub(r"raised in \S*?(\w+\.py), line \d+", r"raised in \1, line #", "\n".join(lines))
     return re.sub(r"(?<!GE)-?\b\d[\d.e-]*\b", "#", text) if code in RANDOM else text
 
 
 def read_findings():
-    """Return the texts of the page, by the names of the specimens."""
+    """Return the findings of the page, by the names of the specimens."""
     parts = PAGE.read_text(encoding="utf-8").split("## ")[1:]
     named = (part.partition("\n\n") for part in parts)
-    return {name: text.strip().removeprefix("```\n").removesuffix("\n```") for name, _, text in named}
+    return {name: text.strip() for name, _, text in named}
 
 
 def main():
     """Write the page."""
     parts = [
-        f"## {specimen.__name__}\n\n```\n{findings_in(report_of(specimen), code)}\n```\n"
-        for specimen, code in FAULTS
+        f"## {specimen.__name__}\n\n{findings_in(report_of(specimen), code)}\n" for specimen, code in FAULTS
     ]
     PAGE.write_text(
         "# Findings of the checker for each planted fault\n\n" + "\n".join(parts), encoding="utf-8"

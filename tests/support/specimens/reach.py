@@ -6,8 +6,20 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+FAULTS = []
+"""All broken specimens, each with the code of the rule that it breaks; `broken` completes the list."""
 
-class Reach(gym.Env):
+
+class Specimen:
+    """Base of specimens: ``class Late(Reach, breaks="GE101")`` adds a class to `FAULTS`."""
+
+    def __init_subclass__(cls, breaks=None, **options):
+        super().__init_subclass__(**options)
+        if breaks is not None:
+            FAULTS.append((cls, breaks))
+
+
+class Reach(Specimen, gym.Env):
     """A point in a square moves to a goal; the episode terminates when the point reaches the goal."""
 
     radius = 0.25
@@ -85,3 +97,17 @@ class DenseReach(Reach):
 
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return self.is_success(achieved_goal, desired_goal) & False
+
+
+class FlagReward(Reach):
+    """The same task, in which step() computes the reward from the success flag."""
+
+    def reward(self, observation, info):
+        return info["is_success"] - 1.0
+
+
+class DistanceReward(DenseReach):
+    """The dense task, in which step() computes the reward from the distance."""
+
+    def reward(self, observation, info):
+        return -float(self.distance(observation["achieved_goal"], observation["desired_goal"]))

@@ -1,23 +1,19 @@
-"""GE104 to GE108, GE113, GE115, GE116, GE118: compute_reward works for relabeled goals and for batches."""
+"""GE104 to GE108, GE113 to GE122: compute_reward works for relabeled goals, for batches and in buffers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.evidence import INFO_FORMS
-from her_wrappers.checker.goals import flat, leaves
-from her_wrappers.checker.pairs import extreme_pairs
-from her_wrappers.checker.registry import Violation, rule
-from her_wrappers.checker.values import close, show
+from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.goal_calls import INFO_FORMS, extreme_pairs, flat, leaves
+from her_wrappers.checker.values import ABSOLUTE, RELATIVE, close, show
+from her_wrappers.rules import Violation
 from her_wrappers.trees import map_tree
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from her_wrappers.checker.evidence import Evidence
-    from her_wrappers.checker.pairs import Pair
+rule = GOAL_ENV_RULES.rule
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
 REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:2])
@@ -27,11 +23,10 @@ REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:2])
 @rule(
     "GE104",
     "reward-not-vectorised",
-    "error",
     meaning="compute_reward raises an exception on a batch of goals, with every form of the info argument.",
     fix="reduce over axis=-1, and use np.where instead of `if`",
     needs=("reward",),
-    implies=("GE106", "GE108", "GE119", "GE121"),
+    implies=("GE106", "GE108"),
     wrong="""
 distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return 0.0 if distance < 0.05 else -1.0""",
@@ -42,21 +37,20 @@ return np.where(distance < 0.05, 0.0, -1.0)""",
 def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
     """A replay buffer computes the rewards of a whole batch by one call."""
     if evidence.info_form is None and evidence.info_form_results and not _needs_info(evidence):
-        yield Violation(evidence.info_form_results[INFO_FORMS[0]].error_text, "rewards of a batch of 2 goals")
-        return
+        error = evidence.info_form_results[INFO_FORMS[0]].error_text
+        yield Violation(f"for a batch of 2 goals, compute_reward raises {error}")
     for rows, result in evidence.batch_results:
         if result.error is not None:
-            yield Violation(result.error_text, f"rewards of a batch of {len(rows)} goals")
+            yield Violation(f"for a batch of {len(rows)} goals, compute_reward raises {result.error_text}")
 
 
 @rule(
     "GE105",
     "reward-batch-shape",
-    "error",
     meaning="For a batch of N goals, compute_reward returns a shape other than (N,).",
     fix="reduce over axis=-1 without keepdims",
     needs=("batch",),
-    implies=("GE106", "GE108", "GE119", "GE121"),
+    implies=("GE106", "GE108"),
     wrong="return -np.linalg.norm(achieved_goal - desired_goal)  # () for any batch",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
@@ -64,13 +58,12 @@ def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
     """Each row of a batch has one reward."""
     for rows, result in evidence.batch_results:
         if result.shape not in {None, (len(rows),)}:
-            yield Violation(f"shape {result.shape}", f"shape ({len(rows)},) for {len(rows)} goals")
+            yield Violation(f"compute_reward returns shape {result.shape} for {len(rows)} goals")
 
 
 @rule(
     "GE106",
     "reward-batch-value",
-    "error",
     meaning="The rewards of a batch differ from the rewards of its rows computed one by one.",
     fix="index and reduce the last axis only, so that no row depends on another",
     needs=("batch",),
@@ -86,8 +79,12 @@ def reward_batch_value(evidence: Evidence) -> Iterator[Violation]:
         for i, row in enumerate(rows):
             single = evidence.pair_results[row].number
             if single is not None and not close(result.numbers[i], single):
-                expected = f"{show(single)} as for this pair of goals alone"
-                yield Violation(show(result.numbers[i]), expected, f"row {i} of {len(rows)} relabeled goals")
+                yield _batch_value(result.numbers[i], single, i, len(rows))
+
+
+def _batch_value(in_batch: float, alone: float, row: int, size: int) -> Violation:
+    message = f"the reward is {show(in_batch)} in the batch, but {show(alone)} for this pair of goals alone"
+    return Violation(message, f"row {row} of {size} relabeled goals")
 
 
 @rule(
@@ -106,14 +103,14 @@ def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
         return
     for result in evidence.pair_results:
         if result.shape not in {(), None}:
-            yield Violation(f"shape {result.shape}", "shape () for one goal", subject="one goal")
+            yield Violation(f"compute_reward returns shape {result.shape} instead of ()", subject="one goal")
     for count in (1, 0):
-        result = evidence.call_batch(evidence.reward, range(count), evidence.info_form)
+        result = evidence.reward(*evidence.batch(range(count)))
         if result.error is None and result.numbers is None:
             continue  # GE114 reports values that are not numbers
         if result.shape != (count,):
-            got = result.error_text or f"shape {result.shape}"
-            yield Violation(got, f"shape ({count},)", subject=f"a batch of {count}")
+            message = f"instead of shape ({count},), compute_reward {result.shape_outcome}"
+            yield Violation(message, subject=f"a batch of {count}")
 
 
 @rule(
@@ -130,12 +127,23 @@ return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(dist
 )
 def reward_needs_info(evidence: Evidence) -> Iterator[Violation]:
     """compute_reward works with stored infos, and without infos."""
-    results = _single_forms(evidence) | (evidence.info_form_results if _takes_some_batch(evidence) else {})
-    accepted = [form for form, result in results.items() if not result.error]
+    if evidence.reward is None or not evidence.pairs:
+        return
+    pair = evidence.pairs[0]
+    without_info = evidence.reward(pair.achieved, pair.desired, {})
+    results = dict(zip(SINGLE_FORMS, [evidence.pair_results[0], without_info], strict=True))
+    if evidence.info_form is not None or _needs_info(evidence):
+        results |= evidence.info_form_results
+    accepted = ", ".join(form for form, result in results.items() if not result.error) or "no form"
     for form, result in results.items():
         if result.error and form in REQUIRED_FORMS:
-            hint = f"compute_reward accepts {', '.join(accepted) or 'no form'}"
-            yield Violation(result.error_text, "a reward with this form of info", subject=form, hint=hint)
+            message = f"compute_reward raises {result.error_text}, but accepts {accepted}"
+            yield Violation(message, subject=form)
+
+
+def _needs_info(evidence: Evidence) -> bool:
+    """Whether batches raised because a key is missing in info."""
+    return any(isinstance(result.error, KeyError) for result in evidence.info_form_results.values())
 
 
 @rule(
@@ -156,8 +164,7 @@ def self_goal_not_success(evidence: Evidence) -> Iterator[Violation]:
     for pair, result in pairs:  # pairs with the same info have the same achieved goal too
         best, number = reached.get(id(pair.info)), result.number
         if number is not None and best is not None and number > best and not close(number, best):
-            expected = f"at least {show(number)} as for another desired goal"
-            yield Violation(f"{show(best)} for two equal goals", expected)
+            yield Violation(f"the reward is {show(best)} for two equal goals, but {show(number)} for others")
 
 
 @rule(
@@ -178,23 +185,25 @@ if reward_type not in ("sparse", "dense"):
 )
 def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
     """Sparse rewards have two values, dense rewards have more."""
-    kind, count = _attribute(evidence.env, "reward_type"), len(evidence.reward_values)
+    kind, count = evidence.reward_type, len(evidence.reward_values)
+    if not isinstance(kind, str):
+        return
     if kind == "sparse" and count > 2:
-        yield Violation("more than two values", "two values from reward_type='sparse'")
-    if kind == "dense" and count <= 2 and _count_distances(evidence.pairs) > 4:
-        yield Violation("at most two values", "many values from reward_type='dense'")
-    if isinstance(kind, str) and _gives_none_for_unknown_type(evidence):
-        yield Violation("None", "an exception or a reward", subject="unknown reward_type")
+        yield Violation("reward_type is 'sparse', but rewards take more than two values")
+    distances = [np.linalg.norm(flat(pair.achieved) - flat(pair.desired)) for pair in evidence.pairs]
+    if kind == "dense" and count <= 2 and len(np.unique(np.round(distances, 6))) > 4:
+        yield Violation("reward_type is 'dense', but rewards take at most two values")
+    if evidence.none_for_unknown_type:
+        yield Violation("compute_reward returns None if the name is unknown", subject="unknown reward_type")
 
 
 @rule(
     "GE118",
     "integer-goal-overflow",
-    "error",
     meaning="Integer goals get another reward after a cast to int64: a difference, square or sum overflows.",
     fix="cast to int64 or a floating dtype before subtracting",
     needs=("batch",),
-    implies=("GE101", "GE106", "GE115", "GE202", "GE205"),
+    implies=("GE101", "GE106", "GE115"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(-1)  # uint8: 0 - 1 is 255",
     right="return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1)",
 )
@@ -205,55 +214,13 @@ def integer_goal_overflow(evidence: Evidence) -> Iterator[Violation]:
         return
     extremes = extreme_pairs(evidence.steps)
     results = [evidence.reward(pair.achieved, pair.desired, pair.info) for pair in extremes]
-    for pair, result in zip(evidence.pairs + extremes, evidence.pair_results + results, strict=True):
+    for pair, result in zip([*evidence.pairs, *extremes], [*evidence.pair_results, *results], strict=True):
         wide = evidence.reward(_as_int64(pair.achieved), _as_int64(pair.desired), pair.info)
         if result.number is not None and wide.number is not None and not close(result.number, wide.number):
             dtypes = {str(leaf.dtype) for leaf in leaves(pair.achieved) if leaf.dtype.kind in "iu"}
-            got = f"{show(result.value)} for {' and '.join(sorted(dtypes - {'int64'}))} goals"
-            yield Violation(got, f"{show(wide.value)} as for int64 goals")
-
-
-def _needs_info(evidence: Evidence) -> bool:
-    """Whether batches raised because a key is missing in info."""
-    return any(isinstance(result.error, KeyError) for result in evidence.info_form_results.values())
-
-
-def _takes_some_batch(evidence: Evidence) -> bool:
-    return evidence.info_form is not None or _needs_info(evidence)
-
-
-def _single_forms(evidence: Evidence) -> dict[str, Any]:
-    if evidence.reward is None or not evidence.pairs:
-        return {}
-    pair = evidence.pairs[0]
-    return {
-        SINGLE_FORMS[0]: evidence.pair_results[0],
-        SINGLE_FORMS[1]: evidence.reward(pair.achieved, pair.desired, {}),
-    }
-
-
-def _attribute(env: Any, name: str) -> Any:
-    if not hasattr(env, "has_wrapper_attr"):
-        return None
-    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
-
-
-def _count_distances(pairs: list[Pair]) -> int:
-    distances = [np.linalg.norm(flat(pair.achieved) - flat(pair.desired)) for pair in pairs]
-    return len(np.unique(np.round(distances, 6)))
-
-
-def _gives_none_for_unknown_type(evidence: Evidence) -> bool:
-    """Whether compute_reward of a replica with an unknown reward_type returns None."""
-    replica = evidence.replica
-    if replica is None or not hasattr(replica.unwrapped, "reward_type") or not evidence.pairs:
-        return False
-    try:
-        replica.unwrapped.reward_type = "unknown"
-        pair = evidence.pairs[0]
-        return replica.get_wrapper_attr("compute_reward")(pair.achieved, pair.desired, pair.info) is None
-    except Exception:
-        return False  # an exception is the right reaction
+            narrow = " and ".join(sorted(dtypes - {"int64"}))
+            values = f"{show(result.value)} for {narrow} goals, but {show(wide.value)} for the same"
+            yield Violation(f"the reward is {values} goals as int64")
 
 
 def _as_int64(goal: Any) -> Any:
@@ -264,3 +231,65 @@ def _as_int64(goal: Any) -> Any:
         return leaf.astype(np.int64)[()] if leaf.dtype.kind in "iu" else leaf
 
     return map_tree(cast, goal)
+
+
+@rule(
+    "GE119",
+    "reward-batch-size",
+    meaning="compute_reward raises or returns other rewards for batches as large as those of replay buffers.",
+    fix="compute each row in the same way for every batch size",
+    needs=("batch",),
+    wrong="""
+rewards = -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+return np.where(np.arange(len(rewards)) < 100, rewards, 0)""",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+)
+def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
+    """The reward of a pair of goals does not depend on the size of the batch."""
+    numbers = [result.number for result in evidence.pair_results]
+    single = np.array([np.nan if number is None else number for number in numbers])
+    for rows, result in evidence.large_batches:
+        if result.shape != (len(rows),) or result.numbers is None:
+            yield Violation(f"for {len(rows)} goals, compute_reward {result.shape_outcome}")
+            continue
+        wrong = ~np.isclose(result.numbers, single[rows], RELATIVE, ABSOLUTE, equal_nan=True)
+        for i in np.flatnonzero(wrong & ~np.isnan(single[rows]))[:1]:
+            yield _batch_value(result.numbers[i], single[rows][i], int(i), len(rows))
+
+
+@rule(
+    "GE121",
+    "goals-read-only",
+    meaning="A goal function raises or returns other values for read-only strided arrays, as in buffers.",
+    fix="never write to an argument; call np.ascontiguousarray where the memory layout matters",
+    needs=("batch",),
+    wrong="""
+achieved_goal -= desired_goal
+reward = -np.linalg.norm(achieved_goal, axis=-1)
+achieved_goal += desired_goal""",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+)
+def goals_read_only(evidence: Evidence) -> Iterator[Violation]:
+    """The result depends on the values of the goals, not on their memory layout."""
+    for name, result, view_result in evidence.on_views:
+        if not result.agrees_with(view_result):
+            contiguous = f"{result.outcome} for contiguous writable arrays"
+            message = f"the function {view_result.outcome} for read-only strided arrays, but {contiguous}"
+            yield Violation(message, subject=name)
+
+
+@rule(
+    "GE122",
+    "output-reused",
+    meaning="A goal function reuses its output array, so that a call changes the results of earlier calls.",
+    fix="return a new array at each call",
+    needs=("batch",),
+    wrong="""
+np.negative(distance, out=self._rewards[: len(distance)])
+return self._rewards[: len(distance)]""",
+    right="return -distance",
+)
+def output_reused(evidence: Evidence) -> Iterator[Violation]:
+    """A result does not change when the function is called again."""
+    for name in evidence.reused_outputs:
+        yield Violation("the result shares memory with that of an earlier call", subject=name)

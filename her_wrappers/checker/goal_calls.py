@@ -1,0 +1,277 @@
+"""Calls of goal functions: goals, relabeled pairs of goals as arguments, and the recorded results.
+
+The recorded pairs of a sparse task are mostly failures, so achieved goals are used as desired goals too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from her_wrappers.checker.exceptions import describe
+from her_wrappers.checker.records import ResetRecord, StepRecord
+from her_wrappers.checker.values import close, identical, show
+from her_wrappers.goal_interface import GoalFunction
+from her_wrappers.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
+
+ARGUMENTS = ("achieved_goal", "desired_goal", "info")
+
+INFO_FORMS = ("a list of the steps' infos", "a list of empty dicts", "an empty dict", "None")
+"""Forms of the info argument of a batch, the most common first; Stable-Baselines3 passes the first two."""
+
+PAIR_STEPS = 12
+"""Largest number of steps whose achieved goals are in relabeled pairs."""
+
+EXTREME_STEPS = 500
+"""Largest number of steps whose goals are searched for extreme values."""
+
+NUM_THRESHOLDS = 3
+"""Largest number of steps with pairs on both sides of the success threshold."""
+
+
+# Goals are trees: most goals are arrays; the goals of FrankaKitchen are dicts.
+
+
+def stack(goals: Sequence[Tree]) -> Tree:
+    """Batch goals of the same structure: each leaf gets a leading axis."""
+    return concatenate_trees("goals", [map_tree(lambda leaf: np.asarray(leaf)[None], goal) for goal in goals])
+
+
+def flat(goal: Tree) -> np.ndarray:
+    """Return all values of a goal as a float64 array of shape (G,)."""
+    return np.concatenate([leaf.astype(np.float64).ravel() for leaf in leaves(goal)])
+
+
+def leaves(goal: Tree) -> list[np.ndarray]:
+    """Return the leaves of a goal as arrays."""
+    return [np.asarray(leaf) for leaf in leaf_arrays(goal)]
+
+
+def between(start: Tree, end: Tree, fraction: float) -> Tree:
+    """Return the goal at ``fraction`` of the way from ``start`` to ``end``, in the dtype of ``start``."""
+    if isinstance(start, dict):
+        return {key: between(start[key], end[key], fraction) for key in start}
+    if isinstance(start, tuple):
+        return tuple(between(*ends, fraction) for ends in zip(start, end, strict=True))
+    start = np.asarray(start)
+    return (start + fraction * (np.asarray(end) - start)).astype(start.dtype)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CallResult:
+    """Result of one call of ``compute_reward`` or ``compute_terminated``.
+
+    Attributes:
+        value: Returned value; None if the call raised.
+        error: Exception that the call raised, or None.
+        mutated_argument: Name of the first argument that the call changed, or an empty text.
+    """
+
+    value: Any
+    error: Exception | None = None
+    mutated_argument: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of the value; None if the call raised, or the value is None or lists of different lengths."""
+        if self.error is not None or self.value is None:
+            return None
+        try:
+            return tuple(np.shape(self.value))
+        except ValueError:
+            return None
+
+    @property
+    def numbers(self) -> np.ndarray | None:
+        """The value as a float64 array; None if the call raised or the value does not consist of numbers."""
+        if self.error is not None or self.value is None:
+            return None
+        try:
+            return np.asarray(self.value, dtype=np.float64)
+        except (TypeError, ValueError):
+            return None
+
+    @property
+    def number(self) -> float | None:
+        """The value as a float; None unless the value consists of a single number."""
+        if isinstance(self.value, float):
+            return float(self.value)
+        numbers = self.numbers
+        return float(numbers.reshape(-1)[0]) if numbers is not None and numbers.size == 1 else None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the value consists of finite numbers, or the call raised."""
+        numbers = self.numbers
+        return self.error is not None or (numbers is not None and bool(np.isfinite(numbers).all()))
+
+    @property
+    def error_text(self) -> str:
+        """The error in one line, or an empty text without an error."""
+        return describe(self.error) if self.error is not None else ""
+
+    @property
+    def outcome(self) -> str:
+        """Error or value of the call, for messages: ``"raises ..."`` or ``"returns ..."``."""
+        return f"raises {self.error_text}" if self.error is not None else f"returns {show(self.value)}"
+
+    @property
+    def shape_outcome(self) -> str:
+        """Like `outcome`, with the shape instead of the value."""
+        return f"raises {self.error_text}" if self.error is not None else f"returns shape {self.shape}"
+
+    def agrees_with(self, other: CallResult) -> bool:
+        """Whether the values of two results are equal up to rounding, or both have the same error."""
+        if self.numbers is None or other.numbers is None:
+            return self.numbers is other.numbers and self.error_text == other.error_text
+        return close(self.numbers, other.numbers)
+
+
+class Probe:
+    """A goal function that is called with copies of its arguments, so that it cannot change the rollout.
+
+    Args:
+        function: ``(achieved_goal, desired_goal, info)`` -> value, called by position.
+    """
+
+    def __init__(self, function: GoalFunction) -> None:
+        self.function = function
+
+    def __call__(self, achieved: Any, desired: Any, info: Any) -> CallResult:
+        """Call the function with copies of the arguments: two goals and an info, or batches of them."""
+        arguments = (achieved, desired, info)
+        copies = (copy_tree(achieved), copy_tree(desired), copy_tree(info))
+        try:
+            value = self.function(*copies)
+        except Exception as error:
+            return CallResult(None, error)
+        mutated = [
+            name
+            for name, old, new in zip(ARGUMENTS, arguments, copies, strict=True)
+            if not identical(old, new)
+        ]
+        return CallResult(_copy_array(value), None, mutated[0] if mutated else "")
+
+    def at(self, record: ResetRecord | StepRecord) -> CallResult:
+        """Call the function with the goals and the info of a step or reset."""
+        goals = record.observation
+        return self(goals["achieved_goal"], goals["desired_goal"], record.info)
+
+    def on_views(self, achieved: Any, desired: Any, info: Any) -> CallResult:
+        """Call the function with the goals themselves, which must be read-only, and a copy of the info."""
+        try:
+            return CallResult(_copy_array(self.function(achieved, desired, copy_tree(info))))
+        except Exception as error:
+            return CallResult(None, error)
+
+
+def _copy_array(value: Any) -> Any:
+    """Return a copy of an array, so that later calls cannot change the value, or another value as it is."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pair:
+    """Arguments of a goal function for one row.
+
+    Attributes:
+        achieved: Achieved goal of a step.
+        desired: Desired goal, recorded or relabeled.
+        info: Info of the step.
+        is_self: Whether the desired goal is the achieved goal of the same step.
+    """
+
+    achieved: Any
+    desired: Any
+    info: Any
+    is_self: bool = False
+
+
+def info_argument(pairs: Sequence[Pair], form: str) -> Any:
+    """Return the info argument of a batch of pairs in one of `INFO_FORMS`."""
+    infos: list[Any] = [[pair.info for pair in pairs], [{} for _ in pairs], {}, None]
+    return infos[INFO_FORMS.index(form)]
+
+
+def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
+    """Return relabeled pairs from the steps of a rollout: reached, not reached, and close to the threshold.
+
+    Args:
+        steps: Steps of the rollout, at least one.
+        reward: Probe of ``compute_reward``, for the success threshold.
+        rng: Generator of the random choices.
+    """
+    indices = np.unique(np.linspace(0, len(steps) - 1, PAIR_STEPS).astype(int))
+    sources = [steps[i] for i in indices]
+    others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
+    pairs = []
+    for step, other in zip(sources, others, strict=True):
+        achieved = step.observation["achieved_goal"]
+        pairs += [
+            Pair(achieved, achieved, step.info, is_self=True),
+            Pair(achieved, other.observation["desired_goal"], step.info),
+            Pair(achieved, other.observation["achieved_goal"], step.info),
+            Pair(achieved, step.observation["desired_goal"], step.info),
+        ]
+    thresholds = [pair for step in sources for pair in _pairs_at_threshold(step, reward)]
+    mixed = pairs[4:] + thresholds[: 2 * NUM_THRESHOLDS]
+    return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]
+
+
+def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
+    """Return two pairs of the elementwise minimum and maximum of recorded goals, in both orders.
+
+    Args:
+        steps: Steps of the rollout, at least one; the goals of up to 500 of them are searched.
+    """
+    indices = np.unique(np.linspace(0, len(steps) - 1, EXTREME_STEPS).astype(int))
+    observations = [steps[i].observation for i in indices]
+    goals = stack([observation[key] for observation in observations for key in ARGUMENTS[:2]])
+    low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))
+    info = steps[0].info
+    return [Pair(low, high, info), Pair(high, low, info)]
+
+
+def _pairs_at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
+    """Yield a pair just inside and a pair just outside the success threshold, if there is a threshold."""
+    achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
+    if any(leaf.dtype.kind != "f" for leaf in leaves(achieved) + leaves(desired)):
+        return  # only float goals have goals between them
+    fraction = threshold(achieved, desired, step.info, reward)
+    if fraction is not None:
+        for side in (0.999, 1.001):
+            yield Pair(achieved, between(achieved, desired, side * fraction), step.info)
+
+
+def threshold(achieved: Any, desired: Any, info: Any, reward: Probe) -> float | None:
+    """Find the success threshold on the way from the achieved goal to the desired goal, by bisection.
+
+    Args:
+        achieved: Achieved goal, with float leaves.
+        desired: Desired goal of the same structure.
+        info: Info of the step.
+        reward: Probe of ``compute_reward``.
+
+    Returns:
+        The fraction of the way at which the reward changes, or None if the rewards found on the way do not
+        have exactly two values.
+    """
+
+    def at(fraction: float) -> float | None:
+        return reward(achieved, between(achieved, desired, fraction), info).number
+
+    near, far = at(0.0), at(1.0)
+    if near is None or far is None or close(near, far):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        number = at(middle)
+        if number is None or not (close(number, near) or close(number, far)):
+            return None
+        low, high = (middle, high) if close(number, near) else (low, middle)
+    return high

@@ -1,0 +1,211 @@
+"""GE3xx and GE4xx: returned data keep their values and the goal, and the seed determines all later values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+
+import numpy as np
+
+from her_wrappers.checker.evidence import GOAL_ENV_RULES, Divergence, Evidence
+from her_wrappers.checker.records import StepRecord
+from her_wrappers.checker.values import arrays_in, differences, identical, share_memory, show
+from her_wrappers.rules import Violation
+
+rule = GOAL_ENV_RULES.rule
+
+MAX_RECORDS = 30
+"""Number of first records whose memory is compared: sharing begins with the first records or never."""
+
+
+@rule(
+    "GE301",
+    "data-changes-later",
+    meaning="An observation or info changes after it was returned: the environment reuses the object.",
+    fix="return copies",
+    repair="CopyObservation",
+    passive=True,
+    implies=("GE302",),
+    wrong="""
+self._position += action
+return {"achieved_goal": self._position, ...}""",
+    right="""
+self._position = self._position + action
+return {"achieved_goal": self._position.copy(), ...}""",
+)
+def data_changes_later(evidence: Evidence) -> Iterator[Violation]:
+    """Returned objects keep their values, so that a buffer may store them without a copy."""
+    for record in evidence.rollout.records:
+        for name, live, copied in (
+            ("observation", record.live_observation, record.observation),
+            ("info", record.live_info, record.info),
+        ):
+            for key, before, after in differences(copied, live, identical):
+                message = f"{show(before)} was returned, and the object later changed to {show(after)}"
+                yield Violation(message, record.place, f"{name} {key}".strip())
+
+
+@rule(
+    "GE302",
+    "shared-memory",
+    "warning",
+    meaning="Observations share memory with the environment, another key, an earlier observation or the "
+    "action, or step() changes the action: writing to one array changes another.",
+    fix="return and store copies",
+    repair="CopyObservation",
+    passive=True,
+    wrong="""
+return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.goal}""",
+    right="""
+return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}""",
+)
+def shared_memory(evidence: Evidence) -> Iterator[Violation]:
+    """Returned arrays share memory with nothing, and actions keep their values."""
+    records = evidence.rollout.steps or evidence.rollout.resets
+    for key, array in arrays_in(records[-1].live_observation) if records else ():
+        owner = next((name for name, attribute in evidence.state if share_memory(array, attribute)), None)
+        if owner is not None:
+            yield _shares(key, f"the environment's {owner}")
+    ordered = sorted(evidence.rollout.records, key=lambda record: (record.episode, getattr(record, "t", -1)))
+    earlier: list[tuple[str, np.ndarray]] = []
+    for record in ordered[:MAX_RECORDS]:
+        arrays = arrays_in(record.live_observation)
+        for (other_key, other), (key, array) in combinations(arrays, 2):
+            if share_memory(array, other):
+                yield _shares(key, other_key, record.place)
+        for (key, array), (other_key, other) in product(arrays, earlier):
+            if key == other_key and share_memory(array, other):
+                yield _shares(key, "the previous observation", record.place)
+        earlier = arrays
+    for step in evidence.steps[:MAX_RECORDS]:
+        yield from _shared_action(step)
+
+
+def _shared_action(step: StepRecord) -> Iterator[Violation]:
+    if not identical(step.action, step.live_action):
+        message = f"step() changed the action {show(step.action)} to {show(step.live_action)}"
+        yield Violation(message, step.place, "action")
+    if isinstance(step.live_action, np.ndarray):
+        for key, array in arrays_in({"observation": step.live_observation, "info": step.live_info}):
+            if share_memory(array, step.live_action):
+                yield _shares(key, "the action", step.place)
+
+
+def _shares(name: str, other: str, place: str = "") -> Violation:
+    return Violation(f"{name} shares memory with {other}", place, name.split("/", maxsplit=1)[0])
+
+
+@rule(
+    "GE303",
+    "goal-changes-in-episode",
+    meaning="desired_goal changes between two resets, so that one episode has several goals.",
+    fix="end the episode when the goal changes",
+    needs=("goals",),
+    passive=True,
+    implies=("GE101",),
+    wrong="""
+if reached:
+    self.goal = self._draw_goal()  # in the middle of an episode""",
+    right="terminated = reached  # reset() draws the next goal",
+)
+def goal_changes_in_episode(evidence: Evidence) -> Iterator[Violation]:
+    """The desired goal stays the same from the reset to the end of an episode."""
+    for step in evidence.steps:
+        before, after = step.before["desired_goal"], step.observation["desired_goal"]
+        if not identical(before, after):
+            yield Violation(f"step() changed desired_goal from {show(before)} to {show(after)}", step.place)
+
+
+@rule(
+    "GE401",
+    "not-reproducible",
+    meaning="The same seed and actions lead to a different goal, start or step.",
+    fix="draw from self.np_random only, call super().reset(seed=seed), and restore everything in reset()",
+    implies=("GE402", "GE403", "GE404"),
+    wrong="self.goal = np.random.uniform(-1, 1, 2)",
+    right="self.goal = self.np_random.uniform(-1, 1, 2)",
+)
+def not_reproducible(evidence: Evidence) -> Iterator[Violation]:
+    """Two environments with the same seed and actions return the same values, and so do two resets."""
+    found, other = evidence.divergence, "a second environment with the same seed and actions"
+    if found is None:
+        found, other = evidence.reset_divergence, "a second reset with the same seed"
+    if found is None:
+        return
+    cause = "step() draws from a generator that the seed does not set"
+    if found.at_reset and _subject(found) == "goal":
+        cause = "the goal is drawn from a generator that the seed does not set"
+    elif found.at_reset:
+        cause = "reset() draws from such a generator, or keeps state of the last episode"
+    yield _difference(found, other, cause)
+
+
+@rule(
+    "GE402",
+    "state-survives-reset",
+    meaning="After a reset with a seed, an environment that was used before behaves unlike a new one.",
+    fix="restore in reset() everything that step() changes, including random generators",
+    needs=("replica",),
+    wrong="""
+def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self.position = self._draw_start()  # self.velocity keeps its value""",
+    right="""
+def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self.position, self.velocity = self._draw_start(), np.zeros(2)""",
+)
+def state_survives_reset(evidence: Evidence) -> Iterator[Violation]:
+    """After a reset with a seed, a used environment behaves like a new one."""
+    if evidence.rerun_divergence is not None:
+        cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
+        yield _difference(evidence.rerun_divergence, "an environment that was used before", cause)
+
+
+@rule(
+    "GE403",
+    "options-ignore-seed",
+    meaning="Two calls of reset with the same seed and options return different observations.",
+    fix="call super().reset(seed=seed) with and without options, and draw from self.np_random only",
+    needs=("replica",),
+    wrong="""
+if options is not None:
+    return self._reset_to(options)  # without super().reset(seed=seed)""",
+    right="""
+super().reset(seed=seed)
+if options is not None:
+    return self._reset_to(options)""",
+)
+def options_ignore_seed(evidence: Evidence) -> Iterator[Violation]:
+    """The seed determines a reset with options as it determines a reset without them."""
+    if evidence.options_divergence is not None:
+        cause = "the seed does not determine the reset with these options"
+        yield _difference(evidence.options_divergence, "a second reset with the same seed and options", cause)
+
+
+@rule(
+    "GE404",
+    "global-generator-seeded",
+    meaning="The environment seeds a global random generator, so random numbers of other code repeat.",
+    fix="draw from self.np_random, or from a separate generator: numpy.random.default_rng(seed)",
+    needs=("replica",),
+    wrong="""
+np.random.seed(0)
+noise = np.random.normal(size=2)""",
+    right="noise = self.np_random.normal(size=2)",
+)
+def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
+    """Environments do not seed the generators that exploration and replay may draw from."""
+    for call, generator in evidence.global_seeding:
+        yield Violation(f"this call seeds the global generator of {generator}", subject=call)
+
+
+def _subject(found: Divergence) -> str:
+    if not found.at_reset:
+        return "dynamics"
+    return "goal" if found.path.startswith("desired_goal") else "reset"
+
+
+def _difference(found: Divergence, other: str, cause: str) -> Violation:
+    values = f"{found.path} is {show(found.original)}, but {show(found.repeated)} in {other}"
+    return Violation(f"{values}; {cause}", found.place, _subject(found))

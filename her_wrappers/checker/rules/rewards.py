@@ -1,0 +1,305 @@
+"""GE101 to GE103, GE109 to GE117: step() uses compute_reward, which is a pure function with numbers."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat
+from her_wrappers.checker.records import StepRecord
+from her_wrappers.checker.values import close, show
+from her_wrappers.rules import Violation
+
+rule = GOAL_ENV_RULES.rule
+
+ROUNDING = 1e-3
+"""Largest difference that counts as rounding, such as to half precision, as a share of the largest reward."""
+
+NUDGE = 1e-2
+"""Share of the way to the desired goal by which achieved goals move, to find decisions at the threshold."""
+
+REWARD_VALUE_RULES = ("GE101", "GE103", "GE106", "GE119", "GE121", "GE202", "GE205")
+"""Rules that compare values of ``compute_reward``; faults of this function can cause their findings."""
+
+SUCCESS_RULES = ("GE115", "GE204", "GE207")
+"""Rules that use rewards to decide whether a goal is reached."""
+
+
+@rule(
+    "GE101",
+    "reward-mismatch",
+    meaning="The reward of a step differs from compute_reward for the goals and the info of that step.",
+    fix="in step(), call compute_reward with the new achieved_goal; put other values that it needs into info",
+    needs=("reward",),
+    passive=True,
+    implies=("GE103", "GE202", "GE205", "GE207"),
+    wrong="""
+reward = self.compute_reward(self._achieved_goal(), self.goal, {})
+self._move(action)""",
+    right="""
+self._move(action)
+reward = self.compute_reward(self._achieved_goal(), self.goal, {})""",
+)
+def reward_mismatch(evidence: Evidence) -> Iterator[Violation]:
+    """Recorded and relabeled transitions get their rewards from the same function."""
+    mismatches = [mismatch for mismatch in _mismatches(evidence) if not _is_rounding(evidence, *mismatch)]
+    cause = likely_cause(evidence, mismatches) if mismatches else ""
+    for step, result in mismatches:
+        computed = f"compute_reward returns {show(result.value)} for the same goals"
+        message = f"step() returned reward {show(step.reward)}, but {computed} and info {show(step.info)}"
+        yield Violation(f"{message}; {cause}" if cause else message, step.place)
+
+
+@rule(
+    "GE103",
+    "reward-rounding",
+    "warning",
+    meaning="step() and compute_reward differ by rounding, or decide differently at the success threshold.",
+    fix="compute the reward from the same arrays that the observation contains",
+    needs=("reward",),
+    wrong="reward = self.compute_reward(position_in_float64, self.goal, {})",
+    right='reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})',
+)
+def reward_rounding(evidence: Evidence) -> Iterator[Violation]:
+    """Rewards are computed from the values that the agent observes, not from more precise ones."""
+    for step, result in _mismatches(evidence):
+        if _is_rounding(evidence, step, result):
+            computed = f"compute_reward returns {show(result.value)} for the observed goals"
+            yield Violation(f"step() returned reward {show(step.reward)}, but {computed}", step.place)
+
+
+def reward_number(reward: Any) -> float:
+    """Return the reward of a step as a float; NaN if it is not a number."""
+    if isinstance(reward, float):
+        return reward
+    try:
+        return float(np.asarray(reward, dtype=np.float64).reshape(-1)[0])
+    except (IndexError, TypeError, ValueError):
+        return np.nan
+
+
+def _mismatches(evidence: Evidence) -> list[tuple[StepRecord, CallResult]]:
+    """Return the steps whose reward differs from compute_reward, with the result of compute_reward."""
+    return [
+        (step, result)
+        for step, result in zip(evidence.steps, evidence.recomputed, strict=True)
+        if result.number is not None and not close(reward_number(step.reward), result.number)
+    ]
+
+
+def _is_rounding(evidence: Evidence, step: StepRecord, result: CallResult) -> bool:
+    """Whether a mismatch is as small as rounding, or disappears if the achieved goal moves a little."""
+    reward, computed = reward_number(step.reward), result.number
+    if computed is None or evidence.reward is None or not np.isfinite(reward):
+        return False
+    if abs(reward - computed) <= ROUNDING * evidence.reward_scale:
+        return True
+    achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
+    shifted = (
+        evidence.reward(between(achieved, desired, fraction), desired, step.info).number
+        for fraction in (-NUDGE, NUDGE)
+    )
+    return any(number is not None and close(number, reward) for number in shifted)
+
+
+def likely_cause(evidence: Evidence, mismatches: list[tuple[StepRecord, CallResult]]) -> str:
+    """Return the likely cause of differences between step() and compute_reward, or an empty text.
+
+    Args:
+        evidence: Evidence of the run.
+        mismatches: The steps with another reward than compute_reward, and the results of compute_reward.
+    """
+    rewards = np.array([reward_number(step.reward) for step, _ in mismatches])
+    computed = np.array([result.number for _, result in mismatches])
+    if evidence.reward is not None and all(
+        close(
+            reward,
+            evidence.reward(step.before["achieved_goal"], step.observation["desired_goal"], step.info).number
+            or 0.0,
+        )
+        for reward, (step, _) in zip(rewards[:10].tolist(), mismatches, strict=False)
+    ):
+        return "it fits the previous achieved goal"
+    if len(mismatches) < 2:
+        return ""
+    matches = len(evidence.steps) - len(mismatches)
+    swaps_values = evidence.is_sparse and all(
+        any(close(reward, value) for value in evidence.reward_values) for reward in rewards.tolist()
+    )
+    if swaps_values and matches >= len(mismatches):
+        return f"step() may decide success by another threshold: {matches} steps match"
+    offsets = rewards - computed
+    fits = [f"offset {show(offsets[0])}"] if _all_equal(offsets) else []
+    # Equal rewards, such as those of a sparse task without a success, fit both; a factor of 0 says less.
+    if computed.all() and (rewards.all() or not fits) and _all_equal(rewards / computed):
+        fits.append(f"factor {show(rewards[0] / computed[0])}")
+    return f"all differ by the constant {' or '.join(fits)}" if fits else ""
+
+
+def _all_equal(values: np.ndarray) -> bool:
+    return close(values, np.full(len(values), values[0]))
+
+
+@rule(
+    "GE109",
+    "reward-mutates-input",
+    meaning="compute_reward changes its arguments in place, which corrupts the data of a replay buffer.",
+    fix="write to a new array",
+    needs=("reward",),
+    passive=True,
+    implies=("GE111", "GE122", "GE301"),
+    wrong="""
+achieved_goal -= desired_goal
+return -np.linalg.norm(achieved_goal, axis=-1)""",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+)
+def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
+    """The arguments have the same values after a call as before."""
+    batches = (result for _, result in evidence.batch_results)
+    for result in [*evidence.recomputed, *evidence.pair_results, *batches]:
+        if result.mutated_argument:
+            yield Violation("compute_reward changed this argument in place", subject=result.mutated_argument)
+
+
+@rule(
+    "GE110",
+    "reward-depends-on-state",
+    meaning="compute_reward returns other rewards for the same arguments later, or ignores desired_goal.",
+    fix="use only the arguments, and desired_goal itself instead of values in info that depend on it",
+    needs=("later",),
+    implies=(*REWARD_VALUE_RULES, *SUCCESS_RULES, "GE118"),
+    wrong="return -np.linalg.norm(achieved_goal - self.goal, axis=-1)",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+)
+def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
+    """The reward is a function of the two goals and the info alone."""
+    for first, later in zip(evidence.pair_results, evidence.later_results or [], strict=True):
+        if not first.agrees_with(later):
+            again = f"{later.outcome} for the same arguments after further steps and a reset"
+            yield Violation(f"compute_reward {first.outcome}, but {again}")
+            return
+    for change in evidence.state_changes:
+        if change.function == "compute_reward":
+            again = f"{change.later.outcome} for the same arguments after a reset"
+            yield Violation(f"compute_reward {change.first.outcome} at {change.place}, but {again}")
+            return
+    if _ignores_goal(evidence):
+        cause = "; it is read from info, which belongs to the recorded goal" if _reads_info(evidence) else ""
+        yield Violation(f"the reward is the same for different desired goals{cause}")
+
+
+def _ignores_goal(evidence: Evidence) -> bool:
+    """Whether each achieved goal with its info gets the same reward for all desired goals."""
+    rewards: dict[tuple[bytes, int], list[float]] = {}
+    goals: dict[tuple[bytes, int], set[bytes]] = {}
+    for pair, result in zip(evidence.pairs, evidence.pair_results, strict=True):
+        if result.number is None or not np.isfinite(result.number):
+            return False
+        key = flat(pair.achieved).tobytes(), id(pair.info)
+        rewards.setdefault(key, []).append(result.number)
+        goals.setdefault(key, set()).add(flat(pair.desired).tobytes())
+    compared = [key for key, desired in goals.items() if len(desired) > 1]
+    return bool(compared) and all(close(min(rewards[key]), max(rewards[key])) for key in compared)
+
+
+def _reads_info(evidence: Evidence) -> bool:
+    """Whether the infos of other steps change the reward of the same goals."""
+    if evidence.reward is None or not evidence.pairs:
+        return False
+    pair, first = evidence.pairs[0], evidence.pair_results[0].number
+    numbers = (evidence.reward(pair.achieved, pair.desired, step.info).number for step in evidence.steps)
+    return first is not None and any(number is not None and not close(number, first) for number in numbers)
+
+
+@rule(
+    "GE111",
+    "reward-nondeterministic",
+    meaning="Repeated calls of compute_reward with the same arguments return different rewards.",
+    fix="remove the randomness from compute_reward",
+    needs=("later",),
+    implies=("GE112", "GE116", "GE209"),
+    wrong="return -distance + self.np_random.normal(0, 0.01)",
+    right="return -distance",
+)
+def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
+    """Equal arguments give equal rewards."""
+    repeated = itertools.chain.from_iterable(evidence.repeated_results)
+    for first, again in zip(itertools.cycle(evidence.pair_results), repeated, strict=False):
+        if not first.agrees_with(again):
+            yield Violation(f"compute_reward {first.outcome}, but the same call again {again.outcome}")
+
+
+@rule(
+    "GE112",
+    "reward-side-effect",
+    meaning="Calls of compute_reward change the steps that follow.",
+    fix="do not write to attributes or draw random numbers in compute_reward",
+    needs=("reward", "replica"),
+    implies=("GE110", "GE401"),
+    wrong="""
+self.last_distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+return -self.last_distance""",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+)
+def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
+    """Steps are the same with and without calls of compute_reward between them."""
+    found = evidence.side_effect
+    if found is not None:
+        without = f"but {show(found.original)} without them"
+        message = f"the value is {show(found.repeated)} after calls of compute_reward, {without}"
+        yield Violation(message, found.place, found.path)
+
+
+@rule(
+    "GE114",
+    "reward-not-finite",
+    meaning="compute_reward or step() returns a reward that is NaN, infinite or not a number.",
+    fix="guard divisions and logarithms, above all for equal goals; return a number on every path",
+    needs=("reward",),
+    passive=True,
+    implies=("GE110",),
+    wrong="return -np.log(np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
+    right="return -np.log(1e-3 + np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
+)
+def reward_not_finite(evidence: Evidence) -> Iterator[Violation]:
+    """Rewards are finite numbers, also where both goals are equal."""
+    for step, result in zip(evidence.steps, evidence.recomputed, strict=True):
+        if not result.is_finite:
+            yield Violation(f"compute_reward {result.outcome} for the goals of this step", step.place)
+    for pair, result in zip(evidence.pairs, evidence.pair_results, strict=True):
+        if not result.is_finite:
+            goals = "two equal goals" if pair.is_self else "relabeled goals"
+            yield Violation(f"compute_reward {result.outcome} for {goals}")
+    for step in evidence.steps:
+        if not math.isfinite(reward_number(step.reward)):
+            yield Violation(f"step() returned reward {show(step.reward)}", step.place, "reward of step()")
+
+
+@rule(
+    "GE117",
+    "reward-signature",
+    "info",
+    meaning="The parameters of compute_reward are not named achieved_goal, desired_goal and info, so calls "
+    "by keyword fail.",
+    fix="rename the parameters",
+    needs=("reward",),
+    wrong="def compute_reward(self, achieved_goal, goal, info):",
+    right="def compute_reward(self, achieved_goal, desired_goal, info):",
+)
+def reward_signature(evidence: Evidence) -> Iterator[Violation]:
+    """compute_reward uses the parameter names of the goal interface."""
+    if evidence.reward is None:
+        return
+    try:
+        parameters = inspect.signature(evidence.reward.function).parameters
+    except (TypeError, ValueError):
+        return  # a builtin function without a signature takes arguments by position only
+    names = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_POSITIONAL]
+    if names[:3] != list(ARGUMENTS[: len(names)]):
+        yield Violation(f"compute_reward has the parameters ({', '.join(names)})")
