@@ -1,0 +1,109 @@
+"""Adapter for cpprb's ``HindsightReplayBuffer``, which relabels when an episode ends."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import cpprb
+import numpy as np
+
+from her_wrappers.conformance.adapter import ReplayAdapter
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+STATE = 3
+
+
+class Cpprb(ReplayAdapter):
+    """Adapter with states that concatenate observation and achieved goal.
+
+    ``goal_func`` returns the achieved goal of a state. ``size`` has room for the relabeled copies of each
+    transition. Batches have no terminations: cpprb stores flags only in columns that the user defines, and
+    does not recompute them.
+    """
+
+    name = f"cpprb {version('cpprb')}"
+    offers = frozenset({
+        "future",
+        "final",
+        "episode",
+        "random",
+        "end episode",
+        "priorities",
+    })
+    termination = None
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        buffer_size: int,
+        strategy: str,
+        n_sampled_goal: int,
+        max_episode_steps: int,
+        num_envs: int = 1,
+        seed: int = 0,
+        prioritized: bool = False,
+        **options: Any,
+    ) -> None:
+        functions: Any = env
+        space: Any = env.observation_space
+        self._goal_shape = space["desired_goal"].shape
+        size = STATE + self._goal_shape[0]
+        self._goal: Any = None
+
+        def reward(next_state: np.ndarray, action: np.ndarray, goal: np.ndarray) -> Any:
+            return functions.compute_reward(next_state[:, STATE:], goal, [{}] * len(goal))
+
+        self.buffer = cpprb.HindsightReplayBuffer(
+            buffer_size * (n_sampled_goal + 1),
+            {
+                "obs": {"shape": size, "dtype": np.float64},
+                "act": {"shape": 1},
+                "next_obs": {"shape": size, "dtype": np.float64},
+            },
+            max_episode_len=max_episode_steps,
+            reward_func=reward,
+            goal_func=lambda state: state[:, STATE:],
+            goal_shape=self._goal_shape,
+            strategy=strategy,
+            additional_goals=n_sampled_goal,
+            prioritized=prioritized,
+        )
+
+    def add(self, *transition: Any, env_index: int = 0) -> None:
+        """Add a transition, and relabel the episode at its end."""
+        obs, action, _, next_obs, terminated, truncated, _ = transition
+        state, next_state = (
+            np.concatenate([each["observation"], each["achieved_goal"]]) for each in (obs, next_obs)
+        )
+        self.buffer.add(obs=state, act=action, next_obs=next_state)
+        self._goal = obs["desired_goal"].copy()
+        if terminated or truncated:
+            self.end_episode()
+
+    def end_episode(self, env_index: int = 0) -> None:
+        """End the episode; cpprb then adds the original and the relabeled transitions."""
+        self.buffer.on_episode_end(self._goal)
+
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Return a batch as `ReplayAdapter.sample` describes it."""
+        batch = self.buffer.sample(batch_size)
+        names = {"index": "indexes", "weight": "weights"}
+        optional = {name: batch[key] for name, key in names.items() if key in batch}
+        return optional | {
+            "observation": batch["obs"][:, :STATE],
+            "achieved_goal": batch["obs"][:, STATE:],
+            "desired_goal": batch["goal"],
+            "action": batch["act"],
+            "reward": batch["rew"][:, 0],
+            "next_observation": batch["next_obs"][:, :STATE],
+            "next_achieved_goal": batch["next_obs"][:, STATE:],
+            "next_desired_goal": batch["goal"],
+        }
+
+    def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
+        """Set the priorities of sampled transitions."""
+        self.buffer.update_priorities(index, priorities)
