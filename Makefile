@@ -46,7 +46,7 @@ reproduce: $(VENV)/installed-test  ## Reproduce figures of the papers on HER: AR
 scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check all HER buffers, write docs/scoreboard.md; test what the pages say about other libraries.
 	$(VENV)-rllib/bin/python -W ignore -m benchmarks.scoreboard rllib:OursForRLlib
 	$(VENV)-peers/bin/python -W ignore -m benchmarks.scoreboard $(ARGS)
-	$(VENV)-peers/bin/python -m pytest tests/peers tests/docs/test_torchrl.py tests/examples/test_relabel_for_cpprb.py
+	$(VENV)-peers/bin/python -m pytest benchmarks/peers tests/torchrl tests/docs/test_torchrl.py tests/examples/test_relabel_for_cpprb.py
 
 docs: $(VENV)/installed-docs  ## Build the documentation as static pages in site/; fails on any warning.
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict $(ARGS)

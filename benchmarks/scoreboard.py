@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
-from her_wrappers import check_replay
-from her_wrappers.conformance.registry import REPLAY_RULES
+from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 
 ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "benchmarks" / "scoreboard_reports"
@@ -24,7 +23,7 @@ ADAPTERS = (
     "ours:Ours",
     "sb3:OursForStableBaselines3",
     "rllib:OursForRLlib",
-    "torchrl_ours:OursForTorchRL",
+    "torchrl:OursForTorchRL",
     "sb3:StableBaselines3",
     "cpprb:Cpprb",
     "tianshou:Tianshou",
@@ -35,7 +34,7 @@ ELSEWHERE = {"rllib:OursForRLlib"}
 """Adapters whose library needs a virtual environment of its own; they run only if they are named."""
 
 SB3, CPPRB, TIANSHOU, TORCHRL = (
-    f"tests/peers/test_{name}.py::" for name in ("sb3", "cpprb", "tianshou", "torchrl")
+    f"benchmarks/peers/test_{name}.py::" for name in ("sb3", "cpprb", "tianshou", "torchrl")
 )
 REPRODUCTIONS = {
     "sb3:StableBaselines3": {
@@ -116,11 +115,17 @@ def path_of(adapter: str) -> Path:
     return REPORTS / f"{adapter.replace(':', '_').lower()}.json"
 
 
+def find_adapter(adapter: str) -> type[ReplayAdapter]:
+    """Return the class of an adapter, of her_wrappers if its name begins with Ours."""
+    module, _, name = adapter.partition(":")
+    package = "her_wrappers.conformance" if name.startswith("Ours") else "benchmarks"
+    found: type[ReplayAdapter] = getattr(import_module(f"{package}.adapters.{module}"), name)
+    return found
+
+
 def run(adapter: str) -> None:
     """Check an adapter and store the report."""
-    module, _, name = adapter.partition(":")
-    found = getattr(import_module(f"her_wrappers.conformance.adapters.{module}"), name)
-    report = check_replay(found, max_seconds=600)
+    report = check_replay(find_adapter(adapter), max_seconds=600)
     path_of(adapter).write_text(report.json() + "\n", encoding="utf-8")
     print(report.summary())
 
@@ -138,13 +143,16 @@ def verdict(report: dict[str, Any], code: str) -> str:
     gaps = [*report["not_offered"], *report["not_exercised"]]
     if any(code in gap["codes"] for gap in gaps):
         return "-"
-    findings = [finding["code"] for finding in report["findings"]]
-    return next((each for each in findings if code in REPLAY_RULES[each].implies), "ok")
+    return next((each["code"] for each in report["findings"] if _implies(each["code"], code)), "ok")
+
+
+def _implies(code: str, other: str) -> bool:
+    return any(other == each or _implies(each, other) for each in REPLAY_RULES[code].implies)
 
 
 def render(reports: dict[str, dict[str, Any]]) -> str:
     """Return the page."""
-    names = [report["environment"] for report in reports.values()]
+    names = [report["target"] for report in reports.values()]
     lines = ["| rule | | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
     counts = {
         severity: [sum(f["severity"] == severity for f in report["findings"]) for report in reports.values()]
@@ -158,18 +166,18 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
     text = HEAD + "\n".join(lines) + "\n" + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:
-            text += f"\n### {report['environment']}\n\n"
+            text += f"\n### {report['target']}\n\n"
         for finding in report["findings"]:
             where = ", ".join(filter(None, [finding["subject"], finding["place"]]))
             shown = REPRODUCTIONS.get(adapter, {}).get(finding["code"], "not reproduced yet")
-            text += f"- {finding['code']} {finding['name']}{' (' + where + ')' if where else ''}: expected "
-            text += f"{finding['expected']}, got {finding['got'].rstrip('.')}. `{shown}`\n"
+            text += f"- {finding['code']} {finding['name']}{' (' + where + ')' if where else ''}: "
+            text += f"{finding['message'].rstrip('.')}. `{shown}`\n"
     return text + OFFERS_HEAD + "".join(map(render_offers, CLAIMS, map(reports.get, CLAIMS)))
 
 
 def render_offers(adapter: str, report: dict[str, Any] | None) -> str:
     """Return the section on what a library offers."""
-    lines = [f"\n### Offered by {report['environment'] if report else adapter}\n"]
+    lines = [f"\n### Offered by {report['target'] if report else adapter}\n"]
     for claim in CLAIMS[adapter]:
         source = claim.source.replace(":", ".")
         lines.append(f"- {', '.join(claim.offers)}: “{claim.quote}” (`{source}`)")

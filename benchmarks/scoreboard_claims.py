@@ -111,7 +111,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         ),
     ),
 }
-"""Quotations by adapter; a test in ``tests/peers`` finds each in the docstring of the installed version."""
+"""Quotations by adapter; a test in ``benchmarks/peers`` finds each in the installed version."""
 
 OF_THE_INTERFACE = ("changing goals", "recorded rewards")
 """Offers that follow from storing the desired goal and the reward of each step."""

@@ -13,7 +13,7 @@ from her_agents.recipes import Recipe, read_recipe, recipe_names
 from her_envs import registration
 from her_wrappers import cli
 from her_wrappers.checker import GOAL_ENV_RULES
-from her_wrappers.conformance.registry import REPLAY_RULES
+from her_wrappers.conformance import REPLAY_RULES
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
 
 ROOT = Path(__file__).parents[1]

@@ -24,7 +24,7 @@ def check_replay(
     For example:
 
     - her check-replay my_buffer:MyAdapter
-    - her check-replay her_wrappers.conformance.adapters.sb3:StableBaselines3 --format json
+    - her check-replay her_wrappers.conformance.adapters.ours:Ours --format json
 
     Args:
         seed: Seed of buffers and episodes.

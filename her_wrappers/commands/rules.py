@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.commands.terminal import COLORS, CommandError, console
-from her_wrappers.conformance.registry import REPLAY_RULES
+from her_wrappers.conformance import REPLAY_RULES
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
 from her_wrappers.rules import unknown_code
 

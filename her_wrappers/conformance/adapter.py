@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from collections.abc import Set
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     import gymnasium as gym
     import numpy as np
 
 Terminations: TypeAlias = Literal["recompute", "success", "keep", "never"]
+TERMINATIONS = (*get_args(Terminations), None)
 
 STRATEGIES = ("future", "final", "episode", "random", "geometric")
 """Goal selection strategies. Most scenarios use the first strategy of this list that the adapter offers."""
@@ -60,7 +60,7 @@ class ReplayAdapter(ABC):
     """
 
     name: ClassVar[str]
-    offers: ClassVar[AbstractSet[str]]
+    offers: ClassVar[Set[str]]
     termination: ClassVar[Terminations | None] = "recompute"
 
     @abstractmethod
@@ -167,3 +167,40 @@ class ReplayAdapter(ABC):
             NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
         raise NotImplementedError("define load, or remove 'save' from offers")
+
+
+def require_adapter(adapter: Any) -> type[ReplayAdapter]:
+    """Validate an adapter class, and return it.
+
+    Args:
+        adapter: A subclass of `ReplayAdapter`; other objects raise an error.
+
+    Raises:
+        TypeError: ``adapter`` is not a subclass of `ReplayAdapter`, abstract methods are missing, ``name`` is
+            not a str, or ``offers`` is not a set.
+        ValueError: The class offers no strategy, or an unknown feature, or has an unknown termination.
+    """
+    if not (isinstance(adapter, type) and issubclass(adapter, ReplayAdapter)):
+        raise TypeError(f"adapter: expected a subclass of ReplayAdapter, got {adapter!r}; pass the class")
+    label = adapter.__name__
+    missing = sorted(getattr(adapter, "__abstractmethods__", ()))
+    if missing:
+        raise TypeError(
+            f"{label}: expected all abstract methods of ReplayAdapter; define {', '.join(missing)}"
+        )
+    name, offers = getattr(adapter, "name", None), getattr(adapter, "offers", None)
+    if not isinstance(name, str):
+        raise TypeError(f"{label}.name: expected a class attribute of type str, got {name!r}")
+    if not isinstance(offers, Set):
+        raise TypeError(f"{label}.offers: expected a class attribute of type set, got {offers!r}")
+    unknown = sorted(map(repr, offers - OFFERS.keys()))
+    if unknown:
+        raise ValueError(
+            f"{label}.offers: unknown feature {unknown[0]}; valid features are {', '.join(OFFERS)}"
+        )
+    if not offers & set(STRATEGIES):
+        valid = ", ".join(STRATEGIES)
+        raise ValueError(f"{label}.offers: expected at least one strategy of {valid}, got {set(offers)}")
+    if adapter.termination not in TERMINATIONS:
+        raise ValueError(f"{label}.termination: expected one of {TERMINATIONS}, got {adapter.termination!r}")
+    return adapter

@@ -2,72 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Iterable
+from typing import Any
 
 from her_wrappers.arguments import require_count
-from her_wrappers.checker.judge import errors_first, findings_of, without_implied
-from her_wrappers.checker.registry import Rule, selected
-from her_wrappers.checker.report import NotExercised, Report
-from her_wrappers.conformance import rules as _register_rules  # noqa: F401 - importing it registers the rules
-from her_wrappers.conformance.adapter import OFFERS, STRATEGIES, ReplayAdapter, Terminations
-from her_wrappers.conformance.registry import REPLAY_RULES, REPORTS_FAILURES
-from her_wrappers.conformance.results import FIRST, ScenarioResults
-
-if TYPE_CHECKING:
-    from her_wrappers.checker.report import Finding
+from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter, require_adapter
+from her_wrappers.conformance.results import ScenarioResults
+from her_wrappers.conformance.rules import REPLAY_RULES
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS
+from her_wrappers.rules import Report, unmet_needs
 
 MAX_SECONDS = 60.0
-TERMINATIONS = (*get_args(Terminations), None)
-
-
-class ReplayError(ValueError):
-    """The report of a replay buffer has errors or, with ``strict``, warnings; the message is the report."""
-
-
-@dataclass(frozen=True, repr=False)
-class ReplayReport(Report):
-    """The result of `check_replay`.
-
-    Attributes:
-        environment: Name of the buffer.
-        seed: Seed of the check.
-        steps: Number of rows in the batches of 128 rows that the first scenario samples; 0 if it failed.
-        episodes: Number of episodes added in the first scenario; 0 if it failed.
-        successes: Number of relabeled rows among ``steps`` that reach their goal.
-        findings: Findings, errors first.
-        not_exercised: Scenarios that failed, each with the rules that report its exceptions. If the first
-            scenario failed, the only entry has all selected rules except HB001 to HB004.
-        not_offered: Features that the adapter does not offer, with the rules that need them.
-    """
-
-    not_offered: tuple[NotExercised, ...] = ()
-
-    def raise_if_errors(self, *, strict: bool = False) -> None:
-        """Raise ReplayError if the report has findings of severity error.
-
-        Args:
-            strict: Whether findings of severity warning raise the error too.
-
-        Raises:
-            ReplayError: The report has an error or, with ``strict``, a warning.
-        """
-        if self.of_severity("error") or (strict and self.of_severity("warning")):
-            raise ReplayError(self.text())
-
-    def summary(self) -> str:
-        """Return the name of the buffer, the numbers of errors and warnings, and the seed in one line."""
-        counts = [(len(self.of_severity(severity)), severity) for severity in ("error", "warning")]
-        found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
-        return f"{self.environment}: {found} (seed {self.seed})"
-
-    def text(self) -> str:
-        """Return the report as text with one block per finding."""
-        lines = [f"not offered: {gap.reason} ({', '.join(gap.codes)})" for gap in self.not_offered]
-        return "\n".join([super().text(), *lines])
-
-    __str__ = text
 
 
 def check_replay(
@@ -77,7 +22,7 @@ def check_replay(
     ignore: Iterable[str] = (),
     seed: int = 0,
     max_seconds: float = MAX_SECONDS,
-) -> ReplayReport:
+) -> Report:
     """Check a HER replay buffer.
 
     Each scenario adds episodes to new buffers and samples batches. The goals contain the numbers of episode
@@ -90,11 +35,11 @@ def check_replay(
         select: Codes or beginnings of codes to report, such as ``"HB1"``; all by default.
         ignore: Codes or beginnings of codes not to report.
         seed: Seed of buffers and episodes.
-        max_seconds: Time limit of a scenario in seconds. HB004 reports a scenario that exceeds the limit, and
-            no further scenario is run.
+        max_seconds: Time limit of a scenario in seconds, without the time in which the process was stopped.
+            HB004 reports a scenario that exceeds the limit, and no further scenario is run.
 
     Returns:
-        The report; call ``report.raise_if_errors()`` in a test.
+        The report on the episodes that all scenarios added; call ``report.raise_if_errors()`` in a test.
 
     Raises:
         TypeError: ``adapter`` is not a subclass of `ReplayAdapter` with all abstract methods, its ``name`` is
@@ -102,113 +47,27 @@ def check_replay(
         ValueError: The adapter offers no strategy or an unknown feature, or has an unknown ``termination``; a
             rule code is unknown; or ``seed`` is not an integer >= 0.
     """
-    rules = selected(select, ignore, REPLAY_RULES)
+    rules = REPLAY_RULES.select(select, ignore)
     seed = require_count("seed", seed, at_least=0)
     results = ScenarioResults(require_adapter(adapter), seed, max_seconds)
-    findings = _judge(results, rules)
-    first = results.of(FIRST)
-    return ReplayReport(
-        adapter.name,
-        seed,
-        len(first.rows) if first else 0,
-        len(first.rows.env.episodes) if first else 0,
-        int((first.rows.relabeled & first.rows.is_reached).sum()) if first else 0,
-        tuple(findings),
-        tuple(_not_exercised(results, rules)),
-        tuple(_not_offered(adapter, rules)),
+    # A rule without scenarios reports failures of scenarios, also if no other rule is selected.
+    needed = {name for rule in rules for name in rule.inconclusive_without or (EQUAL_EPISODES,)}
+    for name in SCENARIOS:
+        if name in needed:
+            results.of(name)
+    findings = REPLAY_RULES.judge(results, rules)
+    gaps = unmet_needs(results, rules)
+    episodes = [episode for env in results.envs for episode in env.episodes]
+    return Report(
+        target=adapter.name,
+        seed=seed,
+        steps=sum(episode.length for episode in episodes),
+        episodes=len(episodes),
+        successes=sum(episode.is_success for episode in episodes),
+        findings=tuple(findings),
+        not_exercised=tuple(gap for gap in gaps if gap.reason not in OFFERS.values()),
+        not_offered=tuple(gap for gap in gaps if gap.reason in OFFERS.values()),
     )
-
-
-def require_adapter(adapter: Any) -> type[ReplayAdapter]:
-    """Validate an adapter class, and return it.
-
-    Args:
-        adapter: A subclass of `ReplayAdapter`; other objects raise an error.
-
-    Raises:
-        TypeError: ``adapter`` is not a subclass of `ReplayAdapter`, abstract methods are missing, ``name`` is
-            not a str, or ``offers`` is not a set.
-        ValueError: The class offers no strategy, or an unknown feature, or has an unknown termination.
-    """
-    if not (isinstance(adapter, type) and issubclass(adapter, ReplayAdapter)):
-        raise TypeError(f"adapter: expected a subclass of ReplayAdapter, got {adapter!r}; pass the class")
-    missing = sorted(getattr(adapter, "__abstractmethods__", ()))
-    if missing:
-        raise TypeError(
-            f"{adapter.__name__}: expected all abstract methods of ReplayAdapter; define {', '.join(missing)}"
-        )
-    name = getattr(adapter, "name", None)
-    if not isinstance(name, str):
-        raise TypeError(f"{adapter.__name__}.name: expected a class attribute of type str, got {name!r}")
-    _require_offers(f"{adapter.__name__}.offers", getattr(adapter, "offers", None))
-    if adapter.termination not in TERMINATIONS:
-        raise ValueError(
-            f"{adapter.__name__}.termination: expected one of {TERMINATIONS}, got {adapter.termination!r}"
-        )
-    return adapter
-
-
-def _require_offers(name: str, offers: Any) -> None:
-    """Raise an error unless ``offers`` is a set of keys of `OFFERS` with at least one strategy."""
-    if not isinstance(offers, Set):
-        raise TypeError(f"{name}: expected a class attribute of type set, got {offers!r}")
-    unknown = sorted(map(repr, offers - OFFERS.keys()))
-    if unknown:
-        raise ValueError(f"{name}: unknown feature {unknown[0]}; valid features are {', '.join(OFFERS)}")
-    if not offers & set(STRATEGIES):
-        raise ValueError(
-            f"{name}: expected at least one strategy of {', '.join(STRATEGIES)}, got {set(offers)}"
-        )
-
-
-def _judge(results: ScenarioResults, rules: Sequence[Rule]) -> list[Finding]:
-    """Return the findings of ``rules``; other rules are applied only to remove findings that they imply."""
-    codes = {rule.code for rule in rules}
-    offered = [rule for rule in REPLAY_RULES.values() if set(rule.needs) <= set(results.adapter.offers)]
-    applied = [rule for rule in offered if rule.code in codes or codes.intersection(rule.implies)]
-    # HB001 to HB004 are last, since they report failures of the scenarios that the other rules run.
-    applied = [rule for rule in applied if rule.code > "HB004"] + [r for r in applied if r.code <= "HB004"]
-    found = [finding for rule in applied for finding in findings_of(rule, results)]
-    return errors_first(each for each in _without_implied(found, results) if each.code in codes)
-
-
-def _without_implied(findings: Sequence[Finding], results: ScenarioResults) -> list[Finding]:
-    """Return findings that no other implies; only findings of exceptions imply findings of exceptions."""
-    raised = {REPORTS_FAILURES.get(name) for name, each in results.failures.items() if each.code == "HB001"}
-    kept = without_implied(findings, REPLAY_RULES)
-    of_exceptions = without_implied([each for each in findings if each.code in raised], REPLAY_RULES)
-    return kept + [each for each in of_exceptions if each not in kept]
-
-
-def _not_exercised(results: ScenarioResults, rules: Sequence[Rule]) -> list[NotExercised]:
-    """Return failed scenarios with the rules that report their exceptions; all rules if the first failed."""
-    if results.failures and results.of(FIRST) is None:
-        codes = tuple(rule.code for rule in rules if rule.code > "HB004")
-        return [NotExercised(f"the scenario {FIRST!r} failed, so no other scenario was run", codes)]
-    reported = {code: name for name, code in REPORTS_FAILURES.items()}
-    return [
-        NotExercised(
-            f"the scenario {name!r} failed", tuple(code for code in reported if reported[code] == name)
-        )
-        for name in results.failures
-    ]
-
-
-def _not_offered(adapter: type[ReplayAdapter], rules: Sequence[Rule]) -> list[NotExercised]:
-    gaps: dict[str, list[str]] = {}
-    for rule in rules:
-        for offer in rule.needs:
-            if offer not in adapter.offers:
-                gaps.setdefault(OFFERS[offer], []).append(rule.code)
-    for strategy, code in (
-        ("future", "HB106"),
-        ("final", "HB107"),
-        ("episode", "HB108"),
-        ("random", "HB109"),
-    ):
-        if strategy not in adapter.offers and any(rule.code == code for rule in rules):
-            gaps.setdefault(OFFERS[strategy], []).append(code)
-    return [NotExercised(reason, tuple(codes)) for reason, codes in gaps.items()]
 
 
 def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> Any:
@@ -236,15 +95,15 @@ def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> An
 
     report = check_replay(adapter, seed=seed)
     skipped = {code for gap in report.not_offered for code in gap.codes}
-    texts = {finding.code: str(finding) for finding in report.findings if finding.severity != "info"}
+    texts = {finding.code: str(finding) for finding in report.of_severity("error", "warning")}
     return pytest.mark.parametrize(
         "finding",
         [
             pytest.param(
                 texts.get(code),
-                id=f"{code}-{REPLAY_RULES[code].name}",
+                id=f"{code}-{rule.name}",
                 marks=[pytest.mark.skip(reason="not offered")] if code in skipped else [],
             )
-            for code in sorted(REPLAY_RULES)
+            for code, rule in REPLAY_RULES.items()
         ],
     )

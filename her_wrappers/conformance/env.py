@@ -57,6 +57,11 @@ class AddedEpisode:
     changing: bool = False
     is_complete: bool = False
 
+    @property
+    def is_success(self) -> bool:
+        """Whether the last step reached the desired goal."""
+        return self.end == "success" and self.is_complete
+
 
 class ConformanceEnv(gym.Env[Any, Any]):
     """Goal environment in which step t of episode e leads from state (e, t) to state (e, t + 1).
@@ -93,15 +98,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.reward_calls = 0
 
     def encode(self, episode: Any, step: Any) -> Any:
-        """Return the achieved goals of states.
-
-        Args:
-            episode: (...) episode numbers.
-            step: (...) step numbers.
-
-        Returns:
-            (..., 2) float64 vectors, (..., 2, 2) uint8 images, or (...) integers.
-        """
+        """Return the achieved goals of (...) states: float64 (..., 2), uint8 (..., 2, 2) or integer (...)."""
         episode, step = np.asarray(episode), np.asarray(step)
         if self.kind == "discrete":
             return episode * CODES + step
@@ -111,15 +108,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
     def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rounded episode and step numbers of goals.
-
-        Args:
-            goals: Goals as `encode` returns them.
-
-        Returns:
-            (...) int64 episode numbers and step numbers. In vectors, -1 replaces a value that is not finite,
-            or is at least 2**31 in absolute value.
-        """
+        """Return the (...) rounded episode and step numbers of goals, -1 if not finite or at least 2**31."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
             numbers = round_to_int(goals)
@@ -129,15 +118,9 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return round_to_int(goals[..., 0, 0]), round_to_int(goals[..., 0, 1])
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals, and count the call in ``reward_calls``.
+        """Return the (...) rewards of goals, and count the call in ``reward_calls``.
 
-        Args:
-            achieved_goal: Goals as `encode` returns them.
-            desired_goal: Goals of the same shape.
-            info: Info, list of infos, or dict of columns, with the key ``cost``; not used unless ``costs``.
-
-        Returns:
-            (...) float rewards.
+        ``info`` is an info, a list of infos or a dict of columns, with the key ``cost`` if ``costs`` is set.
         """
         self.reward_calls += 1
         return self.rewards(achieved_goal, desired_goal, info)
@@ -150,19 +133,13 @@ class ConformanceEnv(gym.Env[Any, Any]):
             vectors = self.kind == "vector"  # decode is slow for single goals
             steps = np.rint(achieved_goal[..., 1]) if vectors else self.decode(achieved_goal)[1]
             rewards = rewards - steps / ACTION_SCALE
-        return rewards - _costs_of(info) if self.costs else rewards
+        if not self.costs:
+            return rewards
+        columns = isinstance(info, dict)
+        return rewards - (np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info]))
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether achieved goals reach desired goals: same episode, and same step or the next one.
-
-        Args:
-            achieved_goal: Goals as `encode` returns them.
-            desired_goal: Goals of the same shape.
-            info: Not used.
-
-        Returns:
-            (...) bools.
-        """
+        """Return whether achieved goals reach desired goals: same episode, and same step or the next one."""
         if self.kind == "vector":  # without decode, which is slow for single goals
             difference = np.asarray(achieved_goal) - np.asarray(desired_goal)
             episodes, steps = difference[..., 0], difference[..., 1]
@@ -196,14 +173,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
             )
 
     def observe(self, episode: AddedEpisode, t: int, *, last: bool) -> dict[str, Any]:
-        """Return the observation of state t.
-
-        Args:
-            episode: The episode.
-            t: Number of the state.
-            last: Whether the state is the last state of the episode. The last state achieves the desired goal
-                if the episode ends with success.
-        """
+        """Return the observation of state t; the last state of a success achieves the desired goal."""
         achieved = UNREACHED if last and episode.end == "success" else t
         desired = UNREACHED + (t // 2 if episode.changing else 0)
         return {
@@ -213,8 +183,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         }
 
     def _encode_one(self, episode: int, step: int) -> Any:
-        """Return the goal of one state; vectors are made without np.stack, which is slow for single goals."""
-        if self.kind == "vector":
+        if self.kind == "vector":  # np.stack is slow for single goals
             return np.array([episode + SHIFT, step])
         goal = self.encode(episode, step)
         return np.int64(goal) if self.kind == "discrete" else goal
@@ -232,10 +201,3 @@ def round_to_int(values: Any) -> np.ndarray:
         values = values.astype(np.float64)
         values = np.where(np.abs(values) < LARGEST, np.rint(values), -1)  # False for NaN
     return np.asarray(values.astype(np.int64))
-
-
-def _costs_of(info: Any) -> Any:
-    """Return the costs in infos: one dict, a list of dicts, or a dict of columns."""
-    if isinstance(info, dict):
-        return np.asarray(info["cost"])
-    return np.array([each["cost"] for each in info])

@@ -6,12 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from gymnasium import spaces
 
 from her_wrappers.conformance.env import ACTION_SCALE, UNREACHED, ConformanceEnv, round_to_int
+from her_wrappers.rules import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from her_wrappers.conformance.adapter import Terminations
 
@@ -20,23 +21,23 @@ STATE_KEYS = ("observation", "next_observation")
 ROW_KEYS = ("reward", "terminated")
 OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
 TOLERANCE = 1e-4
+ASPECTS = ("transition", "goal", "original goal", "reward", "termination")
 
 Values: TypeAlias = Any
 """A (B,) array; NumPy's operators are annotated to return Any."""
 
 
 class BatchError(ValueError):
-    """A batch is not a dict of arrays of the expected shapes.
+    """A batch breaks a rule, so that other rules cannot judge it.
 
-    Attributes:
+    Args:
         code: Code of the rule that the batch breaks.
-        expected: The expected value.
-        got: The value found.
+        message: The violation in one sentence.
     """
 
-    def __init__(self, code: str, expected: str, got: str) -> None:
-        super().__init__(f"expected {expected}, got {got}")
-        self.code, self.expected, self.got = code, expected, got
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def read_batch(batch: Any, env: ConformanceEnv, rows: int, *, terminations: bool) -> dict[str, np.ndarray]:
@@ -49,42 +50,34 @@ def read_batch(batch: Any, env: ConformanceEnv, rows: int, *, terminations: bool
         terminations: Whether the key ``terminated`` is required.
 
     Raises:
-        BatchError: The batch is not a dict, a key is missing, or a value has the wrong shape or is not an
-            array of numbers.
+        BatchError: The batch is not a dict, has no array of a required key, or has an array with the wrong
+            shape or without numbers.
     """
     needed = (*STATE_KEYS, *GOAL_KEYS, "action", "reward", *(("terminated",) if terminations else ()))
     if not isinstance(batch, dict):
-        raise BatchError("HB002", "a dict of arrays", f"a {type(batch).__name__}")
+        raise BatchError("HB002", f"the batch is a {type(batch).__name__}, not a dict")
     missing = [key for key in needed if key not in batch]
     if missing:
-        raise BatchError("HB002", f"the keys {', '.join(needed)}", f"a dict without {', '.join(missing)}")
-    return {
-        key: _read_array(key, batch[key], _shape_of(key, env, rows))
-        for key in (*needed, *OPTIONAL_KEYS)
-        if key in batch
-    }
-
-
-def _shape_of(key: str, env: ConformanceEnv, rows: int) -> tuple[int, ...]:
-    if key in {*ROW_KEYS, *OPTIONAL_KEYS}:
-        return (rows,)
-    space: spaces.Space[Any] = env.action_space
-    if key != "action":
-        space = env.goal_env_space[key.removeprefix("next_")]
-    return (rows, *(space.shape or ()))
-
-
-def _read_array(key: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a value as a new array; raise BatchError unless it is an array of numbers of this shape."""
-    try:
-        array = np.array(value)
-    except Exception as error:  # anything that the conversion of a user's object raises
-        raise BatchError("HB003", f"{key}: an array", f"{type(value).__name__} ({error})") from error
-    if array.shape != shape:
-        raise BatchError("HB003", f"{key} of shape {shape}", f"shape {array.shape}")
-    if array.dtype.kind not in "fiub":
-        raise BatchError("HB003", f"{key} of numbers", f"dtype {array.dtype}")
-    return array
+        raise BatchError("HB002", f"the batch has no {', '.join(missing)}")
+    arrays = {}
+    for key in (*needed, *OPTIONAL_KEYS):
+        if key not in batch:
+            continue
+        space: Any = env.action_space
+        if key in {*STATE_KEYS, *GOAL_KEYS}:
+            space = env.goal_env_space[key.removeprefix("next_")]
+        shape = (rows,) if key in {*ROW_KEYS, *OPTIONAL_KEYS} else (rows, *space.shape)
+        try:
+            array = np.array(batch[key])
+        except Exception as error:  # anything that the conversion of a user's object raises
+            kind = type(batch[key]).__name__
+            raise BatchError("HB003", f"{key} is a {kind} that is not an array: {error}") from error
+        if array.shape != shape:
+            raise BatchError("HB003", f"{key} has shape {array.shape} instead of {shape}")
+        if array.dtype.kind not in "fiub":
+            raise BatchError("HB003", f"{key} has dtype {array.dtype}, which is not a type of numbers")
+        arrays[key] = array
+    return arrays
 
 
 class DecodedRows:
@@ -95,6 +88,8 @@ class DecodedRows:
         strategy: Goal selection strategy of the buffer.
         termination: Documented terminations of relabeled transitions.
         batches: The batches, as `read_batch` returns them.
+        known_faults: Function that returns the aspects that are not judged, since they are wrong in a simpler
+            scenario.
     """
 
     def __init__(
@@ -103,8 +98,10 @@ class DecodedRows:
         strategy: str,
         termination: Terminations | None,
         batches: Sequence[dict[str, np.ndarray]],
+        known_faults: Callable[[], AbstractSet[str]] = set,
     ) -> None:
         self.env, self.strategy, self.termination = env, strategy, termination
+        self._known_faults = known_faults
         self.columns = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
         sizes = [len(batch["reward"]) for batch in batches]
         self.batch = np.repeat(np.arange(len(batches)), sizes)
@@ -114,7 +111,7 @@ class DecodedRows:
         episodes = env.episodes
         self._lengths = np.array([each.length for each in episodes])
         self._crash = np.array([each.end == "crash" and each.is_complete for each in episodes])
-        self._success = np.array([each.end == "success" and each.is_complete for each in episodes])
+        self._success = np.array([each.is_success for each in episodes])
         self._changing = np.array([each.changing for each in episodes])
 
     def __len__(self) -> int:
@@ -286,24 +283,50 @@ class DecodedRows:
 
     @cached_property
     def wrong_by_aspect(self) -> dict[str, Values]:
-        """Whether each row is wrong, by aspect: transition, goal, original goal, reward and termination."""
-        return {
-            "transition": ~self.is_added,
-            "goal": ~self.is_allowed,
-            "original goal": ~self.is_original_goal,
-            "reward": ~self.has_right_reward,
-            "termination": ~self.has_right_termination,
-        }
+        """Whether each row is wrong, for the `ASPECTS` that are judged."""
+        right = (
+            self.is_added,
+            self.is_allowed,
+            self.is_original_goal,
+            self.has_right_reward,
+            self.has_right_termination,
+        )
+        known = self._known_faults()
+        return {name: ~rows for name, rows in zip(ASPECTS, right, strict=True) if name not in known}
 
-    def expected(self, aspect: str, i: int) -> tuple[str, str]:
-        """Return the expected and the found value of an aspect of row ``i``, as texts for reports."""
-        if aspect == "reward":
-            expected = np.where(self.relabeled, self.recomputed, self.recorded)[i]
-            return f"reward {expected:.4g}", f"{self.columns['reward'][i]:.4g}"
-        if aspect == "termination":
-            return f"terminated {self.expected_termination[i]}", str(self.is_terminated[i])
-        return {
-            "transition": "one step of one episode as it was added",
-            "goal": f"a goal that the strategy {self.strategy} can select",
-            "original goal": "the desired goal of the step",
-        }[aspect], self.describe(i)
+    def violation(
+        self, wrong: np.ndarray, message: str | Callable[[int], str], subject: str = ""
+    ) -> Iterator[Violation]:
+        """Yield a violation for the first wrong row, with the number of wrong rows.
+
+        Args:
+            wrong: (B,) bool, whether each row is wrong.
+            message: The fault as a sentence, or a function that returns it for the number of a row.
+            subject: Subject of the violation.
+        """
+        for i in np.flatnonzero(wrong)[:1].tolist():
+            text = message if isinstance(message, str) else message(i)
+            yield Violation(f"{text}: {int(wrong.sum())} of {len(self)} rows", self.describe(i), subject)
+
+    def first_violation(self) -> Iterator[Violation]:
+        """Yield a violation for the first wrong row of the first aspect that has wrong rows."""
+        messages: dict[str, str | Callable[[int], str]] = {
+            "transition": "the row is not a step that was added",
+            "goal": f"the strategy {self.strategy} cannot select the goal",
+            "original goal": "the desired goal is not that of the step",
+            "reward": self.reward_fault,
+            "termination": lambda i: (
+                f"terminated is {self.is_terminated[i]} instead of {self.expected_termination[i]}"
+            ),
+        }
+        for aspect, wrong in self.wrong_by_aspect.items():
+            if wrong.any():
+                yield from self.violation(wrong, messages[aspect])
+                return
+
+    def reward_fault(self, i: int) -> str:
+        """Return the found and the right reward of row ``i`` in a sentence."""
+        right = f"compute_reward returns {self.recomputed[i]:.4g} for its goals"
+        if not self.relabeled[i]:
+            right = f"{self.recorded[i]:.4g} was added"
+        return f"the reward is {self.columns['reward'][i]:.4g}, but {right}"

@@ -15,13 +15,7 @@ LIMIT = 6.0
 
 
 def proportion_z(count: int, total: int, probability: float) -> float:
-    """Return the absolute deviation of a binomial count from its expectation, in standard deviations.
-
-    Args:
-        count: Number of successes.
-        total: Number of trials; the deviation of 0 trials is 0.
-        probability: Probability of success, greater than 0 and less than 1.
-    """
+    """Return the absolute deviation of a binomial count in standard deviations; 0 if ``total`` is 0."""
     if not total:
         return 0.0
     deviation = math.sqrt(total * probability * (1 - probability))

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.scoreboard import ADAPTERS, PAGE, REPRODUCTIONS, ROOT, read_reports, render
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED, OF_THE_INTERFACE
+from her_wrappers.conformance import REPLAY_RULES
 from her_wrappers.conformance.adapter import OFFERS
-from her_wrappers.conformance.registry import REPLAY_RULES
 
 REPORTS = read_reports()
 
@@ -24,7 +24,7 @@ def test_reports_are_of_the_pinned_versions():
         re.findall(r"^([\w-]+)==(\S+)", (ROOT / "benchmarks" / "requirements-replay.txt").read_text(), re.M)
     )
     for report in REPORTS.values():
-        name, _, version = report["environment"].partition(", ")[0].rpartition(" ")
+        name, _, version = report["target"].partition(", ")[0].rpartition(" ")
         if name:
             assert version == pins[name.lower()]
 

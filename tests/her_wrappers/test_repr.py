@@ -42,4 +42,4 @@ def test_reports_show_their_summary():
     report = check_goal_env(gym.make("her_envs/PointReach-v0"), max_steps=200, select=["GE1"])
     assert repr(report) == f"<Report: {report.summary()}>"
     replay_report = check_replay(Ours, select=["HB101"])
-    assert repr(replay_report) == f"<ReplayReport: {replay_report.summary()}>"
+    assert repr(replay_report) == f"<Report: {replay_report.summary()}>"

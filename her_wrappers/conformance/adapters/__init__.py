@@ -1,1 +1,1 @@
-"""Adapters for the replay buffers of her-toolkit and of other libraries."""
+"""Adapters for the replay buffer of her-toolkit and for its forms in other libraries."""

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
+import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
 from her_wrappers.integrations.rllib import ColumnsFromBuffer
 from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer
 from her_wrappers.replay.priorities import Priority
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
-    import gymnasium as gym
-    import numpy as np
 
 
 class OursForRLlib(ReplayAdapter):
@@ -27,19 +22,16 @@ class OursForRLlib(ReplayAdapter):
     the achieved goals.
     """
 
-    name: ClassVar[str] = "her-toolkit, for RLlib"
-    offers: ClassVar[AbstractSet[str]] = set(OFFERS)
+    name = "her-toolkit, for RLlib"
+    offers = frozenset(OFFERS)
 
     def __init__(
         self,
-        env: gym.Env[Any, Any],
+        env: Any,
         *,
         buffer_size: int,
         strategy: str,
-        n_sampled_goal: int,
         max_episode_steps: int,
-        num_envs: int = 1,
-        seed: int = 0,
         prioritized: bool = False,
         n_steps: int = 1,
         **options: Any,
@@ -50,28 +42,16 @@ class OursForRLlib(ReplayAdapter):
         self.buffer = HerEpisodeReplayBuffer(
             env,
             capacity=buffer_size,
-            num_envs=num_envs,
             n_step=n_steps,
             goal_selection_strategy=strategy,
-            n_sampled_goal=n_sampled_goal,
             info_keys=("cost",),
             prioritized=Priority() if prioritized else None,
-            seed=seed,
             **options,
         )
 
-    def add(  # noqa: PLR0917 - as in the base class
-        self,
-        obs: dict[str, Any],
-        action: np.ndarray,
-        reward: float,
-        next_obs: dict[str, Any],
-        terminated: bool,
-        truncated: bool,
-        info: dict[str, Any],
-        env_index: int = 0,
-    ) -> None:
+    def add(self, *transition: Any, env_index: int = 0) -> None:
         """Add a chunk of one step."""
+        obs, action, reward, next_obs, terminated, truncated, info = transition
         chunk = self._open.pop(env_index, None)
         if chunk is None:
             chunk = SingleAgentEpisode()

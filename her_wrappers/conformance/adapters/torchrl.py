@@ -1,32 +1,98 @@
-"""Adapters for the ``HERReplayBuffer`` of TorchRL, with default goals and with goals after the step."""
+"""Adapter for the replay buffer of her-toolkit for TorchRL: `HindsightTensorDictReplayBuffer`."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from tensordict import TensorDict
-from torchrl.data import HERReplayBuffer, LazyTensorStorage
 
-from her_wrappers.conformance.adapter import ReplayAdapter
+from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
+from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer
+from her_wrappers.replay.priorities import Priority
 
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
-    import gymnasium as gym
+FRAMES = 16
+"""Number of steps of each environment in one call of ``extend``, like ``frames_per_batch`` of a collector."""
 
 
-def as_tensordict(  # noqa: PLR0917 - a transition, as `ReplayAdapter.add` gets it
-    obs: dict[str, Any],
-    action: np.ndarray,
-    reward: float,
-    next_obs: dict[str, Any],
-    terminated: bool,
-    truncated: bool,
-) -> TensorDict:
+class OursForTorchRL(ReplayAdapter):
+    """``HindsightTensorDictReplayBuffer``, extended by the steps of all environments together."""
+
+    name = "her-toolkit, for TorchRL"
+    offers = frozenset(OFFERS)
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        strategy: str,
+        max_episode_steps: int,
+        num_envs: int = 1,
+        prioritized: bool = False,
+        **options: Any,
+    ) -> None:
+        self._env = env
+        self._space: Any = env.observation_space
+        self._num_envs = num_envs
+        self._gamma = options.get("gamma", 0.99)
+        self._steps: list[TensorDict] = []
+        self.buffer = HindsightTensorDictReplayBuffer.for_env(
+            env,
+            goal_selection_strategy=strategy,
+            info_keys=("cost",),
+            prioritized=Priority() if prioritized else None,
+            **options,
+        )
+
+    def add(self, *transition: Any, env_index: int = 0) -> None:
+        """Collect transitions, and add those of all environments after `FRAMES` steps."""
+        self._steps.append(as_tensordict(transition))
+        if len(self._steps) == self._num_envs * FRAMES:
+            self._extend()
+
+    def _extend(self) -> None:
+        """Add the collected transitions, (N, T)."""
+        if self._steps:
+            rows = [TensorDict.stack(self._steps[i :: self._num_envs]) for i in range(self._num_envs)]
+            self._steps = []
+            self.buffer.extend(TensorDict.stack(rows))
+
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Return a batch of arrays."""
+        self._extend()
+        batch: Any = self.buffer.sample(batch_size)
+        arrays = as_arrays(batch, self._space)
+        if "priority_weight" in batch:
+            arrays["weight"] = batch["priority_weight"].numpy()
+        if "steps_to_next_obs" in batch:
+            steps = batch["steps_to_next_obs"].numpy()[:, 0]
+            arrays["discount"] = np.where(arrays["terminated"], 0, self._gamma**steps).astype(np.float32)
+        return arrays | {"index": batch["index"].numpy()}
+
+    def end_episode(self, env_index: int = 0) -> None:
+        """Truncate the open episodes of all environments."""
+        self._extend()
+        self.buffer.truncate_open_episodes()
+
+    def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
+        """Set priorities as TorchRL's training loops do."""
+        columns = {"index": torch.as_tensor(index), "td_error": torch.as_tensor(priorities)}
+        self.buffer.update_tensordict_priority(TensorDict(columns, batch_size=[len(index)]))
+
+    def save(self, path: str) -> None:
+        """Save the buffer to a file."""
+        self._extend()
+        self.buffer.dumps(path)
+
+    def load(self, path: str) -> None:
+        """Load the buffer from a file."""
+        self.buffer.loads(path, self._env)
+
+
+def as_tensordict(transition: tuple[Any, ...]) -> TensorDict:
     """Return a transition as a collector of TorchRL writes it, without batch dimensions."""
+    obs, action, reward, next_obs, terminated, truncated, info = transition
     flags = {"done": terminated or truncated, "terminated": terminated, "truncated": truncated}
     states, next_states = (
         {key: torch.as_tensor(np.array(value)) for key, value in each.items()} for each in (obs, next_obs)
@@ -35,6 +101,7 @@ def as_tensordict(  # noqa: PLR0917 - a transition, as `ReplayAdapter.add` gets 
         **next_states,
         "reward": torch.tensor([reward]),
         **{key: torch.tensor([flag]) for key, flag in flags.items()},
+        "cost": torch.tensor(info["cost"], dtype=torch.float64),
     }
     step = {**states, "action": torch.as_tensor(np.array(action)), "next": after}
     return TensorDict(step, batch_size=[])
@@ -49,78 +116,3 @@ def as_arrays(batch: Any, space: Any) -> dict[str, Any]:
     }
     arrays |= {key: batch["next", key].numpy()[:, 0] for key in ("reward", "terminated", "truncated")}
     return arrays | {"action": batch["action"].numpy()}
-
-
-class TorchRL(ReplayAdapter):
-    """``HERReplayBuffer`` with a ``LazyTensorStorage`` of one dimension; transitions are added one by one."""
-
-    name: ClassVar[str] = f"TorchRL {version('torchrl')}"
-    offers: ClassVar[AbstractSet[str]] = {
-        "future", "final", "episode", "random", "changing goals", "recorded rewards", "infos",
-        "images", "discrete", "save",
-    }  # fmt: skip
-    arguments: ClassVar[dict[str, Any]] = {}
-
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        *,
-        buffer_size: int,
-        strategy: str,
-        n_sampled_goal: int,
-        max_episode_steps: int,
-        num_envs: int = 1,
-        seed: int = 0,
-        **options: Any,
-    ) -> None:
-        functions: Any = env
-
-        def reward(transitions: TensorDict) -> torch.Tensor:
-            achieved, desired = transitions["next", "achieved_goal"], transitions["desired_goal"]
-            infos = {"cost": transitions["cost"].numpy()}
-            rewards = functions.compute_reward(achieved.numpy(), desired.numpy(), infos)
-            return torch.as_tensor(rewards, dtype=torch.float32)[:, None]
-
-        self._space: Any = env.observation_space
-        self.buffer = HERReplayBuffer(
-            reward,
-            storage=LazyTensorStorage(buffer_size),
-            her_ratio=n_sampled_goal / (n_sampled_goal + 1),
-            strategy=strategy,
-            **self.arguments,
-        )
-
-    def add(  # noqa: PLR0917 - as in the base class
-        self,
-        obs: dict[str, Any],
-        action: np.ndarray,
-        reward: float,
-        next_obs: dict[str, Any],
-        terminated: bool,
-        truncated: bool,
-        info: dict[str, Any],
-        env_index: int = 0,
-    ) -> None:
-        """Add a transition; ``env_index`` is not used, since only one environment is supported."""
-        step = as_tensordict(obs, action, reward, next_obs, terminated, truncated)
-        step["cost"] = torch.tensor(info["cost"], dtype=torch.float64)
-        self.buffer.add(step)
-
-    def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
-        return as_arrays(self.buffer.sample(batch_size), self._space)
-
-    def save(self, path: str) -> None:
-        """Save the buffer in a folder."""
-        self.buffer.dumps(path)
-
-    def load(self, path: str) -> None:
-        """Load the buffer from a folder."""
-        self.buffer.loads(path)
-
-
-class TorchRLNextGoals(TorchRL):
-    """`TorchRL` with ``achieved_goal_key=("next", "achieved_goal")``."""
-
-    name: ClassVar[str] = f"TorchRL {version('torchrl')}, goals after the step"
-    arguments: ClassVar[dict[str, Any]] = {"achieved_goal_key": ("next", "achieved_goal")}

@@ -1,6 +1,7 @@
-"""The rules, one file for each family; importing this package registers them all."""
+"""The rules, one file for each family; importing this package adds them all to `REPLAY_RULES`."""
 
-from her_wrappers.conformance.rules import (
+from her_wrappers.conformance.registry import REPLAY_RULES
+from her_wrappers.conformance.rules import (  # noqa: F401
     adapter,
     goals,
     n_step,
@@ -12,14 +13,4 @@ from her_wrappers.conformance.rules import (
     terminations,
 )
 
-__all__ = [
-    "adapter",
-    "goals",
-    "n_step",
-    "priorities",
-    "randomness",
-    "rewards",
-    "share",
-    "storage",
-    "terminations",
-]
+__all__ = ["REPLAY_RULES"]

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.checker.registry import Violation
-from her_wrappers.conformance.registry import (
-    failures_of,
-    first_wrong_row_by_aspect,
-    replay_rule,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from her_wrappers.conformance.results import ScenarioResults
-    from her_wrappers.conformance.scenarios.driver import Batches
+from her_wrappers.conformance.registry import replay_rule
+from her_wrappers.conformance.scenarios import Batches, GlobalGeneratorUse, SavedAndLoaded, SeededBatches
+from her_wrappers.rules import Violation
 
 
 def _difference(first: Batches, second: Batches) -> str:
@@ -32,109 +23,99 @@ def _difference(first: Batches, second: Batches) -> str:
 @replay_rule(
     "HB601",
     "seed-not-reproducible",
+    scenario="seeds",
     meaning="Two buffers with the same seed and the same episodes return different batches.",
     fix="use one generator for all random numbers, seeded with seed",
     wrong="self.rng = np.random.default_rng()",
     right="self.rng = np.random.default_rng(seed)",
     source="Henderson et al. 2018, Deep Reinforcement Learning that Matters, arXiv 1709.06560",
-    offers=("seed",),
 )
-def seed_not_reproducible(results: ScenarioResults) -> Iterator[Violation]:
-    """The same seed gives the same batches."""
-    result = results.of("seeds")
-    different = result and _difference(result.first, result.same)
+def seed_not_reproducible(seeds: SeededBatches) -> Iterator[Violation]:
+    different = _difference(seeds.first, seeds.same)
     if different:
-        yield Violation(f"different {different}", "the same batches for the same seed")
+        yield Violation(f"two buffers with the same seed and episodes returned a different {different}")
 
 
 @replay_rule(
     "HB602",
     "seed-ignored",
+    scenario="seeds",
     meaning="Buffers with different seeds return the same batches.",
     fix="use the argument seed",
     wrong="self.rng = np.random.default_rng(0)",
     right="self.rng = np.random.default_rng(seed)",
     source="Henderson et al. 2018, arXiv 1709.06560",
-    offers=("seed",),
 )
-def seed_ignored(results: ScenarioResults) -> Iterator[Violation]:
-    """Different seeds give different batches."""
-    result = results.of("seeds")
-    if result is not None and not _difference(result.first, result.other):
-        yield Violation("equal batches", "different batches for different seeds")
+def seed_ignored(seeds: SeededBatches) -> Iterator[Violation]:
+    if not _difference(seeds.first, seeds.other):
+        yield Violation("two buffers with different seeds returned the same batches")
 
 
 @replay_rule(
     "HB603",
     "global-generator-used",
     "warning",
+    scenario="global generators",
     meaning="The buffer uses a global random generator, which other code uses too.",
     fix="use a private numpy.random.Generator",
     wrong="i = np.random.randint(len(self), size=B)",
     right="i = self.rng.integers(len(self), size=B)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def global_generator_used(results: ScenarioResults) -> Iterator[Violation]:
-    """Global generators do not change."""
-    result = results.of("global generators")
-    if result is not None and result.changed and not result.seeded:
-        yield Violation(f"{', '.join(result.changed)} changed", "unchanged global generators")
+def global_generator_used(use: GlobalGeneratorUse) -> Iterator[Violation]:
+    if use.changed and not use.seeded:
+        yield Violation(f"the buffer used the global generator of {', '.join(use.changed)}")
 
 
 @replay_rule(
     "HB604",
     "global-generator-seeded",
+    scenario="global generators",
     meaning="The buffer seeds a global random generator, so the random numbers of other code repeat.",
     fix="use a private numpy.random.Generator",
     wrong="np.random.seed(seed)",
     right="self.rng = np.random.default_rng(seed)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def buffer_seeds_global_generator(results: ScenarioResults) -> Iterator[Violation]:
-    """Global generators are never seeded."""
-    result = results.of("global generators")
-    if result is not None and result.seeded:
-        yield Violation(f"{', '.join(result.seeded)} seeded", "unchanged global generators")
+def buffer_seeds_global_generator(use: GlobalGeneratorUse) -> Iterator[Violation]:
+    if use.seeded:
+        yield Violation(f"the buffer seeded the global generator of {', '.join(use.seeded)}")
 
 
 @replay_rule(
     "HB605",
     "save-and-load",
+    scenario="saved and loaded",
+    reports_exceptions=True,
     meaning="Saving or loading raises, or the loaded buffer has different transitions.",
     fix="save transitions, goals and the bounds of episodes",
     wrong="np.savez(path, obs=self.obs, action=self.actions)",
     right="np.savez(path, obs=self.obs, action=self.actions, episode_start=self.starts, ...)",
     source="stable-baselines3, save_replay_buffer",
-    offers=("save",),
     implies=("HB606",),
-    scenario="saved and loaded",
 )
-def save_and_load(results: ScenarioResults) -> Iterator[Violation]:
-    """A loaded buffer has the transitions that were added."""
-    yield from failures_of(results, "saved and loaded")
-    result = results.of("saved and loaded")
-    if result is None:
-        return
-    yield from first_wrong_row_by_aspect(results, result.rows)
-    steps = sum(episode.length for episode in result.rows.env.episodes)
-    found = len(np.unique(result.rows.episode * 64 + result.rows.step))
+def save_and_load(saved: SavedAndLoaded) -> Iterator[Violation]:
+    yield from saved.rows.first_violation()
+    steps = sum(episode.length for episode in saved.rows.env.episodes)
+    found = len(np.unique(saved.rows.episode * 64 + saved.rows.step))
     if found < 0.9 * steps:
-        yield Violation(f"{found} transitions in {len(result.rows)} rows", f"all {steps} transitions")
+        yield Violation(
+            f"{len(saved.rows)} rows of the loaded buffer have only {found} of the {steps} transitions"
+        )
 
 
 @replay_rule(
     "HB606",
     "loaded-sequence",
+    scenario="saved and loaded",
+    offers=("save generator",),
     meaning="A loaded buffer does not continue with the random sequence of the saved one.",
     fix="save the state of the generator",
     wrong="state = {'episodes': self.episodes}",
     right="state = {'episodes': self.episodes, 'rng': self.rng.bit_generator.state}",
     source="Henderson et al. 2018, arXiv 1709.06560",
-    offers=("save generator",),
 )
-def loaded_sequence(results: ScenarioResults) -> Iterator[Violation]:
-    """The next batches of the saved and the loaded buffer are equal."""
-    result = results.of("saved and loaded")
-    different = result and _difference(result.before, result.after)
+def loaded_sequence(saved: SavedAndLoaded) -> Iterator[Violation]:
+    different = _difference(saved.before, saved.after)
     if different:
-        yield Violation(f"different {different}", "the same next batches")
+        yield Violation(f"the next batches of the saved and the loaded buffer differ in {different}")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from her_wrappers.checker import GOAL_ENV_RULES
-from her_wrappers.conformance.registry import REPLAY_RULES
+from her_wrappers.conformance import REPLAY_RULES
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
 from tests.support.commands import her
 from tests.support.pages import ROOT

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
-from her_wrappers.conformance import ReplayAdapter, ReplayError, check_replay
-from tests.support.replay_specimens.full import Full
-from tests.support.replay_specimens.reference import Reference
+from her_wrappers.conformance import ReplayAdapter, check_replay
+from her_wrappers.rules import ReportError
+from tests.support.replay_specimens.reference import Full, Reference
 
 
 class Incomplete(ReplayAdapter):
@@ -17,22 +19,13 @@ class Incomplete(ReplayAdapter):
 @pytest.mark.parametrize(
     ("adapter", "error", "message"),
     [
-        (3, TypeError, "adapter: expected a subclass of ReplayAdapter, got 3"),
+        (3, TypeError, "got 3"),
         (Incomplete, TypeError, "define __init__, add, sample"),
-        (
-            type("Empty", (Reference,), {"offers": set()}),
-            ValueError,
-            "Empty.offers: expected at least one strategy of future",
-        ),
-        (type("Odd", (Reference,), {"offers": {"futur"}}), ValueError, "Odd.offers: unknown feature 'futur'"),
+        (type("Empty", (Reference,), {"offers": set()}), ValueError, "Empty.offers"),
+        (type("Odd", (Reference,), {"offers": {"futur"}}), ValueError, "unknown feature 'futur'"),
         (type("Odd", (Reference,), {"termination": "keeps"}), ValueError, "got 'keeps'"),
-        (
-            type("Odd", (Reference,), {"offers": "future"}),
-            TypeError,
-            "expected a class attribute of type set",
-        ),
-        (type("Odd", (Reference,), {"offers": None}), TypeError, "expected a class attribute of type set"),
-        (type("Odd", (Reference,), {"name": None}), TypeError, "Odd.name: expected a class attribute"),
+        (type("Odd", (Reference,), {"offers": None}), TypeError, "Odd.offers"),
+        (type("Odd", (Reference,), {"name": None}), TypeError, "Odd.name"),
     ],
 )
 def test_a_wrong_adapter_is_rejected_with_one_sentence(adapter, error, message):
@@ -41,16 +34,10 @@ def test_a_wrong_adapter_is_rejected_with_one_sentence(adapter, error, message):
 
 
 def test_bad_options_are_rejected():
-    with pytest.raises(ValueError, match="unknown rule code 'HB999'"):
+    with pytest.raises(ValueError, match="HB999"):
         check_replay(Reference, select=["HB999"])
     with pytest.raises(ValueError, match="seed"):
         check_replay(Reference, seed=-1)
-
-
-class Hangs(Reference):
-    def sample(self, batch_size):
-        while True:
-            pass
 
 
 def without(key):
@@ -70,7 +57,7 @@ def replaced(key, change):
     return sample
 
 
-def raises(self, *arguments):
+def raises(*arguments, **options):
     raise KeyError("goal")
 
 
@@ -78,65 +65,50 @@ def exits(self, batch_size):
     raise SystemExit(3)
 
 
-def add_without_end_episode(self, *transition, env_index=0):
-    """Add a transition as `Reference` does, without the method end_episode of the adapter."""
-    terminated, truncated = transition[4:6]
-    Reference.add(self, *transition[:4], False, False, transition[6], env_index)
-    self.open[env_index][-1] |= {"terminated": np.array(terminated), "truncated": np.array(truncated)}
-    if terminated or truncated:
-        Reference.end_episode(self, env_index)
-
-
-UNEXPECTED_ARGUMENT = "TypeError: <lambda>() got an unexpected keyword argument 'buffer_size'"
+def hangs(self, batch_size):
+    time.sleep(60)
 
 
 @pytest.mark.parametrize(
-    ("methods", "code", "got"),
+    ("methods", "code", "message"),
     [
         ({"sample": raises}, "HB001", "KeyError: 'goal'"),
-        ({"add": lambda *arguments, **options: raises(None)}, "HB001", "KeyError: 'goal'"),
+        ({"add": raises}, "HB001", "KeyError: 'goal'"),
         ({"sample": exits}, "HB001", "SystemExit: 3"),
-        ({"__init__": lambda self, env: None}, "HB001", UNEXPECTED_ARGUMENT),
-        ({"add": lambda *arguments, **options: None}, "HB001", "ValueError: high <= 0"),
-        ({"sample": lambda self, n: None}, "HB002", "a NoneType"),
-        ({"sample": replaced("reward", lambda x: x + 0j)}, "HB003", "dtype complex128"),
-        ({"sample": without("next_achieved_goal")}, "HB002", "a dict without next_achieved_goal"),
-        ({"sample": replaced("reward", lambda x: x[:, None])}, "HB003", "shape (128, 1)"),
-        ({"sample": replaced("reward", lambda x: [None] * len(x))}, "HB003", "dtype object"),
-        ({"sample": replaced("reward", lambda x: x[:-1])}, "HB003", "shape (127,)"),
-        ({"sample": Hangs.sample}, "HB004", "not completed"),
+        ({"__init__": lambda self, env: None}, "HB001", "TypeError"),
+        ({"sample": lambda self, n: None}, "HB002", "NoneType"),
+        ({"sample": without("next_achieved_goal")}, "HB002", "next_achieved_goal"),
+        ({"sample": replaced("reward", lambda x: x[:, None])}, "HB003", "(128, 1)"),
+        ({"sample": replaced("reward", lambda x: [None] * len(x))}, "HB003", "object"),
+        ({"sample": hangs}, "HB004", "0.5 seconds"),
+        ({"sample": replaced("observation", np.zeros_like)}, "HB005", "were added"),
     ],
 )
-def test_a_failure_is_one_finding_without_a_traceback(methods, code, got):
-    report = check_replay(type("Failing", (Reference,), methods), max_seconds=20 if code != "HB004" else 2)
+def test_a_failure_of_the_first_scenario_is_one_finding(methods, code, message):
+    report = check_replay(type("Failing", (Reference,), methods), max_seconds=60 if code != "HB004" else 0.5)
     (finding,) = report.findings
-    assert (finding.code, finding.got) == (code, got)
+    assert finding.code == code
+    assert message in finding.message
     (gap,) = report.not_exercised
-    assert "HB101" in gap.codes
-    with pytest.raises(ReplayError, match=code):
+    assert {"HB101", "HB606"} <= set(gap.codes)
+    with pytest.raises(ReportError, match=code):
         report.raise_if_errors()
 
 
-def zeros(values):
-    return np.zeros_like(values)
-
-
-def noise(values):
-    return np.random.default_rng(0).normal(scale=100, size=values.shape)
-
-
-@pytest.mark.parametrize("change", [zeros, noise])
-def test_rows_that_were_never_added_are_one_finding(change):
+def test_a_scenario_that_does_not_end_is_the_last_one():
     def sample(self, batch_size):
-        return {key: change(values) for key, values in Reference.sample(self, batch_size).items()}
+        return hangs(self, batch_size) if self.buffer_size == 40 else Reference.sample(self, batch_size)
 
-    report = check_replay(type("Invented", (Reference,), {"sample": sample}), select=["HB0", "HB1", "HB3"])
-    assert report.codes == ["HB005"]
+    report = check_replay(
+        type("Hangs", (Reference,), {"sample": sample}), select=["HB0", "HB5", "HB6"], max_seconds=2
+    )
+    (finding,) = report.findings
+    assert (finding.code, finding.subject) == ("HB004", "scenario 'full buffer'")
+    assert [gap.codes[0] for gap in report.not_exercised] == ["HB504", "HB507"]
 
 
 INVALID = {
     "NaN": lambda values: values * np.nan,
-    "infinity": lambda values: values + np.inf,
     "1e300": lambda values: values + 1e300,
     "2**64 - 1": lambda values: np.full(values.shape, 2**64 - 1, np.uint64),
 }
@@ -145,40 +117,25 @@ INVALID = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("value", INVALID)
 @pytest.mark.parametrize(
-    ("key", "code"),
-    [
-        ("observation", "HB005"),
-        ("next_achieved_goal", "HB005"),
-        ("desired_goal", "HB101"),
-        ("next_desired_goal", "HB111"),
-        ("reward", "HB301"),
-    ],
+    ("key", "code"), [("observation", "HB005"), ("desired_goal", "HB101"), ("reward", "HB301")]
 )
 def test_values_that_cannot_be_decoded_are_findings(key, code, value):
     adapter = type("Invalid", (Reference,), {"sample": replaced(key, INVALID[value])})
-    assert check_replay(adapter, select=["HB0", code]).codes == [code]
+    assert check_replay(adapter, select=[code]).codes == [code]
 
 
 @pytest.mark.parametrize(
     ("offer", "method", "code"),
-    [
-        ("end episode", "end_episode", "HB512"),
-        ("save", "save", "HB605"),
-        ("priorities", "update_priorities", "HB801"),
-    ],
+    [("save", "save", "HB605"), ("priorities", "update_priorities", "HB801")],
 )
 def test_an_offer_without_its_method_is_a_finding_that_names_it(offer, method, code):
     adapter = type("Incomplete", (Full,), {method: getattr(ReplayAdapter, method)})
-    if method == "end_episode":
-        adapter.add = add_without_end_episode
     (finding,) = check_replay(adapter, select=[code]).findings
-    assert (finding.code, finding.got) == (
-        code,
-        f"NotImplementedError: define {method}, or remove '{offer}' from offers",
-    )
+    assert finding.code == code
+    assert f"define {method}, or remove '{offer}' from offers" in finding.message
 
 
-def test_what_is_not_offered_is_not_a_finding():
+def test_features_that_are_not_offered_are_not_findings():
     class OnlyFuture(Reference):
         offers = frozenset({"future"})
 
@@ -186,6 +143,6 @@ def test_what_is_not_offered_is_not_a_finding():
 
     report = check_replay(OnlyFuture)
     assert not report.findings, report.text()
-    assert {"HB107", "HB108", "HB109", "HB605", "HB701"} <= {
-        code for gap in report.not_offered for code in gap.codes
-    }
+    assert not report.not_exercised
+    not_offered = {code for gap in report.not_offered for code in gap.codes}
+    assert {"HB107", "HB108", "HB109", "HB605", "HB701"} <= not_offered

@@ -1,62 +1,36 @@
-"""Every rule on replay buffers explains itself, and can be listed."""
+"""Rules on replay buffers explain themselves; the report counts episodes; statistics have their limit."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from her_wrappers.conformance import REPLAY_RULES, check_replay
 from her_wrappers.conformance.adapter import OFFERS
-from her_wrappers.conformance.registry import REPLAY_RULES
-from her_wrappers.conformance.scenarios import SCENARIOS
+from her_wrappers.conformance.scenarios import SCENARIOS, run_scenario
 from her_wrappers.conformance.statistics import LIMIT, proportion_z, uniformity_z
-from tests.support.commands import her
+from tests.support.replay_specimens.reference import Reference
 
 
-@pytest.mark.parametrize("rule", REPLAY_RULES.values(), ids=REPLAY_RULES)
-def test_every_rule_explains_itself(rule):
-    assert rule.meaning.endswith(".")
-    assert not rule.fix.endswith(".")
-    assert rule.source
-    assert not rule.source.endswith(".")
-    assert rule.wrong != rule.right
-    assert rule.check.__doc__
-    assert set(rule.needs) <= OFFERS.keys()
-    assert set(rule.implies) <= REPLAY_RULES.keys() - {rule.code}
-    output = her("rules", rule.code.lower()).output
-    assert rule.meaning in output
-    assert rule.source in output
+def test_every_rule_explains_itself():
+    for rule in REPLAY_RULES.values():
+        assert rule.meaning.endswith(".")
+        assert not (rule.fix + rule.source).endswith(".")
+        assert rule.source
+        assert rule.wrong != rule.right
+        assert set(rule.needs) <= OFFERS.keys()
+        assert set(rule.inconclusive_without) <= SCENARIOS.keys()
+        assert set(rule.implies) <= REPLAY_RULES.keys() - {rule.code}
+    assert SCENARIOS.keys().isdisjoint(OFFERS)  # a need of a rule is one or the other
 
 
-def test_every_scenario_is_described():
-    assert all(name.islower() for name in SCENARIOS)
+def test_a_report_counts_the_episodes_that_its_scenarios_added():
+    report = check_replay(Reference, select=["HB4"], seed=3)
+    assert (report.target, report.seed) == ("reference", 3)
+    assert (report.episodes, report.steps, report.successes) == (60, 60 * 5, 20)
 
 
-def test_rules_of_both_kinds_are_listed():
-    assert "HB101" in her("rules").output
-    assert "HB101" not in her("rules").output
-
-
-def test_the_command_reports_in_json_with_what_is_not_offered():
-    name = "tests.support.replay_specimens.reference:Reference"
-    result = her("check-replay", name, "--select", "HB1", "--format", "json")
-    assert result.exit_code == 0, result.output
-    assert '"environment": "reference"' in result.output
-    assert '"findings": []' in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["json"], "expected module:Adapter"),
-        (["json:nothing"], "json has no class 'nothing'"),
-        (["json:dumps"], "expected a subclass of ReplayAdapter"),
-        (["no_such_module:Adapter"], "No module named 'no_such_module'"),
-    ],
-)
-def test_wrong_usage_ends_with_two_and_one_sentence(arguments, message):
-    result = her("check-replay", *arguments)
-    assert result.exit_code == 2
-    assert message in result.output
+def test_a_scenario_runs_outside_of_a_check():
+    assert not run_scenario("image goals", Reference).wrong_by_aspect["goal"].any()
 
 
 def test_uniform_counts_are_accepted_and_others_are_not():

@@ -9,31 +9,31 @@ def achieved(step, key="next_obs"):
     return step[key]["achieved_goal"]
 
 
-class NextStateOfAnotherStep(Reference):
+class NextStateOfAnotherStep(Reference, code="HB005"):
     def row(self, step, goal, relabeled):
         other, t = self.rows[self.rng.integers(len(self.rows))]
         return super().row(step | {"next_obs": other[t]["next_obs"]}, goal, relabeled)
 
 
-class ActionOfAnotherStep(Reference):
+class ActionOfAnotherStep(Reference, code="HB005"):
     def row(self, step, goal, relabeled):
         other, t = self.rows[self.rng.integers(len(self.rows))]
         return super().row(step | {"action": other[t]["action"]}, goal, relabeled)
 
 
-class GoalIsObservation(Reference):
+class GoalIsObservation(Reference, code="HB101"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return episode[-1]["next_obs"]["observation"][:2].astype(float) if goal.shape == (2,) else goal
 
 
-class GoalHasNoise(Reference):
+class GoalHasNoise(Reference, code="HB101"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal + self.rng.normal(0, 0.05, 2) if goal.dtype.kind == "f" else goal
 
 
-class GoalIsADesiredGoal(Reference):
+class GoalIsADesiredGoal(Reference, code="HB101"):
     def goal(self, episode, t):
         other, s = self.rows[self.rng.integers(len(self.rows))]
         return other[s]["obs"]["desired_goal"] if other is not episode else super().goal(episode, t)
@@ -48,78 +48,78 @@ class ChoosesFrom(Reference):
         return self.other_goal(episode, t) if self.strategy == self.changed else super().goal(episode, t)
 
 
-class FutureOfAnyEpisode(ChoosesFrom):
+class FutureOfAnyEpisode(ChoosesFrom, code="HB102"):
     def other_goal(self, episode, t):
         other, s = self.rows[self.rng.integers(len(self.rows))]
         return achieved(other[s])
 
 
-class FutureOfNextEpisode(ChoosesFrom):
+class FutureOfNextEpisode(ChoosesFrom, code="HB102"):
     def other_goal(self, episode, t):
         place = next(i for i, each in enumerate(self.episodes) if each is episode)
         return achieved(self.episodes[(place + 1) % len(self.episodes)][-1])
 
 
-class FinalOfNewestEpisode(ChoosesFrom):
+class FinalOfNewestEpisode(ChoosesFrom, code="HB102"):
     changed = "final"
 
     def other_goal(self, episode, t):
         return achieved(self.episodes[-1][-1])
 
 
-class FutureIsWholeEpisode(ChoosesFrom):
+class FutureIsWholeEpisode(ChoosesFrom, code="HB103"):
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(len(episode))])
 
 
-class FutureIsPast(ChoosesFrom):
+class FutureIsPast(ChoosesFrom, code="HB103"):
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t + 1)], "obs")
 
 
-class FutureOfPresentStates(ChoosesFrom):
+class FutureOfPresentStates(ChoosesFrom, code="HB104"):
     """Goals are the achieved goals before steps, as in TorchRL by default."""
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, len(episode))], "obs")
 
 
-class FutureWithPresent(ChoosesFrom):
+class FutureWithPresent(ChoosesFrom, code="HB104"):
     def other_goal(self, episode, t):
         s = self.rng.integers(t, len(episode) + 1)
         return achieved(episode[t], "obs") if s == t else achieved(episode[s - 1])
 
 
-class FutureWithoutLastState(ChoosesFrom):
+class FutureWithoutLastState(ChoosesFrom, code="HB105"):
     """The last state is a goal only at the last step; Stable-Baselines 2 excludes the last state too."""
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, max(len(episode) - 1, t + 1))])
 
 
-class FutureIsNextState(ChoosesFrom):
+class FutureIsNextState(ChoosesFrom, code="HB105"):
     def other_goal(self, episode, t):
         return achieved(episode[t])
 
 
-class FutureIsRounded(ChoosesFrom):
+class FutureIsRounded(ChoosesFrom, code="HB106"):
     """Rounding selects the first and the last state half as often as others, as in OGBench."""
 
     def other_goal(self, episode, t):
         return achieved(episode[round(t + self.rng.random() * (len(episode) - 1 - t))])
 
 
-class FutureIsNear(ChoosesFrom):
+class FutureIsNear(ChoosesFrom, code="HB106"):
     def other_goal(self, episode, t):
         return achieved(episode[min(t + self.rng.geometric(0.4) - 1, len(episode) - 1)])
 
 
-class FutureIsFinal(ChoosesFrom):
+class FutureIsFinal(ChoosesFrom, code="HB106"):
     def other_goal(self, episode, t):
         return achieved(episode[-1])
 
 
-class FinalIsLastButOne(ChoosesFrom):
+class FinalIsLastButOne(ChoosesFrom, code="HB107"):
     """The goal is the last but one state, as in Stable-Baselines 2, issue 666."""
 
     changed = "final"
@@ -128,35 +128,35 @@ class FinalIsLastButOne(ChoosesFrom):
         return achieved(episode[-1], "obs")
 
 
-class FinalIsFuture(ChoosesFrom):
+class FinalIsFuture(ChoosesFrom, code="HB107"):
     changed = "final"
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, len(episode))])
 
 
-class EpisodeIsFuture(ChoosesFrom):
+class EpisodeIsFuture(ChoosesFrom, code="HB108"):
     changed = "episode"
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, len(episode))])
 
 
-class EpisodeWithoutLastState(ChoosesFrom):
+class EpisodeWithoutLastState(ChoosesFrom, code="HB105"):
     changed = "episode"
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(max(len(episode) - 1, 1))])
 
 
-class RandomOfOwnEpisode(ChoosesFrom):
+class RandomOfOwnEpisode(ChoosesFrom, code="HB109"):
     changed = "random"
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(len(episode))])
 
 
-class RandomOfNewestEpisodes(ChoosesFrom):
+class RandomOfNewestEpisodes(ChoosesFrom, code="HB109"):
     changed = "random"
 
     def other_goal(self, episode, t):
@@ -164,7 +164,7 @@ class RandomOfNewestEpisodes(ChoosesFrom):
         return achieved(other[self.rng.integers(len(other))])
 
 
-class GoalsShared(Reference):
+class GoalsShared(Reference, code="HB110"):
     """All relabeled rows of an episode in a batch have the same goal, as in Tianshou."""
 
     def sample(self, batch_size):
@@ -177,151 +177,91 @@ class GoalsShared(Reference):
         return self.shared.setdefault(id(episode), super().goal(episode, t))
 
 
-class NextGoalKept(Reference):
+class NextGoalKept(Reference, code="HB111"):
     def row(self, step, goal, relabeled):
         return super().row(step, goal, relabeled) | {"next_desired_goal": step["next_obs"]["desired_goal"]}
 
 
-class GoalOfFirstStep(Reference):
+class GoalOfFirstStep(Reference, code="HB112"):
     def store(self, episode):
         for step in episode:
             step["obs"]["desired_goal"] = episode[0]["obs"]["desired_goal"]
         super().store(episode)
 
 
-class GoalOfLastStep(Reference):
+class GoalOfLastStep(Reference, code="HB112"):
     def store(self, episode):
         for step in episode:
             step["obs"]["desired_goal"] = episode[-1]["next_obs"]["desired_goal"]
         super().store(episode)
 
 
-class Relabels(Reference):
-    """Base class of buffers that select the relabeled rows or the transitions in another way."""
-
-    def sample_row(self, i, batch_size):
-        episode, t = self.choose()
-        relabeled = self.is_relabeled(episode, t, i, batch_size)
-        goal = self.goal(episode, t) if relabeled else episode[t]["obs"]["desired_goal"]
-        return self.row(episode[t], goal, relabeled)
-
-    def choose(self):
-        return self.rows[self.rng.integers(len(self.rows))]
-
-    def is_relabeled(self, episode, t, i, batch_size):
-        return self.rng.random() < self.k / (self.k + 1)
-
-
-class ShareIsOneMinusOneOverK(Relabels):
+class ShareIsOneMinusOneOverK(Reference, code="HB201"):
     """The share is 1 - 1 / k, as in Tianshou."""
 
     def is_relabeled(self, episode, t, i, batch_size):
         return self.rng.random() < 1 - 1 / self.k
 
 
-class NeverRelabels(Relabels):
+class NeverRelabels(Reference, code="HB201"):
     def is_relabeled(self, episode, t, i, batch_size):
         return False
 
 
-class AlwaysRelabels(Relabels):
+class AlwaysRelabels(Reference, code="HB201"):
     """All rows are relabeled, as in DI-engine."""
 
     def is_relabeled(self, episode, t, i, batch_size):
         return True
 
 
-class ShareIsRounded(Relabels):
+class ShareIsRounded(Reference, code="HB202"):
     """The number of relabeled rows is rounded down, as in Stable-Baselines3."""
 
     def is_relabeled(self, episode, t, i, batch_size):
         return i < int(batch_size * self.k / (self.k + 1))
 
 
-class OneRowIsNeverRelabeled(Relabels):
+class OneRowIsNeverRelabeled(Reference, code="HB202"):
     def is_relabeled(self, *arguments):
         return arguments[-1] > 1 and super().is_relabeled(*arguments)
 
 
-class ShareIsFixed(Relabels):
+class ShareIsFixed(Reference, code="HB203"):
     def is_relabeled(self, episode, t, i, batch_size):
         return self.rng.random() < 0.8
 
 
-class LastStepIsNotRelabeled(Relabels):
+class LastStepIsNotRelabeled(Reference, code="HB204"):
     """Last steps are never relabeled, as in Stable-Baselines 2."""
 
     def is_relabeled(self, episode, t, i, batch_size):
         return t + 1 < len(episode) and super().is_relabeled(episode, t, i, batch_size)
 
 
-class FirstStepIsAlwaysRelabeled(Relabels):
+class FirstStepIsAlwaysRelabeled(Reference, code="HB204"):
     def is_relabeled(self, episode, t, i, batch_size):
         return t == 0 or super().is_relabeled(episode, t, i, batch_size)
 
 
-class DrawsEpisodes(Relabels):
+class DrawsEpisodes(Reference, code="HB205"):
     def choose(self):
         episode = self.episodes[self.rng.integers(len(self.episodes))]
         return episode, int(self.rng.integers(len(episode)))
 
 
-class DrawsFirstStepsTwiceAsOften(Relabels):
+class DrawsFirstStepsTwiceAsOften(Reference, code="HB205"):
     def choose(self):
         episode, t = super().choose()
         return (episode, t // 2) if self.rng.random() < 0.5 else (episode, t)
 
 
-class OneStepEpisodesAreLost(Reference):
+class OneStepEpisodesAreLost(Reference, code="HB508"):
     def store(self, episode):
         if len(episode) > 1:
             super().store(episode)
 
 
-class OneStepEpisodesAreNotRelabeled(Relabels):
+class OneStepEpisodesAreNotRelabeled(Reference, code="HB508"):
     def is_relabeled(self, episode, t, i, batch_size):
         return len(episode) > 1 and super().is_relabeled(episode, t, i, batch_size)
-
-
-FAULTS = [
-    (NextStateOfAnotherStep, "HB005"),
-    (ActionOfAnotherStep, "HB005"),
-    (GoalIsObservation, "HB101"),
-    (GoalHasNoise, "HB101"),
-    (GoalIsADesiredGoal, "HB101"),
-    (FutureOfAnyEpisode, "HB102"),
-    (FutureOfNextEpisode, "HB102"),
-    (FinalOfNewestEpisode, "HB102"),
-    (FutureIsWholeEpisode, "HB103"),
-    (FutureIsPast, "HB103"),
-    (FutureOfPresentStates, "HB104"),
-    (FutureWithPresent, "HB104"),
-    (FutureWithoutLastState, "HB105"),
-    (FutureIsNextState, "HB105"),
-    (EpisodeWithoutLastState, "HB105"),
-    (FutureIsRounded, "HB106"),
-    (FutureIsNear, "HB106"),
-    (FutureIsFinal, "HB106"),
-    (FinalIsLastButOne, "HB107"),
-    (FinalIsFuture, "HB107"),
-    (EpisodeIsFuture, "HB108"),
-    (RandomOfOwnEpisode, "HB109"),
-    (RandomOfNewestEpisodes, "HB109"),
-    (GoalsShared, "HB110"),
-    (NextGoalKept, "HB111"),
-    (GoalOfFirstStep, "HB112"),
-    (GoalOfLastStep, "HB112"),
-    (ShareIsOneMinusOneOverK, "HB201"),
-    (NeverRelabels, "HB201"),
-    (AlwaysRelabels, "HB201"),
-    (ShareIsRounded, "HB202"),
-    (OneRowIsNeverRelabeled, "HB202"),
-    (ShareIsFixed, "HB203"),
-    (LastStepIsNotRelabeled, "HB204"),
-    (FirstStepIsAlwaysRelabeled, "HB204"),
-    (DrawsEpisodes, "HB205"),
-    (DrawsFirstStepsTwiceAsOften, "HB205"),
-    (OneStepEpisodesAreLost, "HB508"),
-    (OneStepEpisodesAreNotRelabeled, "HB508"),
-]
-"""Specimens, each with the code of the rule that it breaks."""

@@ -7,22 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.support.replay_specimens.correct import Ring
-from tests.support.replay_specimens.full import Full
-from tests.support.replay_specimens.reference import Reference
+from tests.support.replay_specimens.correct import Ring, SamplesOpenEpisodes
+from tests.support.replay_specimens.reference import Full, Reference
 
 
-class RingWrapsOneTooEarly(Ring):
+class RingWrapsOneTooEarly(Ring, code="HB504"):
     def wrap(self, slot):
         return slot if slot < self.buffer_size else (slot + 1) % self.buffer_size
 
 
-class RingWrapsToItsMiddle(Ring):
+class RingWrapsToItsMiddle(Ring, code="HB504"):
     def wrap(self, slot):
         return slot if slot < self.buffer_size else slot - self.buffer_size // 2
 
 
-class RingRemembersBoundsOfALapAgo(Ring):
+class RingRemembersBoundsOfALapAgo(Ring, code="HB507"):
     """Bounds are updated only if length or cursor changed since the previous batch, as in TorchRL."""
 
     lengths, key = (), None
@@ -41,13 +40,13 @@ class RingRemembersBoundsOfALapAgo(Ring):
         return super().sample(batch_size)
 
 
-class NothingIsStoredWhenFull(Reference):
+class NothingIsStoredWhenFull(Reference, code="HB505"):
     def store(self, episode):
         if len(self.rows) + len(episode) <= self.buffer_size:
             super().store(episode)
 
 
-class NewestEpisodeIsEvicted(Reference):
+class NewestEpisodeIsEvicted(Reference, code="HB505"):
     def store(self, episode):
         self.rows += [(episode, t) for t in range(len(episode))]
         self.episodes.append(episode)
@@ -55,13 +54,13 @@ class NewestEpisodeIsEvicted(Reference):
             del self.rows[len(self.rows) - len(self.episodes.pop()) :]
 
 
-class OldRowsStay(Reference):
+class OldRowsStay(Reference, code="HB506"):
     def store(self, episode):
         self.episodes.append(episode)
         self.rows += [(episode, t) for t in range(len(episode))]
 
 
-class LengthOfFirstEpisode(Reference):
+class LengthOfFirstEpisode(Reference, code="HB509"):
     def goal(self, episode, t):
         if self.strategy != "future":
             return super().goal(episode, t)
@@ -76,7 +75,7 @@ class LengthOfFirstEpisode(Reference):
         return other[s]["next_obs"]["achieved_goal"]
 
 
-class EpisodeAsLongAsTheBufferIsLost(Reference):
+class EpisodeAsLongAsTheBufferIsLost(Reference, code="HB510"):
     """Episodes of buffer_size steps are never sampled, as in Stable-Baselines3."""
 
     def store(self, episode):
@@ -84,40 +83,34 @@ class EpisodeAsLongAsTheBufferIsLost(Reference):
             super().store(episode)
 
 
-class OpenEpisodesHaveOldGoals(Reference):
-    def sample(self, batch_size):
-        stored = self.rows
-        self.rows = stored + [(steps, t) for steps in self.open for t in range(len(steps))]
-        try:
-            return super().sample(batch_size)
-        finally:
-            self.rows = stored
+class OpenEpisodesHaveOldGoals(SamplesOpenEpisodes, code="HB511"):
+    offers = Reference.offers
 
     def goal(self, episode, t):
         is_open = any(episode is steps for steps in self.open)
         return super().goal(self.episodes[-1], 0) if is_open else super().goal(episode, t)
 
 
-class OpenEpisodesRaise(Reference):
+class OpenEpisodesRaise(Reference, code="HB511"):
     def sample(self, batch_size):
         if any(self.open):
             raise RuntimeError("an episode is open")
         return super().sample(batch_size)
 
 
-class InterruptedEpisodesAreJoined(Reference):
+class InterruptedEpisodesAreJoined(Reference, code="HB512"):
     def end_episode(self, env_index=0):
         last = self.open[env_index][-1]
         if last["terminated"] or last["truncated"]:
             super().end_episode(env_index)
 
 
-class EnvironmentsAreJoined(Reference):
+class EnvironmentsAreJoined(Reference, code="HB513"):
     def add(self, *transition, env_index=0):
-        super().add(*transition[:7])
+        super().add(*transition)
 
 
-class ObservationsAreReshaped(Reference):
+class ObservationsAreReshaped(Reference, code="HB514"):
     """add reshapes an entry of the caller's dict, as in Stable-Baselines3 for Discrete entries."""
 
     def add(self, obs, *others, **options):
@@ -125,30 +118,28 @@ class ObservationsAreReshaped(Reference):
         obs["desired_goal"] = obs["desired_goal"].reshape(1, -1)
 
 
-class ActionsAreClippedInPlace(Reference):
+class ActionsAreClippedInPlace(Reference, code="HB514"):
     def add(self, obs, action, *others, **options):
         super().add(obs, action, *others, **options)
         np.clip(action, -0.5, 0.5, out=action)
 
 
-class ArgumentsAreNotCopied(Reference):
+class ArgumentsAreNotCopied(Reference, code="HB515"):
     kept = ("obs", "action", "next_obs")
 
-    def add(self, obs, action, reward, next_obs, *others, **options):
-        env_index = others[3] if len(others) > 3 else options.get("env_index", 0)
-        count = sum(map(len, self.episodes))
-        super().add(obs, action, reward, next_obs, *others, **options)
-        ended = sum(map(len, self.episodes)) != count
-        step = self.episodes[-1][-1] if ended or not self.open[env_index] else self.open[env_index][-1]
+    def add(self, *transition, env_index=0):
+        super().add(*transition, env_index=env_index)
+        step = (self.open[env_index] or self.episodes[-1])[-1]
+        obs, action, _, next_obs = transition[:4]
         values = {"obs": obs, "action": action, "next_obs": next_obs}
         step |= {key: values[key] for key in self.kept}
 
 
-class ActionsAreNotCopied(ArgumentsAreNotCopied):
+class ActionsAreNotCopied(ArgumentsAreNotCopied, code="HB515"):
     kept = ("action",)
 
 
-class BatchesAreOverwritten(Reference):
+class BatchesAreOverwritten(Reference, code="HB516"):
     """All arrays of a batch are overwritten by the next batch, as index and weights in cpprb."""
 
     def sample(self, batch_size):
@@ -160,15 +151,12 @@ class BatchesAreOverwritten(Reference):
         return kept
 
 
-class IndexIsOverwritten(Full):
+class IndexIsOverwritten(Full, code="HB516"):
     """The index is overwritten by the next batch if there are priorities, as in cpprb."""
-
-    def __init__(self, env, *, prioritized=False, **options):
-        super().__init__(env, prioritized=prioritized, **options)
-        self.prioritized, self.memory = prioritized, {}
 
     def sample(self, batch_size):
         batch = super().sample(batch_size)
+        self.memory = getattr(self, "memory", {})
         if not self.prioritized:
             return batch
         index = self.memory.setdefault(batch_size, batch["index"])
@@ -176,7 +164,7 @@ class IndexIsOverwritten(Full):
         return batch | {"index": index}
 
 
-class BatchesAreReturnedAgain(Reference):
+class BatchesAreReturnedAgain(Reference, code="HB517"):
     """Every tenth batch is an earlier batch, if that has the same size."""
 
     offers = Reference.offers - {"save generator"}
@@ -190,7 +178,7 @@ class BatchesAreReturnedAgain(Reference):
         return batch
 
 
-class SeedIsNotUsed(Reference):
+class SeedIsNotUsed(Reference, code="HB601"):
     offers = Reference.offers - {"save generator"}
 
     def __init__(self, env, **options):
@@ -198,7 +186,7 @@ class SeedIsNotUsed(Reference):
         self.rng = np.random.default_rng()
 
 
-class GoalsAreNotSeeded(Reference):
+class GoalsAreNotSeeded(Reference, code="HB601"):
     """Goals are selected by an unseeded generator, as in cpprb and Tianshou."""
 
     offers = Reference.offers - {"save generator"}
@@ -211,7 +199,7 @@ class GoalsAreNotSeeded(Reference):
             self.rng = rng
 
 
-class SeedIsFixed(Reference):
+class SeedIsFixed(Reference, code="HB602"):
     def __init__(self, env, **options):
         super().__init__(env, **options | {"seed": 0})
 
@@ -221,7 +209,7 @@ class GlobalNumPy:
     random = staticmethod(np.random.random)
 
 
-class GlobalGeneratorIsUsed(Reference):
+class GlobalGeneratorIsUsed(Reference, code="HB603"):
     """All random numbers are from the global generator of NumPy, as in Stable-Baselines3."""
 
     offers = Reference.offers - {"seed", "save", "save generator"}
@@ -231,64 +219,31 @@ class GlobalGeneratorIsUsed(Reference):
         self.rng = GlobalNumPy()
 
 
-class GlobalGeneratorIsSeeded(Reference):
+class GlobalGeneratorIsSeeded(Reference, code="HB604"):
     def __init__(self, env, **options):
         super().__init__(env, **options)
         np.random.seed(options["seed"])  # noqa: NPY002 - the fault
 
 
-class SaveForgetsOldEpisodes(Reference):
+class SaveForgetsOldEpisodes(Reference, code="HB605"):
     def save(self, path):
         Path(path).write_bytes(pickle.dumps((self.episodes[-6:], self.rng)))
 
 
-class LoadMixesUpEpisodes(Reference):
+class LoadMixesUpEpisodes(Reference, code="HB605"):
     def load(self, path):
         super().load(path)
         whole = [step for episode in self.episodes for step in episode]
         self.rows = [(whole, t) for t in range(len(whole))]
 
 
-class LoadRaises(Reference):
+class LoadRaises(Reference, code="HB605"):
     def load(self, path):
         raise EOFError("no data")
 
 
-class SaveForgetsGenerator(Reference):
+class SaveForgetsGenerator(Reference, code="HB606"):
     def load(self, path):
         rng = self.rng
         super().load(path)
         self.rng = rng
-
-
-FAULTS = [
-    (RingWrapsOneTooEarly, "HB504"),
-    (RingWrapsToItsMiddle, "HB504"),
-    (NothingIsStoredWhenFull, "HB505"),
-    (NewestEpisodeIsEvicted, "HB505"),
-    (OldRowsStay, "HB506"),
-    (RingRemembersBoundsOfALapAgo, "HB507"),
-    (LengthOfFirstEpisode, "HB509"),
-    (EpisodeAsLongAsTheBufferIsLost, "HB510"),
-    (OpenEpisodesHaveOldGoals, "HB511"),
-    (OpenEpisodesRaise, "HB511"),
-    (InterruptedEpisodesAreJoined, "HB512"),
-    (EnvironmentsAreJoined, "HB513"),
-    (ObservationsAreReshaped, "HB514"),
-    (ActionsAreClippedInPlace, "HB514"),
-    (ArgumentsAreNotCopied, "HB515"),
-    (ActionsAreNotCopied, "HB515"),
-    (BatchesAreOverwritten, "HB516"),
-    (IndexIsOverwritten, "HB516"),
-    (BatchesAreReturnedAgain, "HB517"),
-    (SeedIsNotUsed, "HB601"),
-    (GoalsAreNotSeeded, "HB601"),
-    (SeedIsFixed, "HB602"),
-    (GlobalGeneratorIsUsed, "HB603"),
-    (GlobalGeneratorIsSeeded, "HB604"),
-    (SaveForgetsOldEpisodes, "HB605"),
-    (LoadMixesUpEpisodes, "HB605"),
-    (LoadRaises, "HB605"),
-    (SaveForgetsGenerator, "HB606"),
-]
-"""Specimens, each with the code of the rule that it breaks."""

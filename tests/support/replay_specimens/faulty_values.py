@@ -4,42 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.replay_specimens.full import Full
-from tests.support.replay_specimens.reference import Reference
+from tests.support.replay_specimens.reference import Full, Reference
 
 
-class RewardsAreShifted(Reference):
+class RewardsAreShifted(Reference, code="HB301"):
     def rewards(self, batch, infos):
         return super().rewards(batch, infos) + 1
 
 
-class RewardsAreOfOtherRows(Reference):
+class RewardsAreOfOtherRows(Reference, code="HB301"):
     def rewards(self, batch, infos):
         return np.roll(super().rewards(batch, infos), 1)
 
 
-class RewardsAreOfPresentGoals(Reference):
+class RewardsAreOfPresentGoals(Reference, code="HB302"):
     def rewards(self, batch, infos):
         return self.env.compute_reward(batch["achieved_goal"], batch["desired_goal"], infos)
 
 
-class RewardsHaveGoalsSwapped(Reference):
+class RewardsHaveGoalsSwapped(Reference, code="HB303"):
     def rewards(self, batch, infos):
         return self.env.compute_reward(batch["desired_goal"], batch["next_achieved_goal"], infos)
 
 
-class RewardsAreKept(Reference):
+class RewardsAreKept(Reference, code="HB304"):
     def rewards(self, batch, infos):
         return batch["reward"]
 
 
-class OriginalRewardsAreZero(Reference):
+class OriginalRewardsAreZero(Reference, code="HB305"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row if relabeled else row | {"reward": np.array(0.0)}
 
 
-class OriginalRewardsAreRecomputed(Reference):
+class OriginalRewardsAreRecomputed(Reference, code="HB308"):
     """Rewards of original rows are recomputed, as in OpenAI baselines."""
 
     def row(self, step, goal, relabeled):
@@ -47,199 +46,157 @@ class OriginalRewardsAreRecomputed(Reference):
         return row | {"reward": np.array(self.env.rewards(row["next_achieved_goal"], goal, row["info"]))}
 
 
-class InfosAreEmpty(Reference):
+class InfosAreEmpty(Reference, code="HB306"):
     def rewards(self, batch, infos):
         return super().rewards(batch, [{}] * len(infos))
 
 
-class InfosAreOfOtherRows(Reference):
+class InfosAreOfOtherRows(Reference, code="HB306"):
     def rewards(self, batch, infos):
         return super().rewards(batch, infos[::-1])
 
 
-class GoalsAreFloat32(Reference):
+class GoalsAreFloat32(Reference, code="HB501"):
     def sample(self, batch_size):
         batch = super().sample(batch_size)
         goals = {key: values.astype(np.float32) for key, values in batch.items() if "goal" in key}
         return batch | (goals if batch["desired_goal"].dtype == np.float64 else {})
 
 
-class GoalsAreRounded(Reference):
+class GoalsAreRounded(Reference, code="HB501"):
     def sample(self, batch_size):
         batch = super().sample(batch_size)
         return batch | {key: np.round(values, 4) for key, values in batch.items() if "goal" in key}
 
 
-class ImagesAreScaled(Reference):
+class ImagesAreScaled(Reference, code="HB502"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal / 255 if goal.dtype == np.uint8 else goal
 
 
-class ImagesAreTransposed(Reference):
+class ImagesAreTransposed(Reference, code="HB502"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal.T if goal.dtype == np.uint8 else goal
 
 
-class DiscreteGoalsAreInt8(Reference):
+class DiscreteGoalsAreInt8(Reference, code="HB503"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal.astype(np.int8) if goal.dtype == np.int64 else goal
 
 
-class SuccessContinues(Reference):
+class SuccessContinues(Reference, code="HB401"):
     """Relabeled rows keep recorded terminations, as in Stable-Baselines3, issue 627."""
 
     def terminated(self, step, goal):
         return step["terminated"]
 
 
-class SuccessNeverTerminates(Reference):
+class SuccessNeverTerminates(Reference, code="HB401"):
     def terminated(self, step, goal):
         return step["crashed"]
 
 
-class OldSuccessTerminates(Reference):
+class OldSuccessTerminates(Reference, code="HB402"):
     def terminated(self, step, goal):
         return super().terminated(step, goal) or bool(step["terminated"])
 
 
-class RelabeledRowsTerminate(Reference):
+class RelabeledRowsTerminate(Reference, code="HB402"):
     def terminated(self, step, goal):
         return True
 
 
-class CrashIsForgotten(Reference):
+class CrashIsForgotten(Reference, code="HB403"):
     def terminated(self, step, goal):
         return self.is_reached(step["next_obs"], goal)
 
 
-class TimeLimitTerminates(Reference):
-    def add(  # noqa: PLR0917 - as in the base class
-        self, obs, action, reward, next_obs, terminated, truncated, info, env_index=0
-    ):
-        super().add(obs, action, reward, next_obs, terminated or truncated, truncated, info, env_index)
+class TimeLimitTerminates(Reference, code="HB404"):
+    def add(self, *transition, env_index=0):
+        *values, terminated, truncated, info = transition
+        super().add(*values, terminated or truncated, truncated, info, env_index=env_index)
 
 
-class OriginalRowsNeverTerminate(Reference):
+class OriginalRowsNeverTerminate(Reference, code="HB405"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row if relabeled else row | {"terminated": False}
 
 
-class OriginalCrashesAreForgotten(Reference):
+class OriginalCrashesAreForgotten(Reference, code="HB405"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row if relabeled else row | {"terminated": self.is_reached(step["next_obs"], goal)}
 
 
-class SaysKeepButRecomputes(Reference):
+class SaysKeepButRecomputes(Reference, code="HB406"):
     termination = "keep"
 
 
-class SaysNeverButKeeps(Reference):
+class SaysNeverButKeeps(Reference, code="HB406"):
     termination = "never"
 
     def terminated(self, step, goal):
         return step["terminated"]
 
 
-class TruncatedIsTerminated(Reference):
+class TruncatedIsTerminated(Reference, code="HB407"):
     def row(self, step, goal, relabeled):
         return super().row(step, goal, relabeled) | {"truncated": step["terminated"]}
 
 
-class WindowPastSuccess(Full):
+class WindowPastSuccess(Full, code="HB702"):
     def window(self, episode, t, goal, relabeled):
         return episode[t : t + self.n]
 
 
-class WindowOfOriginalRowsIsOneStep(Full):
+class WindowOfOriginalRowsIsOneStep(Full, code="HB702"):
     def window(self, episode, t, goal, relabeled):
         steps = super().window(episode, t, goal, relabeled)
         return steps if relabeled else steps[:1]
 
 
-class ReturnIsNotDiscounted(Full):
-    def power(self, offset):
+class ReturnIsNotDiscounted(Full, code="HB701"):
+    def power(self, m):
         return 1.0
 
 
-class ReturnIsDiscountedOnceMore(Full):
-    def power(self, offset):
-        return self.gamma ** (offset + (self.n > 1))
+class ReturnIsDiscountedOnceMore(Full, code="HB701"):
+    def power(self, m):
+        return self.gamma ** (m + (self.n > 1))
 
 
-class DiscountIsFixed(Full):
+class DiscountIsFixed(Full, code="HB703"):
     def discount(self, lengths):
         return self.gamma**self.n
 
 
-class TerminationOfFirstStep(Full):
+class TerminationOfFirstStep(Full, code="HB704"):
     def sample_row(self, i, batch_size):
         row = super().sample_row(i, batch_size)
-        first = self.row(row["window"][0], row["desired_goal"], row["relabeled"])
-        return row | {"terminated": first["terminated"]}
+        return row | {"terminated": self.row_of_window(row, 0)["terminated"]}
 
 
-class PrioritiesAreIgnored(Full):
+class PrioritiesAreIgnored(Full, code="HB801"):
     def priority(self, step):
         return 20.0
 
 
-class PrioritiesAreInverted(Full):
+class PrioritiesAreInverted(Full, code="HB801"):
     def priority(self, step):
         return 21.0 - super().priority(step)
 
 
-class PriorityDecidesRelabeling(Full):
-    def is_relabeled(self, step):
+class PriorityDecidesRelabeling(Full, code="HB802"):
+    def is_relabeled(self, episode, t, i, batch_size):
         if not self.priorities:
-            return super().is_relabeled(step)
-        return self.rng.random() < (0.95 if self.priority(step) > 10 else 0.6)
+            return super().is_relabeled(episode, t, i, batch_size)
+        return self.rng.random() < (0.95 if self.priority(episode[t]) > 10 else 0.6)
 
 
-class IndexIsThatOfTheBatch(Full):
+class IndexIsThatOfTheBatch(Full, code="HB803"):
     def sample(self, batch_size):
         return super().sample(batch_size) | {"index": np.arange(batch_size)}
-
-
-FAULTS = [
-    (RewardsAreShifted, "HB301"),
-    (RewardsAreOfOtherRows, "HB301"),
-    (RewardsAreOfPresentGoals, "HB302"),
-    (RewardsHaveGoalsSwapped, "HB303"),
-    (RewardsAreKept, "HB304"),
-    (OriginalRewardsAreZero, "HB305"),
-    (OriginalRewardsAreRecomputed, "HB308"),
-    (InfosAreEmpty, "HB306"),
-    (InfosAreOfOtherRows, "HB306"),
-    (GoalsAreFloat32, "HB501"),
-    (GoalsAreRounded, "HB501"),
-    (ImagesAreScaled, "HB502"),
-    (ImagesAreTransposed, "HB502"),
-    (DiscreteGoalsAreInt8, "HB503"),
-    (SuccessContinues, "HB401"),
-    (SuccessNeverTerminates, "HB401"),
-    (OldSuccessTerminates, "HB402"),
-    (RelabeledRowsTerminate, "HB402"),
-    (CrashIsForgotten, "HB403"),
-    (TimeLimitTerminates, "HB404"),
-    (OriginalRowsNeverTerminate, "HB405"),
-    (OriginalCrashesAreForgotten, "HB405"),
-    (SaysKeepButRecomputes, "HB406"),
-    (SaysNeverButKeeps, "HB406"),
-    (TruncatedIsTerminated, "HB407"),
-    (WindowPastSuccess, "HB702"),
-    (WindowOfOriginalRowsIsOneStep, "HB702"),
-    (ReturnIsNotDiscounted, "HB701"),
-    (ReturnIsDiscountedOnceMore, "HB701"),
-    (DiscountIsFixed, "HB703"),
-    (TerminationOfFirstStep, "HB704"),
-    (PrioritiesAreIgnored, "HB801"),
-    (PrioritiesAreInverted, "HB801"),
-    (PriorityDecidesRelabeling, "HB802"),
-    (IndexIsThatOfTheBatch, "HB803"),
-]
-"""Specimens, each with the code of the rule that it breaks."""

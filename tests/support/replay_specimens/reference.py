@@ -11,31 +11,42 @@ import numpy as np
 from her_wrappers.conformance import ReplayAdapter
 from her_wrappers.conformance.adapter import OFFERS
 
-
-def copy_step(value):
-    return {k: copy_step(v) for k, v in value.items()} if isinstance(value, dict) else np.array(value)
+FAULTS = []
+"""Faulty buffers, each with the code of the only rule that it breaks."""
 
 
 class Reference(ReplayAdapter):
-    """A correct buffer whose episodes are lists of dictionaries, one for each step."""
+    """A correct buffer whose episodes are lists of dictionaries, one for each step.
+
+    A subclass with the argument ``code`` breaks the rule with this code.
+    """
 
     name: ClassVar[str] = "reference"
     offers: ClassVar[set[str]] = set(OFFERS) - {"geometric", "n-step", "priorities"}
 
-    def __init__(self, env, *, buffer_size, strategy, n_sampled_goal, max_episode_steps, num_envs=1, seed=0):
+    def __init_subclass__(cls, code=""):
+        if code:
+            FAULTS.append((cls, code))
+
+    def __init__(
+        self, env, *, buffer_size, strategy, n_sampled_goal, max_episode_steps, num_envs=1, seed=0,
+        n_steps=1, gamma=1.0, prioritized=False,
+    ):  # fmt: skip
         self.env, self.buffer_size, self.strategy, self.k = env, buffer_size, strategy, n_sampled_goal
         self.rng = np.random.default_rng(seed)
         self.open = [[] for _ in range(num_envs)]
         self.episodes, self.rows = [], []
+        self.n, self.gamma, self.prioritized = n_steps, gamma, prioritized
+        self.priorities, self.steps_stored = {}, 0
 
-    def add(  # noqa: PLR0917 - as in the base class
-        self, obs, action, reward, next_obs, terminated, truncated, info, env_index=0
-    ):
-        step = {"obs": obs, "action": action, "reward": reward, "next_obs": next_obs, "info": info}
-        step |= {"terminated": terminated, "truncated": truncated}
-        step["crashed"] = terminated and not self.is_reached(next_obs, next_obs["desired_goal"])
-        self.open[env_index].append(copy_step(step))
-        if terminated or truncated:
+    def add(self, *transition, env_index=0):
+        obs, action, reward, next_obs, terminated, truncated, info = transition
+        obs, next_obs = ({key: np.array(value) for key, value in each.items()} for each in (obs, next_obs))
+        step = {"obs": obs, "action": np.array(action), "reward": reward, "next_obs": next_obs}
+        step |= {"terminated": terminated, "truncated": truncated, "info": info}
+        step["crashed"] = step["terminated"] and not self.is_reached(next_obs, next_obs["desired_goal"])
+        self.open[env_index].append(step)
+        if step["terminated"] or step["truncated"]:
             self.end_episode(env_index)
 
     def is_reached(self, next_obs, goal):
@@ -46,6 +57,9 @@ class Reference(ReplayAdapter):
         self.open[env_index] = []
 
     def store(self, episode):
+        for step in episode:
+            step["number"] = self.steps_stored
+            self.steps_stored += 1
         self.episodes.append(episode)
         self.rows += [(episode, t) for t in range(len(episode))]
         while len(self.rows) > self.buffer_size:
@@ -56,19 +70,54 @@ class Reference(ReplayAdapter):
 
     def sample(self, batch_size):
         rows = [self.sample_row(i, batch_size) for i in range(batch_size)]
-        batch = {key: np.array([row[key] for row in rows]) for key in rows[0] if key != "info"}
-        new = np.flatnonzero(batch.pop("relabeled"))
-        if len(new):
-            batch["reward"][new] = self.rewards(
-                {key: values[new] for key, values in batch.items()}, [rows[i]["info"] for i in new]
-            )
+        batch = self.with_rewards(rows)
+        if self.n > 1:
+            batch["reward"] = np.zeros(batch_size)
+            for m in range(self.n):
+                index = [i for i, row in enumerate(rows) if m < len(row["window"])]
+                steps = self.with_rewards([self.row_of_window(rows[i], m) for i in index])
+                batch["reward"][index] += self.power(m) * steps["reward"]
+        lengths = np.array([len(row["window"]) for row in rows])
+        batch["discount"] = self.discount(lengths) * ~batch["terminated"].astype(bool)
         return batch
 
+    def with_rewards(self, rows):
+        """Return the columns of rows, with the rewards of relabeled rows for their goals."""
+        batch = {
+            key: np.array([row[key] for row in rows]) for key in rows[0] if key not in {"info", "window"}
+        }
+        new = np.flatnonzero(batch.pop("relabeled"))
+        if len(new):
+            relabeled = {key: values[new] for key, values in batch.items()}
+            batch["reward"][new] = self.rewards(relabeled, [rows[i]["info"] for i in new])
+        return batch
+
+    def power(self, m):
+        return self.gamma**m
+
+    def discount(self, lengths):
+        return self.gamma**lengths
+
     def sample_row(self, i, batch_size):
-        episode, t = self.rows[self.rng.integers(len(self.rows))]
-        relabeled = self.rng.random() < self.k / (self.k + 1)
+        episode, t = self.choose()
+        relabeled = self.is_relabeled(episode, t, i, batch_size)
         goal = self.goal(episode, t) if relabeled else episode[t]["obs"]["desired_goal"]
-        return self.row(episode[t], goal, relabeled)
+        row = self.row(episode[t], goal, relabeled)
+        if self.n > 1:
+            row["window"] = self.window(episode, t, goal, relabeled)
+            last = self.row_of_window(row, -1)
+            row |= {key: last[key] for key in last if key.startswith("next_") or key.endswith("ated")}
+        return row
+
+    def choose(self):
+        """Return a random stored transition, in proportion to the priorities once they are set."""
+        while True:
+            episode, t = self.rows[self.rng.integers(len(self.rows))]
+            if not self.priorities or self.rng.random() < self.priority(episode[t]) / 20:
+                return episode, t
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return self.rng.random() < self.k / (self.k + 1)
 
     def goal(self, episode, t):
         if self.strategy == "random":
@@ -80,15 +129,33 @@ class Reference(ReplayAdapter):
     def row(self, step, goal, relabeled):
         row = {key: step["obs"][key] for key in ("observation", "achieved_goal")}
         row |= {f"next_{key}": step["next_obs"][key] for key in ("observation", "achieved_goal")}
-        row |= {"desired_goal": goal, "next_desired_goal": goal, "relabeled": relabeled}
+        row |= {"desired_goal": goal, "next_desired_goal": goal, "relabeled": relabeled, "window": [step]}
         row |= {key: step[key] for key in ("action", "reward", "truncated", "info")}
-        return row | {"terminated": self.terminated(step, goal) if relabeled else step["terminated"]}
+        row["terminated"] = self.terminated(step, goal) if relabeled else step["terminated"]
+        return row | {"index": step.get("number", 0)}
+
+    def row_of_window(self, row, m):
+        return self.row(row["window"][m], row["desired_goal"], row["relabeled"])
+
+    def window(self, episode, t, goal, relabeled):
+        steps = []
+        for step in episode[t : t + self.n]:
+            steps.append(step)
+            if relabeled and self.terminated(step, goal):
+                break
+        return steps
 
     def terminated(self, step, goal):
         return self.is_reached(step["next_obs"], goal) or step["crashed"]
 
     def rewards(self, batch, infos):
         return self.env.compute_reward(batch["next_achieved_goal"], batch["desired_goal"], infos)
+
+    def priority(self, step):
+        return self.priorities.get(step["number"], 20.0)
+
+    def update_priorities(self, index, priorities):
+        self.priorities |= dict(zip(index.tolist(), priorities.tolist(), strict=True))
 
     def save(self, path):
         Path(path).write_bytes(pickle.dumps((self.episodes, self.rng)))
@@ -97,3 +164,9 @@ class Reference(ReplayAdapter):
         episodes, self.rng = pickle.loads(Path(path).read_bytes())
         for episode in episodes:
             self.store(episode)
+
+
+class Full(Reference):
+    """`Reference`, checked with n-step returns and priorities too."""
+
+    offers = frozenset(OFFERS) - {"geometric"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import cpprb
 import numpy as np
@@ -11,8 +11,6 @@ import numpy as np
 from her_wrappers.conformance.adapter import ReplayAdapter
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     import gymnasium as gym
 
 STATE = 3
@@ -26,10 +24,15 @@ class Cpprb(ReplayAdapter):
     does not recompute them.
     """
 
-    name: ClassVar[str] = f"cpprb {version('cpprb')}"
-    offers: ClassVar[AbstractSet[str]] = {
-        "future", "final", "episode", "random", "end episode", "priorities",
-    }  # fmt: skip
+    name = f"cpprb {version('cpprb')}"
+    offers = frozenset({
+        "future",
+        "final",
+        "episode",
+        "random",
+        "end episode",
+        "priorities",
+    })
     termination = None
 
     def __init__(
@@ -70,18 +73,9 @@ class Cpprb(ReplayAdapter):
             prioritized=prioritized,
         )
 
-    def add(  # noqa: PLR0917 - as in the base class
-        self,
-        obs: dict[str, Any],
-        action: np.ndarray,
-        reward: float,
-        next_obs: dict[str, Any],
-        terminated: bool,
-        truncated: bool,
-        info: dict[str, Any],
-        env_index: int = 0,
-    ) -> None:
+    def add(self, *transition: Any, env_index: int = 0) -> None:
         """Add a transition, and relabel the episode at its end."""
+        obs, action, _, next_obs, terminated, truncated, _ = transition
         state, next_state = (
             np.concatenate([each["observation"], each["achieved_goal"]]) for each in (obs, next_obs)
         )

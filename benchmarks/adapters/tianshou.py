@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tianshou.data import Batch, HERReplayBuffer, HERVectorReplayBuffer
@@ -12,8 +12,6 @@ from tianshou.data import Batch, HERReplayBuffer, HERVectorReplayBuffer
 from her_wrappers.conformance.adapter import ReplayAdapter
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     import gymnasium as gym
 
 
@@ -25,11 +23,16 @@ def _rewards(env: Any, achieved: np.ndarray, desired: np.ndarray) -> Any:
 class Tianshou(ReplayAdapter):
     """Adapter with ``future_k=n_sampled_goal``: Tianshou documents ``future_k`` as the paper's k."""
 
-    name: ClassVar[str] = f"Tianshou {version('tianshou')}"
-    offers: ClassVar[AbstractSet[str]] = {
-        "future", "several environments", "changing goals", "recorded rewards", "images", "discrete",
+    name = f"Tianshou {version('tianshou')}"
+    offers = frozenset({
+        "future",
+        "several environments",
+        "changing goals",
+        "recorded rewards",
+        "images",
+        "discrete",
         "save",
-    }  # fmt: skip
+    })
 
     def __init__(
         self,
@@ -56,18 +59,9 @@ class Tianshou(ReplayAdapter):
             else HERVectorReplayBuffer(buffer_size, num_envs, **arguments)
         )
 
-    def add(  # noqa: PLR0917 - as in the base class
-        self,
-        obs: dict[str, Any],
-        action: np.ndarray,
-        reward: float,
-        next_obs: dict[str, Any],
-        terminated: bool,
-        truncated: bool,
-        info: dict[str, Any],
-        env_index: int = 0,
-    ) -> None:
+    def add(self, *transition: Any, env_index: int = 0) -> None:
         """Add a transition of the environment ``env_index``."""
+        obs, action, reward, next_obs, terminated, truncated, _ = transition
         step = {"act": action, "rew": reward, "terminated": terminated, "truncated": truncated, "info": {}}
         if self._num_envs == 1:
             self.buffer.add(Batch(obs=Batch(obs), obs_next=Batch(next_obs), **step))

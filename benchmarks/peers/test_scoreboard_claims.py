@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from functools import reduce
-from importlib import import_module
 
 import pytest
 
+from benchmarks.scoreboard import find_adapter
 from benchmarks.scoreboard_claims import CLAIMS, OF_THE_INTERFACE
 
 CASES = [(adapter, claim) for adapter, claims in CLAIMS.items() for claim in claims]
@@ -22,8 +22,7 @@ def test_the_documentation_has_the_quotation(adapter, claim):
 
 @pytest.mark.parametrize("adapter", CLAIMS)
 def test_an_adapter_offers_what_the_documentation_claims(adapter):
-    module, _, name = adapter.partition(":")
     pytest.importorskip(CLAIMS[adapter][0].source.partition(":")[0])
-    offers = getattr(import_module(f"her_wrappers.conformance.adapters.{module}"), name).offers
+    offers = find_adapter(adapter).offers
     quoted = {offer for claim in CLAIMS[adapter] for offer in claim.offers}
     assert offers - set(OF_THE_INTERFACE) == quoted

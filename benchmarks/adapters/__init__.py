@@ -1,0 +1,1 @@
+"""Adapters for the replay buffers of other libraries, for the scoreboard."""

@@ -1,0 +1,34 @@
+"""Adapter for the ``HerReplayBuffer`` of Stable-Baselines3."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import stable_baselines3 as sb3
+
+from her_wrappers.conformance.adapters.sb3 import OursForStableBaselines3
+
+
+class StableBaselines3(OursForStableBaselines3):
+    """``HerReplayBuffer`` with ``copy_info_dict=True``, on the CPU."""
+
+    name = f"Stable-Baselines3 {sb3.__version__}"
+    offers = frozenset({
+        "future",
+        "final",
+        "episode",
+        "several environments",
+        "end episode",
+        "changing goals",
+        "recorded rewards",
+        "infos",
+        "images",
+        "discrete",
+        "save",
+    })
+    buffer_class: ClassVar[type[Any]] = sb3.HerReplayBuffer
+
+    @staticmethod
+    def arguments(*, seed: int, **options: Any) -> dict[str, Any]:
+        """Return the arguments; the buffer uses a global generator, which ``seed`` does not seed."""
+        return options
