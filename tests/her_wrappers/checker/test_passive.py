@@ -11,7 +11,7 @@ import pytest
 from gymnasium import wrappers
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import SyncVectorEnv
-from her_wrappers.adapters import CopyObservation
+from her_wrappers.repairs import CopyObservation
 
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.checker import GOAL_ENV_RULES
