@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -26,7 +26,7 @@ import torch
 
 import her_envs
 from benchmarks.result_page import Benchmark, Grid, at_most, requirement_grid
-from benchmarks.timing import Timing, Workload, measure
+from benchmarks.timing import Timing, Workload, measure, repeat
 from her_agents.algorithms import ALGORITHMS
 from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer
 
@@ -48,16 +48,6 @@ def sample_batch(env: gym.Env[Any, Any]) -> Batch:
         if any(recorder.step(env.action_space.sample())[2:4]):
             recorder.reset()
     return buffer.sample(BATCH_SIZE)
-
-
-def repeat(function: Callable[[], Any]) -> Workload:
-    """Return a workload that calls a function."""
-
-    def run(calls: int) -> None:
-        for _ in range(calls):
-            function()
-
-    return Workload(run)
 
 
 def make_works(algo: str) -> dict[tuple[str, str], Workload]:

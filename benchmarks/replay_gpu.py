@@ -21,8 +21,9 @@ measurement. Ratios are computed within one turn; the table shows medians over t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ from benchmarks.replay_task import (
     make_episodes,
 )
 from benchmarks.result_page import Benchmark, Grid
-from benchmarks.timing import Timing, Workload, measure
+from benchmarks.timing import Timing, Workload, measure, repeat
 from her_wrappers import HindsightReplayBuffer
 
 BENCHMARK = Benchmark("replay_gpu", "The replay buffer on a device", __doc__)
@@ -100,27 +101,14 @@ def measure_all(plan: Plan, device: str) -> Costs:
     there, here = (make_buffer(plan.stored, device, tensor_functions=each) for each in (True, False))
     block = torch.ones(plan.block, dtype=torch.uint8, device=device)
     target = torch.empty_like(block)
-    workloads: dict[Sampling, Workload] = {
-        Sampling(COPY, plan.stored, 0): _workload(lambda: target.copy_(block), device)
-    }
+    finish = torch.cuda.synchronize if torch.device(device).type == "cuda" else lambda: None
+    copying = repeat(lambda: target.copy_(block), finish)
+    workloads: dict[Sampling, Workload] = {Sampling(COPY, plan.stored, 0): copying}
     for size in plan.batch_sizes:
-        on_device = Sampling(ON_DEVICE, plan.stored, size)
-        workloads[on_device] = _workload(lambda size=size: there.sample(size), device)
-        copied = Sampling(COPIED, plan.stored, size)
-        workloads[copied] = _workload(lambda size=size: here.sample(size), device)
+        for name, buffer in ((ON_DEVICE, there), (COPIED, here)):
+            sample = partial(buffer.sample, size)
+            workloads[Sampling(name, plan.stored, size)] = repeat(sample, finish)
     return measure(workloads, plan.timing)
-
-
-def _workload(function: Callable[[], object], device: str) -> Workload:
-    """Return a workload that calls a function, and waits for the device."""
-
-    def run(calls: int) -> None:
-        for _ in range(calls):
-            function()
-        if torch.device(device).type == "cuda":
-            torch.cuda.synchronize(device)
-
-    return Workload(run)
 
 
 def grid(plan: Plan, costs: Costs) -> Grid:

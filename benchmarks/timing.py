@@ -29,6 +29,17 @@ class Workload:
     units: int = 1
 
 
+def repeat(function: Callable[[], Any], finish: Callable[[], Any] = lambda: None) -> Workload:
+    """Return a workload that calls a function, and after the last call ``finish``."""
+
+    def run(calls: int) -> None:
+        for _ in range(calls):
+            function()
+        finish()
+
+    return Workload(run)
+
+
 @dataclass(frozen=True)
 class Timing:
     """Number and length of measurements.

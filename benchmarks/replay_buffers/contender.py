@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from benchmarks.replay_task import ACTION, GOAL, HORIZON, OBSERVATION, UNREACHED, Floats, compute_reward
-from benchmarks.timing import Workload
+from benchmarks.timing import Workload, repeat
 
 if TYPE_CHECKING:
     from her_wrappers import Episode
@@ -104,12 +104,7 @@ class Contender(ABC):
 
     def sampling(self, batch_size: int) -> Workload:
         """Return a workload that samples batches."""
-
-        def run(calls: int) -> None:
-            for _ in range(calls):
-                self.sample(batch_size)
-
-        return Workload(run)
+        return repeat(lambda: self.sample(batch_size))
 
     def adding_episodes(self, episodes: list[Episode], batch_size: int) -> Workload:
         """Return a workload that adds an episode, and samples a batch."""

@@ -108,6 +108,12 @@ class RunResult:
     final: Point
     ended: datetime
 
+    def __str__(self) -> str:
+        return (
+            f"{self.run}: success {self.final.success_rate:.2f} after {self.final.env_steps:,} steps, "
+            f"{self.final.processor_seconds:.0f} processor seconds"
+        )
+
 
 def execute(run: Run) -> RunResult:
     """Train, and evaluate the final policy.
