@@ -61,6 +61,6 @@ def test_two_runs_give_the_same_counts(tmp_path):
 @pytest.mark.parametrize(("length", "verdict"), [(30, "met"), (31, "MISSED")])
 def test_requirement_includes_its_limit(length, verdict):
     path = CallPath((("a", "f"),) * length)
-    requirement, *_ = call_path.requirements(dict.fromkeys("abcdef", path))
+    requirement, *_ = call_path.requirements(dict.fromkeys("abcdef", path), path)
     assert requirement == at_most("calls in `sample(64)`", 30, length)
     assert requirement.verdict == verdict
