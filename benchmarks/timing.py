@@ -1,4 +1,4 @@
-"""Timing of workloads that run in turns, so that a busy machine slows all of them, and of single calls."""
+"""Timing of workloads that run in turns, so that a busy machine slows all of them."""
 
 from __future__ import annotations
 
@@ -94,28 +94,3 @@ def _time(work: Workload, calls: int, clock: Callable[[], float] = time.perf_cou
         return clock() - start
     finally:
         gc.enable()
-
-
-class Stopwatch:
-    """Measures the processor time of calls of wrapped functions.
-
-    Attributes:
-        seconds: Processor time of all calls so far.
-        calls: Number of calls so far.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.calls = 0
-
-    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function with its calls timed."""
-
-        def timed(*arguments: Any, **options: Any) -> Any:
-            start = time.thread_time()
-            result = function(*arguments, **options)
-            self.seconds += time.thread_time() - start
-            self.calls += 1
-            return result
-
-        return timed
