@@ -30,8 +30,9 @@ import gymnasium as gym
 
 import her_envs  # noqa: F401 - registers the environments
 import her_wrappers
+from benchmarks.replay_task import record_episodes
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, requirement_grid
-from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer, check_goal_env
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,19 +126,6 @@ def env_path(env: gym.Env[Any, Any], work: Callable[[], Any]) -> CallPath:
         return "/rules" not in frame.f_code.co_filename and any(map(holds_env, frame.f_locals.values()))
 
     return CallPath(tuple(dict.fromkeys(call_path(work, is_counted).calls)))
-
-
-def record_episodes(env: gym.Env[Any, Any], count: int) -> list[Episode]:
-    """Record episodes of random actions."""
-    episodes: list[Episode] = []
-    recorder = EpisodeRecorder(env, episodes.append)
-    env.action_space.seed(0)
-    recorder.reset(seed=0)
-    while len(episodes) < count:
-        _, _, terminated, truncated, _ = recorder.step(env.action_space.sample())
-        if terminated or truncated:
-            recorder.reset()
-    return episodes
 
 
 def measure() -> dict[str, CallPath]:

@@ -101,7 +101,8 @@ def measure_all(plan: Plan, device: str) -> Costs:
     there, here = (make_buffer(plan.stored, device, tensor_functions=each) for each in (True, False))
     block = torch.ones(plan.block, dtype=torch.uint8, device=device)
     target = torch.empty_like(block)
-    finish = torch.cuda.synchronize if torch.device(device).type == "cuda" else lambda: None
+    on_cuda = torch.device(device).type == "cuda"
+    finish = partial(torch.cuda.synchronize, device) if on_cuda else lambda: None
     copying = repeat(lambda: target.copy_(block), finish)
     workloads: dict[Sampling, Workload] = {Sampling(COPY, plan.stored, 0): copying}
     for size in plan.batch_sizes:

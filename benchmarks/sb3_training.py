@@ -128,8 +128,7 @@ class Result:
 
     def share(self, name: str) -> np.ndarray:
         """Return the replay's share of the time of a step, (turns,)."""
-        share: np.ndarray = self.replays[name] / self.steps[name]
-        return share
+        return self.replays[name] / self.steps[name]
 
 
 def measure(slots: int, turns: int, steps: int) -> Result:

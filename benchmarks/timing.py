@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from rich.progress import track
 
@@ -36,6 +37,21 @@ def repeat(function: Callable[[], Any], finish: Callable[[], Any] = lambda: None
         for _ in range(calls):
             function()
         finish()
+
+    return Workload(run)
+
+
+def stepping(env: gym.Env[Any, Any]) -> Workload:
+    """Return the workload of stepping a single environment, which is reset when an episode ends."""
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(97)]
+    env.reset(seed=0)
+
+    def run(calls: int) -> None:
+        for i in range(calls):
+            _, _, terminated, truncated, _ = env.step(actions[i % 97])
+            if terminated or truncated:
+                env.reset()
 
     return Workload(run)
 

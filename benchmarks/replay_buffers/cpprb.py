@@ -104,8 +104,7 @@ class CpprbPrioritized(Cpprb, Prioritized):
 
     def index(self, batch: dict[str, Any]) -> NDArray[np.integer[Any]]:
         """Return the indices of the rows."""
-        index: NDArray[np.integer[Any]] = batch["indexes"]
-        return index
+        return batch["indexes"]
 
 
 class CpprbPlain(CpprbPrioritized):

@@ -43,8 +43,7 @@ class OursPrioritized(Ours, Prioritized):
 
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:
         """Return the step numbers of the transitions."""
-        index: NDArray[np.integer[Any]] = batch.index
-        return index
+        return batch.index
 
 
 def check_priorities(contender: Prioritized, priorities: Priorities, batches: int = 40) -> float:
