@@ -31,6 +31,7 @@ from gymnasium import spaces
 
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid, spread
 from her_wrappers import Collector
+from her_wrappers.collecting.ray_backend import init_ray
 
 BENCHMARK = Benchmark(
     "collecting", "Throughput of a Collector", __doc__, ("ray", "gymnasium-robotics", "mujoco")
@@ -155,6 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(arguments, quick="a minute rather than ten; small and rough")
     rounds, repeats, workers, steps = (2, 1, 2, 5) if options.quick else (20, 5, 16, 50)
+    if "ray" in backends():  # once for all measurements: a Ray that has just started is several times slower
+        init_ray(None, workers + 1)
     speeds = overlap(rounds, repeats)
     slow, no_time = partial(Timed, steps, time.sleep, SLEEP_SECONDS), partial(Timed, 1, time.sleep, 0)
     scaled = {}

@@ -96,7 +96,7 @@ def _tabulate(results: RunResults) -> Grid:
     (name,) = results.by("recipe")
     rate = read_recipe(name).solved
     finals = [result.final for result in results.all]
-    columns = [  # steps and minutes until solved, and of the whole run
+    columns: list[list[float]] = [  # steps and minutes until solved, and of the whole run
         *solved_after(results, rate),
         [final.env_steps for final in finals],
         [final.seconds / 60 for final in finals],
@@ -114,7 +114,7 @@ def _tabulate(results: RunResults) -> Grid:
         ]
         for name, steps, minutes, all_steps, all_minutes, rate_cell in zip(
             [*names, "median"],
-            *([*column, np.median(column)] for column in columns),
+            *([*column, float(np.median(column))] for column in columns),
             [*success, spread(results.success)],
             strict=True,
         )
