@@ -7,24 +7,26 @@ bin := $(VENV)/bin
 parallel := --numprocesses auto --dist worksteal
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
+# Benchmarks with other libraries run in the virtual environments of these.
+bench := $(VENV)$(if $(filter rllib_replay,$(ARGS)),-rllib/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-test))
+
 # `make help` prints the comments after `##`.
-.PHONY: help demo test slow coverage mutants lowest real-envs rllib bench-rllib bench-replay bench-priorities reliability scoreboard peer-facts docs docs-serve lint types format release clean
+.PHONY: help demo check test slow mutants lowest real-envs rllib bench reproduce scoreboard docs lint format generate release clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
 
-test: $(VENV)/installed-test  ## The default tests: a few minutes.
-	$(bin)/python -m pytest $(parallel) $(ARGS)
+check: lint  ## For daily work, two minutes: lint, types and the quickest tests (all durations are known after `make test`).
+	$(bin)/python -m pytest $(parallel) -q -p tools.quickest --budget 100 $(ARGS)
+
+test: $(VENV)/installed-test  ## The default tests: a few minutes. ARGS=--cov: line coverage; fails below 95 %.
+	$(bin)/python -m pytest $(parallel) -p tools.quickest $(ARGS)
 
 slow: $(VENV)/installed-test  ## The tests marked slow.
 	$(bin)/python -m pytest $(parallel) -m slow $(ARGS)
 
-coverage: $(VENV)/installed-test  ## Line coverage of the default tests; fails below 95 %.
-	$(bin)/python -m pytest $(parallel) --cov --cov-report=term $(ARGS)
-
-mutants: $(VENV)/installed-test  ## Mutation testing with a random sample of mutants: ten minutes or more.
-	$(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt cosmic-ray
-	$(bin)/python .ci/mutants.py $(ARGS)
+mutants: $(VENV)/installed-test  ## Mutation testing with a random sample of mutants, in runs/mutants: an hour or more; resumes.
+	$(bin)/python tools/mutants.py $(ARGS)
 
 lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported versions of all dependencies.
 	$(VENV)-lowest/bin/python -m pytest $(parallel) $(ARGS)
@@ -35,42 +37,34 @@ real-envs: $(VENV)-real/installed  ## Tests of the checker with environments of 
 rllib: $(VENV)-rllib/installed  ## Tests of the integration with RLlib, in a separate virtual environment.
 	$(VENV)-rllib/bin/python -m pytest -m "not campaign" tests/rllib $(ARGS)
 
-bench-rllib: $(VENV)-rllib/installed  ## Compare the replay buffer with RLlib's own, in a separate virtual environment.
-	$(VENV)-rllib/bin/python -m benchmarks.rllib_replay $(ARGS)
+bench: $(bench)  ## Run a benchmark and write its page: ARGS=replay, ARGS="recording --quick"; benchmarks/ lists them.
+	$(dir $<)bin/python -m benchmarks.$(ARGS)
 
-bench-replay: $(VENV)-peers/installed  ## Compare the replay buffer with other libraries, in a separate virtual environment.
-	$(VENV)-peers/bin/python -m benchmarks.replay $(ARGS)
+reproduce: $(VENV)/installed-test  ## Reproduce figures of the papers on HER: ARGS="bitflip --quick"; ARGS=--help lists them.
+	$(bin)/python -m benchmarks.studies $(ARGS)
 
-bench-priorities: $(VENV)-peers/installed  ## Compare the replay buffer with priorities with cpprb.
-	$(VENV)-peers/bin/python -m benchmarks.replay_priorities $(ARGS)
-
-reliability: $(VENV)/installed-test  ## Random trials of interruptions, kills and damaged files: about an hour; the default tests run a hundredth.
-	$(bin)/python -m benchmarks.reliability $(ARGS)
-
-scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check our buffer and those of other libraries with the conformance suite; write docs/scoreboard.md.
+scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check all HER buffers, write docs/scoreboard.md; test what the pages say about other libraries.
 	$(VENV)-rllib/bin/python -W ignore -m benchmarks.scoreboard rllib:OursForRLlib
 	$(VENV)-peers/bin/python -W ignore -m benchmarks.scoreboard $(ARGS)
-
-peer-facts: $(VENV)-peers/installed  ## Test the statements of the pages about other libraries, and the example with cpprb.
-	$(VENV)-peers/bin/python -m pytest tests/peers tests/docs/test_torchrl.py tests/examples/test_relabel_for_cpprb.py $(ARGS)
+	$(VENV)-peers/bin/python -m pytest tests/peers tests/docs/test_torchrl.py tests/examples/test_relabel_for_cpprb.py
 
 docs: $(VENV)/installed-docs  ## Build the documentation as static pages in site/; fails on any warning.
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict $(ARGS)
 
-docs-serve: $(VENV)/installed-docs  ## Serve the documentation at http://127.0.0.1:8000, and rebuild it after changes.
-	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs serve $(ARGS)
-
-lint: $(VENV)/installed-test  ## Check formatting and lint.
+lint: $(VENV)/installed-test  ## Check formatting, lint, spelling, directions of imports, generated tables, and types.
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	$(bin)/codespell
-
-types: $(VENV)/installed-test  ## mypy --strict.
+	$(bin)/lint-imports --no-cache --no-logo
+	$(bin)/python -m tools.generate --check
 	$(bin)/mypy
 
 format: $(VENV)/installed-test  ## Format the code, and apply ruff's fixes.
 	$(bin)/ruff format .
 	$(bin)/ruff check --fix .
+
+generate: $(VENV)/installed-test  ## Write the generated tables and numbers of README.md and docs.
+	$(bin)/python -m tools.generate
 
 release:  ## Build and check the wheel and the sdist, and test them in clean environments (PYTHONS="python3.11 python3.13").
 	.ci/release

@@ -32,7 +32,7 @@ from gymnasium import spaces
 
 from benchmarks.benchmark import Benchmark
 from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid, spread
-from her_wrappers.collecting import Collector
+from her_wrappers import Collector
 
 BENCHMARK = Benchmark(
     "collecting", "Throughput of a Collector", __doc__, ("ray", "gymnasium-robotics", "mujoco")

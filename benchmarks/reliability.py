@@ -32,11 +32,12 @@ not include the processes that are killed or run out of memory.
 from __future__ import annotations
 
 import argparse
+import itertools
 import tempfile
 import time
 import traceback
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,64 +49,40 @@ from her_agents.studies.result_page import Grid
 from tests.support.trials import KINDS
 
 BENCHMARK = Benchmark("reliability", "Interruptions, kills and damage: random trials", __doc__)
-QUICK = 100
-"""Divisor of the number of trials with --quick."""
-
-BLOCK = 20
-"""Trials that a process makes before it reports."""
 
 
-class Block(NamedTuple):
-    """Results of some trials of one kind.
-
-    Attributes:
-        events: Number of events, such as interrupts, kills or sampled rows; a trial can have several.
-        seconds: Processor time [s].
-        failures: Seed and traceback of each failed trial.
-    """
+class Result(NamedTuple):
+    """Number of events (such as kills or rows), processor time [s], seeds and tracebacks of failures."""
 
     events: int
     seconds: float
-    failures: list[tuple[list[int], str]]
+    failures: list[tuple[tuple[int, ...], str]]
 
 
-def run_block(kind: int, first: int, seed: int) -> Block:
-    """Run `BLOCK` trials of one kind.
-
-    Args:
-        kind: Index in `KINDS`.
-        first: Number of the first trial.
-        seed: Seed of all trials; the option ``--seed``.
-    """
-    begin, events, failures = time.process_time(), 0, []
-    for number in range(first, first + BLOCK):
-        trial = [seed, kind, number]
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                events += KINDS[kind].run(np.random.default_rng(trial), Path(folder))
-            except Exception:
-                failures.append((trial, traceback.format_exc()))
-                events += 1
-    return Block(events, time.process_time() - begin, failures)
+def run_trial(seed: tuple[int, int, int]) -> Result:
+    """Run one trial; ``seed`` is the option ``--seed``, an index in `KINDS`, and the number of the trial."""
+    begin = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            events, failures = KINDS[seed[1]].run(np.random.default_rng(seed), Path(folder)), []
+        except Exception:
+            events, failures = 1, [(seed, traceback.format_exc())]
+    return Result(events, time.process_time() - begin, failures)
 
 
-def run_kind(pool: ProcessPoolExecutor, kind: int, options: argparse.Namespace, progress: Progress) -> Block:
+def run_kind(pool: ProcessPoolExecutor, kind: int, options: argparse.Namespace, progress: Progress) -> Result:
     """Run trials of one kind in processes until there are enough events; print failures when they occur."""
-    what, wanted = KINDS[kind].what, KINDS[kind].count // (QUICK if options.quick else 1)
-    task = progress.add_task(what, total=wanted)
-    first, total, pending = 0, Block(0, 0.0, []), set()
-    while total.events < wanted:
-        while len(pending) < options.processes:
-            pending.add(pool.submit(run_block, kind, first, options.seed))
-            first += BLOCK
-        done, pending = wait(pending, return_when=FIRST_COMPLETED)
-        for block in (future.result() for future in done):
-            total = Block(*(old + new for old, new in zip(total, block, strict=True)))
-            progress.update(task, completed=min(total.events, wanted))
-            for trial, text in block.failures:
-                progress.console.print(f"failed: {what}, seed {trial}\n{text}", markup=False)
-    for future in pending:
-        future.cancel()
+    what, wanted = KINDS[kind].what, KINDS[kind].count // (100 if options.quick else 1)
+    task, total = progress.add_task(what, total=wanted), Result(0, 0.0, [])
+    for first in itertools.count(0, 10 * options.processes):
+        seeds = [(options.seed, kind, first + i) for i in range(10 * options.processes)]
+        for result in pool.map(run_trial, seeds, chunksize=5):
+            total = Result(*(old + new for old, new in zip(total, result, strict=True)))
+            for seed, text in result.failures:
+                progress.console.print(f"failed: {what}, seed {seed}\n{text}", markup=False)
+        progress.update(task, completed=min(total.events, wanted))
+        if total.events >= wanted:
+            break
     return total
 
 
@@ -117,27 +94,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         processes={"type": count, "default": 2, "metavar": "N", "help": "number of processes [2]"},
         seed={"type": int, "default": 0, "metavar": "N", "help": "seed of the campaign [0]"},
     )
-    results = run(options)
-    rows = [
-        [kind.what, f"{block.events:,}", str(len(block.failures)), f"{block.seconds:,.0f}"]
-        for kind, block in zip(KINDS, results, strict=True)
-    ]
-    failed = [
-        [kind.what, str(trial), text.strip().splitlines()[-1]]
-        for kind, block in zip(KINDS, results, strict=True)
-        for trial, text in block.failures
-    ]
+    with ProcessPoolExecutor(options.processes) as pool, Progress() as progress:
+        results = [run_kind(pool, kind, options, progress) for kind in range(len(KINDS))]
+    rows, failed = [], []
+    for kind, (events, seconds, failures) in zip(KINDS, results, strict=True):
+        rows.append([kind.what, f"{events:,}", str(len(failures)), f"{seconds:,.0f}"])
+        failed += [[kind.what, str(seed), text.strip().splitlines()[-1]] for seed, text in failures]
     grids = [Grid("Trials", ["trials", "number", "failed", "processor time [s]"], rows)]
     if failed:
         grids.append(Grid("Failed trials", ["what", "seed", "error"], failed))
     BENCHMARK.publish(options, grids, {"run": f"{options.processes} processes"})
     raise SystemExit(1 if failed else 0)
-
-
-def run(options: argparse.Namespace) -> list[Block]:
-    """Run the trials of each kind, one kind after the other, and return the results in this order."""
-    with ProcessPoolExecutor(options.processes) as pool, Progress() as progress:
-        return [run_kind(pool, kind, options, progress) for kind in range(len(KINDS))]
 
 
 if __name__ == "__main__":

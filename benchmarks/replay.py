@@ -2,7 +2,7 @@
 
 For example:
 
-    make bench-replay                                installs the other libraries first
+    make bench ARGS=replay                           installs the other libraries first
     python -m benchmarks.replay --quick              a short test with the installed libraries
     python -m benchmarks.replay --out a_page.md      also writes a_page.json and a_page.png
 

@@ -2,7 +2,7 @@
 
 For example:
 
-    make bench-priorities                                  installs the other libraries first
+    make bench ARGS=replay_priorities                      installs the other libraries first
     python -m benchmarks.replay_priorities --quick         a short test with the installed libraries
     python -m benchmarks.replay_priorities --out a.md      some minutes
 

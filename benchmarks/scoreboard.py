@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
-from her_wrappers.conformance import check_replay
+from her_wrappers import check_replay
 from her_wrappers.conformance.registry import REPLAY_RULES
 
 ROOT = Path(__file__).parents[1]
@@ -99,14 +99,14 @@ FAILURES = """
 ## Failures
 
 The test behind each failure reproduces it in a few lines without our code.
-`make peer-facts` runs these tests.
+`make scoreboard` runs these tests.
 """
 
 OFFERS_HEAD = """
 ## What each library offers
 
 A rule applies to a buffer only if the documentation of the library claims its subject. The quotations are
-from the docstrings of the versions above, and `make peer-facts` compares them. Buffers that store the desired
+from the docstrings of the versions above, and `make scoreboard` compares them. Buffers that store the desired
 goal and the reward of each step also offer changing goals and recorded rewards.
 """
 

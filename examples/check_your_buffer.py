@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from her_wrappers.conformance import ReplayAdapter, check_replay
+from her_wrappers import ReplayAdapter, check_replay
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

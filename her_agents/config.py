@@ -289,6 +289,6 @@ def _require_agent_options(options: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} must be true or false, got {options[name]!r}")
     hidden = options.get("hidden", [])
     if not isinstance(hidden, list | tuple):
-        raise ValueError(f"hidden must be a list of whole numbers, got {hidden!r}")  # noqa: TRY004 - as its entries
+        raise ValueError(f"hidden must be a list of integers, got {hidden!r}")  # noqa: TRY004 - as its entries
     for units in hidden:
         require_count("each entry of hidden", units, at_least=1)

@@ -268,7 +268,7 @@ def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:
             return shape
     raise TypeError(
         f"{key} must be a vector (Box, MultiBinary, MultiDiscrete) or a uint8 image, got {space}; wrap the "
-        "environment in her_wrappers.adapters.FlattenGoalObservation"
+        "environment in her_wrappers.repairs.FlattenGoalObservation"
     )
 
 

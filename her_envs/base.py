@@ -6,9 +6,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from her_envs.actions import make_action_validator
+from her_envs.actions import ActionValidator
 from her_envs.pictures import Painter
 from her_envs.task import (
     REWARD_TYPES,
@@ -23,14 +24,7 @@ from her_envs.task import (
 
 
 class TaskBase:
-    """Base class of `TaskEnv` and `TaskVectorEnv`, which document the options.
-
-    Raises:
-        TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
-            ``terminate_on_success`` is not a bool.
-        ValueError: The value of an option is not allowed.
-        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed.
-    """
+    """Base class of `TaskEnv` and `TaskVectorEnv`, which document the options."""
 
     metadata: dict[str, Any]
     _painter: Painter | None = None  # Gymnasium also closes an environment whose __init__ raised
@@ -39,27 +33,27 @@ class TaskBase:
         self,
         task: GoalTask,
         *,
-        max_steps: int | None,
-        terminate_on_success: bool | None,
-        reward_type: RewardType,
-        render_mode: str | None,
-        render_size: int,
+        max_steps: int | None = None,
+        terminate_on_success: bool | None = None,
+        reward_type: RewardType = "sparse",
+        render_mode: str | None = None,
+        render_size: int = 512,
     ) -> None:
-        _validate_task(task)
+        if not isinstance(task, GoalTask):
+            raise TypeError(f"task must be an instance of GoalTask, such as BitFlipping(), got {task!r}")
         require_choice("reward_type", reward_type, REWARD_TYPES)
         if render_mode is not None:
             require_choice("render_mode", render_mode, tuple(self.metadata["render_modes"]))
         self.task = task
+        self.observation_space: spaces.Space[Any] = task.observation_space
+        self.action_space = task.action_space
         self.max_steps = task.max_steps if max_steps is None else require_positive("max_steps", max_steps)
-        self.terminate_on_success = (
-            task.terminate_on_success
-            if terminate_on_success is None
-            else require_bool("terminate_on_success", terminate_on_success)
-        )
+        ends = task.terminate_on_success if terminate_on_success is None else terminate_on_success
+        self.terminate_on_success = require_bool("terminate_on_success", ends)
         self.reward_type = reward_type
         self.render_mode = render_mode
         self.render_size = require_positive("render_size", render_size)
-        self._validator = make_action_validator(task.action_space)
+        self._validator = ActionValidator(task.action_space)
         if render_mode is not None:
             self._painter = Painter(task)
         self._state: State | None = None
@@ -114,16 +108,3 @@ class TaskBase:
         if self._state is None:
             raise ResetNeeded("render() cannot draw before the first episode; call reset() first")
         return [self._painter.draw_picture(index, count, size) for index, count in enumerate(steps)]
-
-    def _close_window(self) -> None:
-        if self._painter is not None:
-            self._painter.close()
-
-
-def _validate_task(task: object) -> None:
-    """Raise TypeError unless ``task`` is an instance of `GoalTask`."""
-    if isinstance(task, type):
-        name = task.__name__
-        raise TypeError(f"task must be a GoalTask, got the class {name}; pass an instance: {name}()")
-    if not isinstance(task, GoalTask):
-        raise TypeError(f"task must be a GoalTask, got {task!r}")

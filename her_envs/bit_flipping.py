@@ -8,12 +8,21 @@ from __future__ import annotations
 import math
 import operator
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.task import ONE, Array, GoalTask, State, require_bool, require_choice, require_positive
+from her_envs.task import (
+    ONE,
+    Array,
+    GoalTask,
+    State,
+    make_observation_space,
+    require_bool,
+    require_choice,
+    require_positive,
+)
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
@@ -66,13 +75,14 @@ class BitFlipping(GoalTask):
         self.n_bits = self.max_steps = require_positive("n_bits", n_bits)
         require_choice("goal", goal, get_args(GoalChoice))
         require_choice("observation", observation, get_args(ObservationForm))
+        require_bool("channel_first", channel_first)
         self._random_goal = goal == "random"
-        self._encoding = _make_encoding(
-            observation, self.n_bits, require_bool("channel_first", channel_first)
-        )
-        self.observation_space = spaces.Dict(
-            dict.fromkeys(("observation", "achieved_goal", "desired_goal"), self._encoding.space)
-        )
+        self._encoding: _Bits | _Integer | _Image
+        if observation == "image":
+            self._encoding = _Image(self.n_bits, channel_first)
+        else:
+            self._encoding = _Bits(self.n_bits) if observation == "bits" else _Integer(self.n_bits)
+        self.observation_space = make_observation_space(self._encoding.space, goal=self._encoding.space)
         self.action_space = (
             spaces.Box(-1.0, 1.0, (n_bits,), np.float32)
             if require_bool("continuous", continuous)
@@ -135,32 +145,12 @@ def _flip_positive(action: Array) -> Array:
     return (action > 0).astype(np.int8)
 
 
-class _BitEncoding(Protocol):
-    """Encoding of bits in observations and goals, and comparisons of encoded bits."""
-
-    @property
-    def space(self) -> spaces.Space[Any]:
-        """Space of the encoded bits of one environment."""
-
-    def encode(self, bits: np.ndarray) -> np.ndarray:
-        """Return the encoded bits of (N, n_bits) int8, in new memory."""
-
-    def equal(self, a: Array, b: Array) -> Array:
-        """Return whether all bits are equal, (...) bool."""
-
-    def hamming(self, a: Array, b: Array) -> Array:
-        """Return the number of bits that differ, (...) float32."""
+# Each encoding has the space of the encoded bits of one environment, and three functions: `encode` returns
+# the encoded bits of (N, n_bits) int8 in new memory, `equal` whether all bits are equal, (...) bool, and
+# `hamming` the number of bits that differ, (...) float32.
 
 
-def _make_encoding(observation: ObservationForm, n_bits: int, channel_first: bool) -> _BitEncoding:
-    if observation == "bits":
-        return _BitsEncoding(n_bits)
-    if observation == "integer":
-        return _IntegerEncoding(n_bits)
-    return _ImageEncoding(n_bits, channel_first)
-
-
-class _BitsEncoding:
+class _Bits:
     def __init__(self, n_bits: int) -> None:
         self.space = spaces.MultiBinary(n_bits)
 
@@ -174,7 +164,7 @@ class _BitsEncoding:
         return ((a != b) * ONE).sum(-1)
 
 
-class _IntegerEncoding:
+class _Integer:
     def __init__(self, n_bits: int) -> None:
         if n_bits > MAX_INTEGER_BITS:
             raise ValueError(
@@ -195,7 +185,7 @@ class _IntegerEncoding:
         return reduce(operator.add, ((differ & weight != 0) * ONE for weight in self._weights.tolist()))
 
 
-class _ImageEncoding:
+class _Image:
     def __init__(self, n_bits: int, channel_first: bool) -> None:
         cells = math.isqrt(n_bits - 1) + 1  # along each side
         pixels = max(4, math.ceil(MIN_IMAGE_SIDE / cells))  # along each side of a cell

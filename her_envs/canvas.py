@@ -11,14 +11,13 @@ https://jfly.uni-koeln.de/color/
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
@@ -41,7 +40,6 @@ MARKED = (230, 159, 0)
 
 
 INSTALL = 'pip install "her-toolkit[render]"'
-REINSTALL = f"pip uninstall --yes pygame pygame-ce, then: {INSTALL}"
 
 
 def require_pygame() -> ModuleType:
@@ -52,38 +50,20 @@ def require_pygame() -> ModuleType:
     """
     try:
         pygame = importlib.import_module("pygame")
-    except ImportError as error:
-        raise DependencyNotInstalled(_missing_pygame()) from error
-    if not hasattr(pygame, "Surface"):  # an uninstalled pygame can leave an empty folder
-        raise DependencyNotInstalled(_missing_pygame())
-    warn_of_two_packages()
-    return pygame
-
-
-@cache
-def warn_of_two_packages() -> None:
-    """Warn once if pygame and pygame-ce are both installed."""
-    if len(_installed_packages()) > 1:
-        gym.logger.warn(f"pygame and pygame-ce are installed in the same folder pygame/; run: {REINSTALL}")
-
-
-def _missing_pygame() -> str:
-    """Return the reason why pygame cannot be imported, and the command that installs it."""
-    if names := _installed_packages():
-        verb = "is installed and its" if len(names) == 1 else "are installed and their"
-        return f"{' and '.join(names)} {verb} files are missing or damaged; run: {REINSTALL}"
-    return f"rendering needs pygame; run: {INSTALL}"
-
-
-def _installed_packages() -> list[str]:
+        if hasattr(pygame, "Surface"):  # an uninstalled pygame can leave an empty folder
+            return pygame
+    except ImportError:
+        pass
     installed = []
     for name in ("pygame", "pygame-ce"):
-        try:
-            version(name)
-        except PackageNotFoundError:
-            continue
-        installed.append(name)
-    return installed
+        with contextlib.suppress(PackageNotFoundError):
+            installed.append(f"{name} {version(name)}")
+    if installed:  # both packages own the folder pygame/, and uninstalling one removes files of the other
+        raise DependencyNotInstalled(
+            f"files of {' and '.join(installed)} are missing or damaged; run: "
+            f"pip uninstall --yes pygame pygame-ce, then: {INSTALL}"
+        )
+    raise DependencyNotInstalled(f"rendering needs pygame; run: {INSTALL}")
 
 
 class Canvas:
@@ -272,13 +252,6 @@ INVISIBLE = {"offscreen", "dummy"}
 """SDL video drivers that show nothing; without a display, SDL falls back to one of them."""
 
 
-def _avoid_glx_with_egl() -> None:
-    """Make SDL draw windows without GLX if MuJoCo uses EGL: X11 kills a process that uses both."""
-    platforms = {os.environ.get(name, "").strip().lower() for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
-    if "egl" in platforms:
-        os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
-
-
 class Window:
     """The window of ``human`` mode. pygame supports one window, which all environments of a process share.
 
@@ -291,7 +264,9 @@ class Window:
 
     def __init__(self) -> None:
         self._pygame = require_pygame()
-        _avoid_glx_with_egl()
+        platforms = {os.environ.get(name, "").strip().lower() for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+        if "egl" in platforms:  # X11 kills a process that uses GLX and EGL
+            os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
         if error := self._display_error():
             raise RuntimeError(f'cannot open a window: {error}; render_mode="rgb_array" needs no display')
         self._clock = self._pygame.time.Clock()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.task import Array, GoalTask, State, require_positive
+from her_envs.task import Array, GoalTask, State, make_observation_space, require_positive
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
@@ -42,11 +42,7 @@ class Counting(GoalTask):
     def __init__(self, *, length: int = 10) -> None:
         self.max_steps = require_positive("length", length)
         count = spaces.Box(0, EPISODES, (2,), np.float32)
-        self.observation_space = spaces.Dict({
-            "observation": count,
-            "achieved_goal": count,
-            "desired_goal": count,
-        })
+        self.observation_space = make_observation_space(count, goal=count)
         self.action_space = spaces.Discrete(2)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:

@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from her_envs.base import TaskBase
 from her_envs.pictures import Painter
 from her_envs.starts import copy_options, sample_starts
-from her_envs.task import GoalTask, RewardType, State
+from her_envs.task import State
 
 
 class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
@@ -50,30 +50,7 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
 
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
 
-    def __init__(
-        self,
-        task: GoalTask,
-        *,
-        max_steps: int | None = None,
-        terminate_on_success: bool | None = None,
-        reward_type: RewardType = "sparse",
-        render_mode: str | None = None,
-        render_size: int = 512,
-    ) -> None:
-        super().__init__(
-            task,
-            max_steps=max_steps,
-            terminate_on_success=terminate_on_success,
-            reward_type=reward_type,
-            render_mode=render_mode,
-            render_size=render_size,
-        )
-        self.observation_space = task.observation_space
-        self.action_space = task.action_space
-        self._elapsed = 0
-        self._ended = False
-        self._return = 0.0
-        self._success = False
+    _elapsed, _ended, _return, _success = 0, False, 0.0, False  # of the current episode
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -156,7 +133,8 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
 
     def close(self) -> None:
         """Close the window, if it is open."""
-        self._close_window()
+        if self._painter is not None:
+            self._painter.close()
 
     def _append_state(self, painter: Painter, state: State) -> None:
         painter.append(state)

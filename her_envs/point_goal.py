@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-from gymnasium import spaces
+from typing import TYPE_CHECKING
 
-from her_envs.task import Array, GoalTask, require_length
+import numpy as np
+
+from her_envs.task import Array, GoalTask, State, require_length
+
+if TYPE_CHECKING:
+    from her_envs.canvas import Point
 
 
 class PointGoalTask(GoalTask):
     """A task whose goal is a point, which is reached within a radius.
+
+    The methods `observe` and `trail_points` are for states that have only a position, (N, 2), and a goal.
 
     Args:
         success_radius: Largest distance at which the goal counts as reached.
@@ -23,6 +29,18 @@ class PointGoalTask(GoalTask):
         self.success_radius = require_length("success_radius", success_radius, largest_radius)
         self._squared_radius = np.float32(success_radius) ** 2
 
+    def observe(self, state: State) -> dict[str, Array]:
+        """Return the position, as observation and as achieved goal."""
+        return {
+            "observation": state["position"].copy(),
+            "achieved_goal": state["position"].copy(),
+            "desired_goal": state["goal"].copy(),
+        }
+
+    def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
+        """Return the position of the point."""
+        return (state["position"][index],)
+
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
         """Return whether the distance of the points is at most ``success_radius``.
 
@@ -34,11 +52,6 @@ class PointGoalTask(GoalTask):
         """Return the Euclidean distance."""
         # With the added axis, results for one goal equal those for a batch to the last bit.
         return (_squared_distance(achieved_goal, desired_goal)[None] ** np.float32(0.5))[0]
-
-
-def make_observation_space(observation: spaces.Box, goal: spaces.Box) -> spaces.Dict:
-    """Return the observation space with the given spaces of observations and goals."""
-    return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal})
 
 
 def _squared_distance(achieved_goal: Array, desired_goal: Array) -> Array:

@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium import spaces
 
 from her_envs.floor_plan import FloorPlan, LayoutName
-from her_envs.point_goal import PointGoalTask, make_observation_space
-from her_envs.task import Array, State, require_length
+from her_envs.point_goal import PointGoalTask
+from her_envs.task import Array, State, make_observation_space, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas, Point
@@ -80,16 +80,8 @@ class PointMaze(PointGoalTask):
         position = self._plan.move(state["position"], self._step_size * action.astype(np.float64))
         return {"position": position, "goal": state["goal"]}
 
-    def observe(self, state: State) -> dict[str, Array]:
-        """Return the position, as observation and as achieved goal."""
-        return {
-            "observation": state["position"].copy(),
-            "achieved_goal": state["position"].copy(),
-            "desired_goal": state["goal"].copy(),
-        }
-
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the position of the point."""
+        """Return the position of the point, in the unit square."""
         return (self._scale * state["position"][index],)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.point_goal import PointGoalTask, make_observation_space
-from her_envs.task import Array, State, require_length
+from her_envs.point_goal import PointGoalTask
+from her_envs.task import Array, State, make_observation_space, require_length
 
 if TYPE_CHECKING:
-    from her_envs.canvas import Canvas, Point
+    from her_envs.canvas import Canvas
 
 
 class PointReach(PointGoalTask):
@@ -54,18 +54,6 @@ class PointReach(PointGoalTask):
         """Move each point, and stop it at the sides of the square."""
         position = (state["position"] + self._step_size * action).clip(0, 1)
         return {"position": position, "goal": state["goal"]}
-
-    def observe(self, state: State) -> dict[str, Array]:
-        """Return the position, as observation and as achieved goal."""
-        return {
-            "observation": state["position"].copy(),
-            "achieved_goal": state["position"].copy(),
-            "desired_goal": state["goal"].copy(),
-        }
-
-    def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the position of the point."""
-        return (state["position"][index],)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
         """Draw the square, the goal with its success radius, and the point."""

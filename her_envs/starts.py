@@ -54,7 +54,10 @@ def sample_starts(
     given = _given_entries(state, options, num_envs, rows) if options else {}
     state = state | given
     if given:
-        _validate_starts(task, state, options)
+        if (error := task.start_error(state)) is not None:
+            raise ValueError(error)
+        if not batch_space(task.observation_space, len(rows)).contains(task.observe(state)):
+            raise ValueError(f"reset options must give observations in the observation space, got {options}")
     for _ in range(MAX_REDRAWS):
         observation = task.observe(state)
         solved = task.success(observation["achieved_goal"], observation["desired_goal"])
@@ -76,16 +79,6 @@ def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
         replaced[name] = values.copy()
         replaced[name][rows] = new[name]
     return replaced
-
-
-def _validate_starts(task: GoalTask, state: State, options: dict[str, Any]) -> None:
-    """Raise ValueError if a start with the options is invalid."""
-    error = task.start_error(state)
-    if error is not None:
-        raise ValueError(error)
-    space = batch_space(task.observation_space, len(next(iter(state.values()))))
-    if not space.contains(task.observe(state)):
-        raise ValueError(f"reset options must give observations in the observation space, got {options}")
 
 
 def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: np.ndarray) -> State:

@@ -16,10 +16,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from gymnasium import spaces
 
 if TYPE_CHECKING:
-    from gymnasium import spaces
-
     from her_envs.canvas import Canvas, Point
 
 Array: TypeAlias = Any
@@ -194,6 +193,11 @@ class GoalTask(ABC):
         return success, self.reward(achieved_goal, desired_goal, reward_type)
 
 
+def make_observation_space(observation: spaces.Space[Any], goal: spaces.Space[Any]) -> spaces.Dict:
+    """Return the observation space with the given spaces of observations and goals."""
+    return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal})
+
+
 def _sparse_reward(success: Array) -> Array:
     return success + _MINUS_ONE
 
@@ -223,10 +227,10 @@ def require_positive(name: str, value: object) -> int:
     """Return ``value`` as an int of at least 1; ``name`` of the option is for the message.
 
     Raises:
-        ValueError: ``value`` is not a whole number of at least 1.
+        ValueError: ``value`` is not an integer of at least 1.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
     return int(value)
 
 

@@ -93,7 +93,9 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             render_size=render_size,
         )
         self.num_envs = require_positive("num_envs", num_envs)
-        self.autoreset_mode = _as_mode(autoreset_mode)
+        if not isinstance(autoreset_mode, AutoresetMode):
+            require_choice("autoreset_mode", autoreset_mode, tuple(mode.value for mode in AutoresetMode))
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = self.metadata | {"autoreset_mode": self.autoreset_mode}
         self.single_observation_space = task.observation_space
         self.single_action_space = task.action_space
@@ -122,7 +124,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         """
         if isinstance(seed, list | tuple | np.ndarray):
             raise TypeError(
-                f"seed must be a whole number or None, got {seed!r}; all environments use one generator"
+                f"seed must be an integer or None, got {seed!r}; all environments use one generator"
             )
         given = copy_options(options)
         mask = self._as_mask(given.pop("reset_mask", None))
@@ -196,7 +198,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the window, if it is open."""
-        self._close_window()
+        if self._painter is not None:
+            self._painter.close()
 
     def _start_episodes(
         self, rows: np.ndarray, options: dict[str, Any] | None = None
@@ -262,10 +265,3 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             pictures = self._draw_envs(steps, self.render_size // mosaic_columns(len(steps)))
             caption = f"{type(self.task).__name__} | {len(steps)} of {self.num_envs} environments"
             self._painter.show(mosaic(pictures), caption, self.metadata["render_fps"])
-
-
-def _as_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    if isinstance(mode, AutoresetMode):
-        return mode
-    require_choice("autoreset_mode", mode, tuple(known.value for known in AutoresetMode))
-    return AutoresetMode(mode)

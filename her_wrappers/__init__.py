@@ -1,5 +1,10 @@
 """Hindsight Experience Replay for any Gymnasium goal environment: check, record, relabel."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from her_wrappers.checker import GoalEnvChecker, check_goal_env
 from her_wrappers.files.arrays import CorruptFileError
 from her_wrappers.files.atomic import InUseError
@@ -16,10 +21,16 @@ from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.rules import Finding, Report, ReportError
 
+if TYPE_CHECKING:
+    from her_wrappers.collecting import Collector
+    from her_wrappers.conformance import ReplayAdapter, check_replay
+    from her_wrappers.diagnosis import diagnose
+
 __version__ = "0.2.0.dev0"
 
 __all__ = [
     "Batch",
+    "Collector",
     "CorruptFileError",
     "Episode",
     "EpisodeArchive",
@@ -33,10 +44,32 @@ __all__ = [
     "InUseError",
     "Mixture",
     "Priority",
+    "ReplayAdapter",
     "Report",
     "ReportError",
     "SinkError",
     "VectorEpisodeRecorder",
     "check_goal_env",
+    "check_replay",
+    "diagnose",
     "relabel_episode",
 ]
+
+# Most programs do not use these names, so their modules are imported at the first use.
+_MODULES = {
+    "Collector": "her_wrappers.collecting",
+    "ReplayAdapter": "her_wrappers.conformance",
+    "check_replay": "her_wrappers.conformance",
+    "diagnose": "her_wrappers.diagnosis",
+}
+
+if not TYPE_CHECKING:  # with this function, mypy would accept any attribute
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

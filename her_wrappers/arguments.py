@@ -23,7 +23,7 @@ def require_count(name: str, value: object, *, at_least: int) -> int:
         ValueError: ``value`` is not an integer of at least ``at_least``.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
+        raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}")
     return int(value)
 
 

@@ -61,8 +61,8 @@ def missing_info(key: str, where: str, has: object) -> str:
         where: Place of the step in messages.
         has: Names of the infos that the step has.
     """
-    adapter = "; her_wrappers.adapters.BooleanSuccess adds it" if key == "is_success" else ""
-    return f"info has no {key!r} {where}; it has {has}{adapter}"
+    repair = "; her_wrappers.repairs.BooleanSuccess adds it" if key == "is_success" else ""
+    return f"info has no {key!r} {where}; it has {has}{repair}"
 
 
 def describe_info(value: np.ndarray) -> str:

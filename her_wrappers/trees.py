@@ -205,10 +205,10 @@ def as_leaf(
     if rounded and np.array_equal(np.isfinite(cast), np.isfinite(array)):
         return cast
     if not _is_exact(array, cast):
-        adapter = ", or use her_wrappers.adapters.CastObservation" if name.startswith("observation") else ""
+        repair = ", or use her_wrappers.repairs.CastObservation" if name.startswith("observation") else ""
         raise ValueError(
             f"{name} must have dtype {dtype}, got {array.dtype} with values that it cannot hold; "
-            f"return {dtype} or declare {array.dtype} in the space{adapter}"
+            f"return {dtype} or declare {array.dtype} in the space{repair}"
         )
     return cast
 

@@ -66,24 +66,6 @@ def test_every_absolute_link_into_the_repository_has_its_file(metadata):
     assert [each for each in targets if not (ROOT / each).exists()] == []
 
 
-def test_the_url_of_the_repository_is_in_one_place():
-    folders = (
-        "docs",
-        "her_envs",
-        "her_wrappers",
-        "her_agents",
-        "tests",
-        "benchmarks",
-        "examples",
-        ".github",
-        ".ci",
-    )
-    files = [*ROOT.glob("*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
-    kinds = {".md", ".py", ".toml", ".yml", ".cff", ""}
-    texts = [path for path in files if path.is_file() and path.suffix in kinds and path.name != ".coverage"]
-    assert [path.name for path in texts if REPOSITORY in path.read_text()] == ["pyproject.toml"]
-
-
 def test_all_files_name_the_same_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert her_wrappers.__version__ == version("her-toolkit")

@@ -60,7 +60,7 @@ class Rule:
         inconclusive_without: Needs without which the absence of findings is inconclusive.
         implies: Codes of rules whose findings follow from a finding of this rule. These findings are not
             reported together with a finding of this rule.
-        adapter: Class of `her_wrappers.adapters` that fixes the fault, or an empty text.
+        adapter: Class of `her_wrappers.repairs` that fixes the fault, or an empty text.
         passive: Whether `GoalEnvChecker` applies the rule to an environment in use.
         check: Function that yields the violations.
         source: Source of the requirement, such as a paper or an issue; may be empty.

@@ -30,7 +30,7 @@ class Finding:
         got: The value found.
         hint: Likely cause; may be empty.
         fix: How to correct the environment.
-        adapter: Class of `her_wrappers.adapters` that fixes the fault, or an empty text.
+        adapter: Class of `her_wrappers.repairs` that fixes the fault, or an empty text.
         wrapper: Wrapper that causes the finding, such as ``"TransformReward (layer 2 from the outside)"``;
             empty if no wrapper causes the finding or the cause is unknown.
         count: Number of violations.
@@ -168,7 +168,7 @@ class Report:
 
 
 def _adapter_hint(adapter: str) -> str:
-    return f"; or wrap the environment in her_wrappers.adapters.{adapter}" if adapter else ""
+    return f"; or wrap the environment in her_wrappers.repairs.{adapter}" if adapter else ""
 
 
 # Workflow commands escape text as in

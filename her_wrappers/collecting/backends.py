@@ -1,6 +1,10 @@
 """Backends, which run the workers of a `Collector` in this process or in other processes on this machine.
 
-`ray_backend` has the backend for a Ray cluster. All backends run the same class, `Worker`.
+`ray_backend` has the backend for a Ray cluster. All backends run the same class, `Worker`, and have the same
+methods: ``start(worker)`` starts the worker with this number, or replaces it by a new worker without tasks.
+``submit(worker, task, state)`` submits a task with a pickled policy state, or None for the initial one, to a
+worker, which runs its tasks in the order of submission. ``receive()`` waits until a worker has completed a
+task or is lost, and returns its number, and the result of `Worker.run` or None. ``close()`` stops them all.
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ import pickle
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Protocol
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from her_wrappers.collecting.worker import Worker
 
@@ -24,43 +30,12 @@ if TYPE_CHECKING:
 GRACE = 0.5
 """Seconds for which `ProcessBackend.close` waits for the worker processes to exit, before it kills them."""
 
-
-class Backend(Protocol):
-    """Runs the workers of a collector, which have the numbers 0 to W - 1."""
-
-    def start(self, worker: int) -> None:
-        """Start a worker. If it already exists, replace it by a new worker without tasks.
-
-        Args:
-            worker: Number of the worker.
-        """
-
-    def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Submit a task to a started worker, which runs its tasks in the order of submission.
-
-        Args:
-            worker: Number of the worker.
-            task: The task.
-            state: Pickled state of the policy, or None for the initial state.
-        """
-
-    def receive(self) -> tuple[int, bytes | None]:
-        """Wait until a worker has completed a task or is lost.
-
-        Returns:
-            The number of the worker; and the result of `Worker.run`, or None if the worker is lost.
-        """
-
-    def close(self) -> None:
-        """Stop all workers."""
+CHECK_PARENT = 1.0
+"""Largest number of seconds between a worker's checks that the process of the learner exists."""
 
 
 class LocalBackend:
-    """Workers that take turns in this process.
-
-    Args:
-        setup: The environments and the policy.
-    """
+    """Workers that take turns in this process."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -68,18 +43,18 @@ class LocalBackend:
         self._tasks: deque[tuple[int, Task, bytes | None]] = deque()
 
     def start(self, worker: int) -> None:
-        """Start a worker, or replace it by a new worker without tasks; see `Backend`."""
+        """Start a worker, or replace it by a new worker without tasks."""
         self._tasks = deque(task for task in self._tasks if task[0] != worker)
         if worker in self._workers:
             self._workers[worker].close()
         self._workers[worker] = Worker(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Add a task of a worker to the queue of all workers; see `Backend`."""
+        """Add a task of a worker to the queue of all workers."""
         self._tasks.append((worker, task, state))
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Run the next task of the queue; return the worker's number and the result of `Worker.run`."""
+        """Run the next task of the queue."""
         worker, task, state = self._tasks.popleft()
         return worker, self._workers[worker].run(task, state)
 
@@ -95,9 +70,6 @@ class ProcessBackend:
     Each worker process is a new Python interpreter that is connected to this process by a socket. A worker
     process exits when the socket is closed. The operating system closes the socket if this process is killed.
 
-    Args:
-        setup: The environments and the policy.
-
     Raises:
         OSError: The operating system is not POSIX.
     """
@@ -110,7 +82,7 @@ class ProcessBackend:
         self._connections: dict[int, connection.Connection] = {}
 
     def start(self, worker: int) -> None:
-        """Start the process of a worker, or replace it by a new process without tasks; see `Backend`."""
+        """Start the process of a worker, or replace it by a new process without tasks."""
         self._kill(worker)
         ours, theirs = socket.socketpair()
         with theirs:
@@ -125,7 +97,7 @@ class ProcessBackend:
         self._send(worker, self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Send a task to the process of a worker; see `Backend`."""
+        """Send a task to the process of a worker."""
         self._send(worker, pickle.dumps((task, state), protocol=5))
 
     def receive(self) -> tuple[int, bytes | None]:
@@ -166,5 +138,31 @@ class ProcessBackend:
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:]; "
-    "from her_wrappers.collecting.worker_process import run_worker; run_worker(int(sys.argv[1]))"
+    "from her_wrappers.collecting.backends import run_worker; run_worker(int(sys.argv[1]))"
 )
+
+
+def run_worker(file_number: int) -> None:
+    """Play rounds in a worker process until the learner closes the connection or ends.
+
+    Args:
+        file_number: File descriptor of the socket to the learner. The first message is a pickled `Setup`;
+            each further message is a pickled tuple of a `Task` and the pickled policy state or None, or it is
+            empty to stop the worker.
+    """
+    link = connection.Connection(file_number)
+    messages: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:  # in a thread, so that the process also exits during a task
+        parent = os.getppid()
+        with contextlib.suppress(EOFError, OSError):
+            while os.getppid() == parent:
+                if link.poll(CHECK_PARENT):
+                    messages.put(link.recv_bytes())
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    worker = Worker(pickle.loads(messages.get()))
+    while message := messages.get():
+        link.send_bytes(worker.run(*pickle.loads(message)))
+    worker.close()

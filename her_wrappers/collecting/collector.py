@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import gymnasium as gym
@@ -31,11 +31,6 @@ from her_wrappers.collecting.backends import LocalBackend, ProcessBackend
 from her_wrappers.collecting.ray_backend import RayBackend
 from her_wrappers.collecting.worker import Setup, Task, WorkerFailure, WorkerResult, seeds_of
 from her_wrappers.recording.episodes import Episodes
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from her_wrappers.collecting.backends import Backend
 
 BACKENDS = ("local", "process", "ray")
 
@@ -166,8 +161,12 @@ class Collector:
     ) -> None:
         require_function("make_env", make_env, takes="no arguments")
         require_function("policy", policy, takes="observations")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {backend!r}")
+        if address is not None and backend != "ray":
+            raise ValueError(f"address is for backend='ray', got {address!r} with backend={backend!r}")
         self._num_workers = require_count("num_workers", num_workers, at_least=1)
-        setup = Setup(
+        self._setup = Setup(
             make_env=_pickle("make_env", make_env),
             policy=_pickle("policy", policy),
             num_envs=None if num_envs is None else require_count("num_envs", num_envs, at_least=1),
@@ -177,7 +176,6 @@ class Collector:
             sys_path=tuple(sys.path),
             registered=tuple(_pickle_registered()),
         )
-        self._setup = setup
         self._num_envs = num_envs
         self._has_state = hasattr(policy, "load_state_dict")
         self._next = 0  # the round that is delivered next
@@ -189,7 +187,11 @@ class Collector:
         self._spaces: tuple[Any, Any] | None = None
         self._is_consistent = False  # False: start all workers again
         self._is_closed = False
-        self._backend = _make_backend(backend, setup, self._num_workers, address)
+        self._backend: LocalBackend | ProcessBackend | RayBackend
+        if backend == "ray":
+            self._backend = RayBackend(self._setup, self._num_workers, address)
+        else:
+            self._backend = (LocalBackend if backend == "local" else ProcessBackend)(self._setup)
 
     def rounds(self, episodes_per_env: int = 1) -> Iterator[Round]:
         """Collect rounds without end.
@@ -287,9 +289,7 @@ class Collector:
     def __enter__(self) -> Collector:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -301,7 +301,10 @@ class Collector:
         if self._is_closed:
             raise RuntimeError("the collector is closed; make a new Collector")
         started, number = time.perf_counter(), self._next
-        self._forget_delivered()
+        # The results of rounds that were delivered, and the records of their failures, are dropped.
+        self._submitted = {key: state for key, state in self._submitted.items() if key >= number}
+        self._results = {key: result for key, result in self._results.items() if key[0] >= number}
+        self._attempts = Counter({key: n for key, n in self._attempts.items() if key[1] >= number})
         if not self._is_consistent:
             for worker in range(self._num_workers):
                 self._restart(worker)
@@ -323,12 +326,6 @@ class Collector:
             seconds_waiting=time.perf_counter() - started,
             lost_workers=sum(count for (kind, *_), count in self._attempts.items() if kind == LOST),
         )
-
-    def _forget_delivered(self) -> None:
-        """Drop the results of rounds that were delivered, and the records of their failures."""
-        self._submitted = {key: state for key, state in self._submitted.items() if key >= self._next}
-        self._results = {key: result for key, result in self._results.items() if key[0] >= self._next}
-        self._attempts = Counter({key: n for key, n in self._attempts.items() if key[1] >= self._next})
 
     def _restart(self, worker: int) -> None:
         """Start or replace a worker, and submit the rounds for which it has returned no result."""
@@ -365,11 +362,7 @@ class Collector:
         self._results[number, worker] = outcome
 
     def _count_failure(self, kind: str, number: int, worker: int, reason: str, trace: str) -> None:
-        """Count a failed attempt.
-
-        Raises:
-            CollectorError: The worker failed as often as is allowed.
-        """
+        """Count a failed attempt; raise CollectorError if the worker failed as often as is allowed."""
         self._attempts[kind, number, worker] += 1
         count = self._attempts[kind, number, worker]
         if count < MAX_ATTEMPTS[kind]:
@@ -383,11 +376,7 @@ class Collector:
 
 
 def _pickle(name: str, value: Any) -> bytes:
-    """Return a pickled argument; functions of the main program are pickled by value.
-
-    Raises:
-        TypeError: The value cannot be pickled.
-    """
+    """Return a pickled argument; functions of the main program are pickled by value."""
     try:
         pickled: bytes = cloudpickle.dumps(value, protocol=5)
     except Exception as error:  # __reduce__ of a user's class can raise any exception
@@ -403,18 +392,3 @@ def _pickle_registered() -> Iterator[bytes]:
         if not str(spec.entry_point).startswith("gymnasium."):
             with contextlib.suppress(TypeError):
                 yield _pickle(spec.id, spec)
-
-
-def _make_backend(name: str, setup: Setup, num_workers: int, address: str | None) -> Backend:
-    """Return the backend ``name``, whose workers are not started yet.
-
-    Raises:
-        ValueError: The backend does not exist, or ``address`` is given for a backend other than Ray.
-    """
-    if name not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {name!r}")
-    if name == "ray":
-        return RayBackend(setup, num_workers, address)
-    if address is not None:
-        raise ValueError(f"address is for backend='ray', got {address!r} with backend={name!r}")
-    return LocalBackend(setup) if name == "local" else ProcessBackend(setup)

@@ -16,20 +16,7 @@ TIMEOUT = 5.0
 
 
 class RayBackend:
-    """Workers that are Ray actors, one logical CPU each.
-
-    If the program has already initialized Ray, this backend uses it and ignores ``address``. Otherwise this
-    backend connects to ``address``, or as `init_ray` says if ``address`` is None; `close` then disconnects.
-
-    Args:
-        setup: The environments and the policy.
-        num_workers: Number of workers, W; Ray on this machine is started with at least W logical CPUs.
-        address: Address of a Ray cluster, as for ``ray.init``, or None.
-
-    Raises:
-        ConnectionError: No cluster answers at the address.
-        ImportError: Ray is not installed.
-    """
+    """Workers that are Ray actors, one logical CPU each; the arguments are those of `init_ray`."""
 
     def __init__(self, setup: Setup, num_workers: int, address: str | None) -> None:
         self._ray = import_ray()
@@ -41,12 +28,12 @@ class RayBackend:
         self._latest_state: tuple[bytes | None, Any] = None, None
 
     def start(self, worker: int) -> None:
-        """Start the actor of a worker, or replace it by a new actor without tasks; see `Backend`."""
+        """Start the actor of a worker, or replace it by a new actor without tasks."""
         self._kill(worker)
         self._actors[worker] = self._make_actor(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Submit a task to an actor; see `Backend`. Ray stores a state once for successive tasks with it."""
+        """Submit a task to an actor. Ray stores a state once for successive tasks with it."""
         if state is not self._latest_state[0]:
             self._latest_state = state, self._ray.put(state)
         result = self._actors[worker].run.remote(task, self._latest_state[1])
@@ -77,11 +64,7 @@ class RayBackend:
 
 
 def import_ray() -> Any:
-    """Return the module ``ray``.
-
-    Raises:
-        ImportError: Ray is not installed.
-    """
+    """Return the module ``ray``, or raise ImportError with the command that installs it."""
     try:
         import ray  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
@@ -118,22 +101,16 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
             _node_ip_address="127.0.0.1",
         )
         return True
-    _require_answer(address)
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdecimal():  # if no server answers, Ray would wait for a minute
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
+        except OSError as error:
+            raise ConnectionError(
+                f"no Ray cluster answers at {address!r} ({error}); start one with: ray start --head"
+            ) from error
     try:
         ray.init(address=address, logging_level="warning")
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
         raise ConnectionError(f"cannot connect to a Ray cluster at {address!r}: {error}") from error
     return True
-
-
-def _require_answer(address: str) -> None:
-    """Raise ConnectionError if no server answers at an address with a port; Ray would wait for a minute."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdecimal():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
-    except OSError as error:
-        raise ConnectionError(
-            f"no Ray cluster answers at {address!r} ({error}); start one with: ray start --head"
-        ) from error

@@ -32,39 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setup:
-    """The arguments of a `Collector` that its workers need.
+    """The arguments of a `Collector` that its workers need."""
 
-    Attributes:
-        make_env: Pickled function that makes an environment or a vector environment.
-        policy: Pickled policy in its initial state.
-        num_envs: Number of environments of a worker, or None; see `Collector`.
-        seed: Seed of the collector.
-        info_keys: Keys of the infos to record.
-        fresh_envs: Whether each round is played in new environments.
-        sys_path: ``sys.path`` of the program of the learner.
-        registered: Pickled specs of the environments that are registered in the program of the learner,
-            except Gymnasium's own environments.
-    """
-
-    make_env: bytes
-    policy: bytes
+    make_env: bytes  # pickled function that makes an environment or a vector environment
+    policy: bytes  # pickled policy in its initial state
     num_envs: int | None
     seed: int
     info_keys: tuple[str, ...]
     fresh_envs: bool
-    sys_path: tuple[str, ...]
-    registered: tuple[bytes, ...]
+    sys_path: tuple[str, ...]  # of the program of the learner
+    registered: tuple[bytes, ...]  # pickled specs of the environments that the learner has registered
 
 
 @dataclass(frozen=True)
 class Task:
-    """The work of one worker in one round.
-
-    Attributes:
-        worker: Number of the worker.
-        round: Number of the round.
-        episodes_per_env: Number of episodes that each environment plays.
-    """
+    """The work of one worker in one round."""
 
     worker: int
     round: int
@@ -73,36 +55,22 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerResult:
-    """The episodes of one worker in one round.
-
-    Attributes:
-        task: The task.
-        episodes: The episodes, in the order in which they ended.
-        seconds: Wall-clock time of the round in the worker [s], without the repetition of round 0.
-        spaces: Observation space and action space of one environment.
-    """
+    """The episodes of one worker in one round."""
 
     task: Task
-    episodes: Episodes
-    seconds: float
-    spaces: tuple[spaces.Space[Any], spaces.Space[Any]]
+    episodes: Episodes  # in the order in which they ended
+    seconds: float  # wall-clock time of the round in the worker, without the repetition of round 0
+    spaces: tuple[spaces.Space[Any], spaces.Space[Any]]  # of the observations and actions of one environment
 
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """An exception in a worker.
-
-    Attributes:
-        task: The task.
-        reason: Type and message of the exception; only the message if ``is_final`` is True.
-        trace: Traceback of the exception, as a text.
-        is_final: Whether another attempt would fail too.
-    """
+    """An exception in a worker."""
 
     task: Task
-    reason: str
-    trace: str
-    is_final: bool
+    reason: str  # type and message of the exception; only the message if ``is_final``
+    trace: str  # traceback of the exception
+    is_final: bool  # whether another attempt would fail too
 
 
 class NotRepeatableError(Exception):
@@ -110,26 +78,13 @@ class NotRepeatableError(Exception):
 
 
 def seeds_of(seed: int, worker: int, round_number: int) -> tuple[int, int]:
-    """Return the seeds of a worker in a round.
-
-    Args:
-        seed: Seed of the collector.
-        worker: Number of the worker.
-        round_number: Number of the round.
-
-    Returns:
-        The seed of the environments and the seed of the policy, in 0..2**31 - 1.
-    """
+    """Return the seeds of the environments and of the policy of a worker in a round, in 0..2**31 - 1."""
     numbers = np.random.SeedSequence(seed, spawn_key=(worker, round_number)).generate_state(2)
     return int(numbers[0] >> 1), int(numbers[1] >> 1)
 
 
 class Worker:
-    """Plays rounds; keeps the environments and the policy between rounds, unless ``fresh_envs`` is True.
-
-    Args:
-        setup: The environments and the policy.
-    """
+    """Plays rounds; keeps the environments and the policy between rounds, unless ``fresh_envs`` is True."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -138,15 +93,7 @@ class Worker:
         self._ended = _LatestEpisodes()
 
     def run(self, task: Task, state: bytes | None) -> bytes:
-        """Play one round.
-
-        Args:
-            task: The round to play.
-            state: Pickled state of the policy, or None for the initial state.
-
-        Returns:
-            A pickled `WorkerResult` or `WorkerFailure`.
-        """
+        """Play one round with a pickled policy state; return a pickled `WorkerResult` or `WorkerFailure`."""
         try:
             outcome: WorkerResult | WorkerFailure = self._collect(task, state)
         except Exception as error:  # any error of the environment or the policy
@@ -213,7 +160,11 @@ class Worker:
             ended = np.asarray(terminated) | truncated
             if ended.any():
                 rows = np.flatnonzero(ended)
-                parts += _select(self._ended.episodes, missing[rows] > 0)
+                ended_now, is_wanted = self._ended.episodes, missing[rows] > 0
+                if is_wanted.all():
+                    parts.append(ended_now)
+                else:
+                    parts += [ended_now[i : i + 1] for i in np.flatnonzero(is_wanted).tolist()]
                 missing[rows] = np.maximum(missing[rows] - 1, 0)
                 if is_disabled and missing.any():
                     observations, _ = envs.reset(options={"reset_mask": ended})
@@ -267,14 +218,7 @@ class _LatestEpisodes:
 def _make_envs(
     make_env: Callable[..., Any], num_envs: int | None, seed: int | None
 ) -> VectorEnv[Any, Any, Any]:
-    """Return the vector environment that ``make_env`` returns, or one of ``num_envs`` single environments.
-
-    If ``seed`` is not None, ``make_env`` is called with the seed plus the index of the environment.
-
-    Raises:
-        TypeError: ``make_env`` returns neither an environment nor a vector environment.
-        ValueError: The vector environment does not have ``num_envs`` environments.
-    """
+    """Return the vector environment that ``make_env`` returns, or one of ``num_envs`` single environments."""
     seeds = [{} if seed is None else {"seed": seed + i} for i in range(num_envs or 1)]
     first = make_env(**seeds[0])
     if isinstance(first, VectorEnv):
@@ -289,21 +233,13 @@ def _make_envs(
     return SyncVectorEnv([lambda: first, *(partial(make_env, **each) for each in seeds[1:])])
 
 
-def _select(episodes: Episodes, is_wanted: np.ndarray) -> list[Episodes]:
-    """Return the episodes for which ``is_wanted``, (n,) bool, is True."""
-    if is_wanted.all():
-        return [episodes]
-    return [episodes[i : i + 1] for i in np.flatnonzero(is_wanted).tolist()]
-
-
 def _first_difference(one: Episodes, other: Episodes) -> str | None:
     """Return the name of the first field that is not bit-identical in both arguments, or None."""
     for name in ("observations", "actions", "rewards", "lengths", "terminated", "truncated", "infos"):
-        leaves = (leaf_arrays(getattr(each, name)) for each in (one, other))
-        if [_bits(leaf) for leaf in next(leaves)] != [_bits(leaf) for leaf in next(leaves)]:
+        bits = [
+            [(leaf.dtype, leaf.shape, leaf.tobytes()) for leaf in leaf_arrays(getattr(each, name))]
+            for each in (one, other)
+        ]
+        if bits[0] != bits[1]:
             return name
     return None
-
-
-def _bits(array: np.ndarray) -> tuple[Any, ...]:
-    return array.dtype, array.shape, array.tobytes()

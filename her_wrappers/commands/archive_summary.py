@@ -86,7 +86,7 @@ def summarize(archive: EpisodeArchive) -> Summary:
         name: [] for name in ("lengths", "returns", "terminated", "truncated", "success")
     }
     has_goals = True
-    for batch in archive.batches():
+    for batch in archive.iter_shards():
         columns["lengths"].append(batch.lengths)
         with np.errstate(all="ignore"):  # rewards may be infinite
             columns["returns"].append(np.add.reduceat(batch.rewards.astype(np.float64), batch.ends[:-1]))
@@ -134,13 +134,13 @@ def goal_coverage(archive: EpisodeArchive) -> Coverage | None:
         OSError: The archive cannot be read.
     """
     bounds = np.zeros(0), np.zeros(0)
-    for batch in archive.batches():
+    for batch in archive.iter_shards():
         goals = _goals(batch)
         if goals is None:
             return None
         bounds = _widened(bounds, goals)
     cells: list[set[bytes]] = [set(), set()]
-    for batch in archive.batches():
+    for batch in archive.iter_shards():
         for known, rows in zip(cells, _goals(batch) or (), strict=True):
             known.update(_cells(rows, *bounds))
     desired, achieved = cells

@@ -66,7 +66,7 @@ def open_target(
     if isinstance(target, str | Path):
         return _open_path(target) or _open_env_name(str(target), env_options or {}, max_steps, seed)
     if isinstance(target, EpisodeArchive):
-        return str(target.path), Case(require_episodes(target.batches(), f"the archive {target.path}"))
+        return str(target.path), Case(require_episodes(target.iter_shards(), f"the archive {target.path}"))
     if isinstance(target, HindsightReplayBuffer):
         return "replay buffer", Case(require_episodes(_blocks(target.episodes()), "the replay buffer"))
     if isinstance(target, gym.Env) or callable(target):
@@ -122,7 +122,7 @@ def _open_path(target: str | Path) -> tuple[str, Case] | None:
         saved = HindsightReplayBuffer.load(path)
         return str(target), Case(require_episodes(_blocks(saved.episodes()), f"the buffer {path}"))
     if (path / MANIFEST).exists():
-        return str(target), Case(require_episodes(EpisodeArchive(path).batches(), f"the archive {path}"))
+        return str(target), Case(require_episodes(EpisodeArchive(path).iter_shards(), f"the archive {path}"))
     return (str(target), read_run(path)) if path.is_dir() else None
 
 

@@ -50,9 +50,21 @@ def to_minari(
         >>> dataset = to_minari(archive, "reach/random-v0", env)  # doctest: +SKIP
     """
     minari = _minari()
-    _require_several(episodes)
-    _require_id(dataset_id)
-    specs = _specs_of(env)
+    from minari.data_collector import EpisodeBuffer  # noqa: PLC0415 - an extra
+    from minari.dataset.minari_dataset import parse_dataset_id  # noqa: PLC0415
+
+    if not isinstance(episodes, Iterable):
+        fix = "; write [episode]" if isinstance(episodes, Episode) else ""
+        got = type(episodes).__name__
+        raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}{fix}")
+    try:
+        parse_dataset_id(dataset_id)
+    except (TypeError, ValueError) as error:  # Minari could write other ids, but not read them
+        raise ValueError(
+            f'dataset_id must have the form "namespace/name-v0", got {dataset_id!r}; the '
+            "namespace is optional, and has at least two letters"
+        ) from error
+    observations, actions = _specs_of(env)
     begun = False
 
     def buffers() -> Iterator[Any]:
@@ -61,7 +73,19 @@ def to_minari(
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
                 raise TypeError(f"episodes must yield Episode objects, got {type(episode).__name__}")
-            yield _as_buffer(_fitting(episode, number, *specs), number)
+            try:
+                cast = Episodes.of([episode]).cast(observations, actions)[0]
+            except ValueError as error:
+                raise ValueError(f"episode {number} does not fit env: {error}") from error
+            last = np.arange(len(cast)) == len(cast) - 1
+            yield EpisodeBuffer(
+                observations=cast.observations,
+                actions=cast.actions,
+                rewards=cast.rewards,
+                terminations=last & cast.terminated,
+                truncations=last & cast.truncated,
+                infos=_as_minari_infos(cast, number),
+            )
 
     try:
         return minari.create_dataset_from_buffers(
@@ -109,27 +133,6 @@ def _minari() -> Any:
     return minari
 
 
-def _require_several(episodes: object) -> None:
-    """Raise TypeError unless ``episodes`` is iterable, which a single episode is not."""
-    if not isinstance(episodes, Iterable):
-        fix = "; write [episode]" if isinstance(episodes, Episode) else ""
-        got = type(episodes).__name__
-        raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}{fix}")
-
-
-def _require_id(dataset_id: str) -> None:
-    """Raise ValueError for an id that Minari can write but not read, or that is outside its folder."""
-    from minari.dataset.minari_dataset import parse_dataset_id  # noqa: PLC0415 - an extra
-
-    try:
-        parse_dataset_id(dataset_id)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f'dataset_id must have the form "namespace/name-v0", got {dataset_id!r}; the '
-            "namespace is optional, and has at least two letters"
-        ) from error
-
-
 def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceSpec]:
     # Returns the leaves of observations and actions. Minari could write keys with a slash but not read them,
     # since a slash separates the groups of HDF5.
@@ -148,28 +151,6 @@ def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceS
     return observations, SpaceSpec.of("actions", env.action_space)
 
 
-def _fitting(episode: Episode, number: int, observations: SpaceSpec, actions: SpaceSpec) -> Episode:
-    """Return a copy of an episode with the dtypes of the environment's spaces."""
-    try:
-        return Episodes.of([episode]).cast(observations, actions)[0]
-    except ValueError as error:
-        raise ValueError(f"episode {number} does not fit env: {error}") from error
-
-
-def _as_buffer(episode: Episode, number: int) -> Any:
-    from minari.data_collector import EpisodeBuffer  # noqa: PLC0415 - an extra
-
-    last = np.arange(len(episode)) == len(episode) - 1
-    return EpisodeBuffer(
-        observations=episode.observations,
-        actions=episode.actions,
-        rewards=episode.rewards,
-        terminations=last & episode.terminated,
-        truncations=last & episode.truncated,
-        infos=_as_minari_infos(episode, number),
-    )
-
-
 def _as_minari_infos(episode: Episode, number: int) -> dict[str, Any]:
     """Return infos with T + 1 rows if the reset has infos too, else with T rows."""
     only_at_reset = episode.reset_info.keys() - episode.infos.keys()
@@ -181,13 +162,10 @@ def _as_minari_infos(episode: Episode, number: int) -> dict[str, Any]:
     infos: dict[str, Any] = {}
     for key, rows in episode.infos.items():
         if key in episode.reset_info:
-            first = _as_row(f"reset_info/{key} of episode {number}", episode.reset_info[key], rows)
+            first = episode.reset_info[key]
+            if not rows.dtype.kind == first.dtype.kind == "U" or first.shape != rows.shape[1:]:
+                name = f"reset_info/{key} of episode {number}"
+                first = as_leaf(name, first, rows.shape[1:], rows.dtype)
             rows = np.concatenate([first[None], rows])  # noqa: PLW2901 - rows of all states
         infos[key] = rows.tolist() if rows.dtype.kind == "U" else rows  # h5py cannot store arrays of str
     return infos
-
-
-def _as_row(name: str, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    if rows.dtype.kind == "U" and value.dtype.kind == "U" and value.shape == rows.shape[1:]:
-        return value
-    return as_leaf(name, value, rows.shape[1:], rows.dtype)

@@ -114,9 +114,19 @@ class _HerConfig:
         Raises:
             ValueError: A setting is not valid, or does not work with hindsight.
         """
-        self._require_buffer_options()
         settings: Any = self
-        name = type(self).__name__
+        config, name = self.replay_buffer_config, type(self).__name__
+        if config.get("type") != BUFFER_TYPE:
+            raise ValueError(
+                f'replay_buffer_config["type"] must be left out, got {config.get("type")!r}; {name} always '
+                "uses her_wrappers.integrations.rllib.HerEpisodeReplayBuffer"
+            )
+        unknown = sorted(config.keys() - OPTIONS - {"type", "capacity"})
+        if unknown:
+            raise ValueError(
+                f"replay_buffer_config must have the keys capacity, {', '.join(sorted(OPTIONS))}, got "
+                f"{unknown[0]!r}; remove it (capacity is the buffer size; training() has n_step and gamma)"
+            )
         if not settings.enable_env_runner_and_connector_v2 or settings.is_multi_agent:
             raise ValueError(
                 f"{name} needs the new API stack and a single agent, got another setting; leave out "
@@ -133,20 +143,6 @@ class _HerConfig:
                 f"n_step must be an int, got {settings.n_step!r}; write, for example, training(n_step=3)"
             )
         super().validate()  # type: ignore[misc] # of DQNConfig, SACConfig
-
-    def _require_buffer_options(self) -> None:
-        config, name = self.replay_buffer_config, type(self).__name__
-        if config.get("type") != BUFFER_TYPE:
-            raise ValueError(
-                f'replay_buffer_config["type"] must be left out, got {config.get("type")!r}; {name} always '
-                "uses her_wrappers.integrations.rllib.HerEpisodeReplayBuffer"
-            )
-        unknown = sorted(config.keys() - OPTIONS - {"type", "capacity"})
-        if unknown:
-            raise ValueError(
-                f"replay_buffer_config must have the keys capacity, {', '.join(sorted(OPTIONS))}, got "
-                f"{unknown[0]!r}; remove it (capacity is the buffer size; training() has n_step and gamma)"
-            )
 
     def build_env_to_module_connector(
         self, env: Any = None, spaces: Any = None, device: Any = None

@@ -56,32 +56,22 @@ class NetworkInputs:
         self._leaves = [
             (path, leaf) for key in INPUT_KEYS for path, leaf in leaf_spaces(goal_space[key], (key,)).items()
         ]
-        width = sum(spaces.flatdim(leaf) if _is_discrete(leaf) else _size(leaf) for _, leaf in self._leaves)
-        self.space = spaces.Box(-np.inf, np.inf, (width,), np.float32)
+        widths = [
+            leaf.n if isinstance(leaf, spaces.Discrete) else np.prod(leaf.shape or (), dtype=np.int64)
+            for _, leaf in self._leaves
+        ]
+        self.space = spaces.Box(-np.inf, np.inf, (int(sum(widths)),), np.float32)
 
     def __call__(self, observations: Tree, rows: int) -> np.ndarray:
         """Return the (rows, D) float32 vectors of observations, whose leaves have a leading axis."""
-        parts = [
-            _as_vectors(leaf, np.asarray(reduce(getitem, path, observations)), rows)
-            for path, leaf in self._leaves
-        ]
+        parts = []
+        for path, leaf in self._leaves:
+            values = np.asarray(reduce(getitem, path, observations)).reshape(rows, -1)
+            if isinstance(leaf, spaces.Discrete):  # one-hot vectors
+                values = values == np.arange(leaf.start, leaf.start + leaf.n)
+            parts.append(values)
         vectors: np.ndarray = np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
         return vectors
-
-
-def _is_discrete(space: spaces.Space[Any]) -> bool:
-    return isinstance(space, spaces.Discrete)
-
-
-def _size(space: spaces.Space[Any]) -> int:
-    return int(np.prod(space.shape or (), dtype=np.int64))
-
-
-def _as_vectors(space: spaces.Space[Any], values: np.ndarray, rows: int) -> np.ndarray:
-    if isinstance(space, spaces.Discrete):
-        one_hot: np.ndarray = values.reshape(rows, 1) == np.arange(space.start, space.start + space.n)
-        return one_hot
-    return values.reshape(rows, -1)
 
 
 class SampledTransitions:
@@ -107,38 +97,27 @@ class SampledTransitions:
         return self[rows]
 
 
-class _EpisodeChunks:
+class _OpenEpisode:
     """The chunks of an episode that an env runner has not finished."""
 
     def __init__(self) -> None:
-        self._observations: list[Tree] = []
-        self._actions: list[Tree] = []
-        self._rewards: list[np.ndarray] = []
-        self._infos: list[dict[str, np.ndarray]] = []
+        self._chunks: list[tuple[Tree, ...]] = []  # observations, actions, rewards, infos
         self.num_steps = 0
 
     def add(self, chunk: SingleAgentEpisode, info_keys: Sequence[str]) -> None:
         """Add the steps of a chunk, which begins with the last observation of the previous chunk."""
-        observations, count = _as_arrays(chunk.get_observations()), len(chunk)
-        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in info_keys}
-        if self.num_steps:
+        observations = _as_arrays(chunk.get_observations())
+        if self._chunks:
             observations = tree.map_structure(lambda rows: rows[1:], observations)
-        self._observations.append(observations)
-        self._actions.append(_as_arrays(chunk.get_actions()))
-        self._rewards.append(np.asarray(chunk.get_rewards(), np.float64))
-        self._infos.append(infos)
-        self.num_steps += count
+        actions, rewards = _as_arrays(chunk.get_actions()), np.asarray(chunk.get_rewards(), np.float64)
+        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in info_keys}
+        self._chunks.append((observations, actions, rewards, infos))
+        self.num_steps += len(chunk)
 
-    def finish(self, *, terminated: bool, truncated: bool) -> Episode:
-        """Return the episode."""
-        return Episode(
-            joined(self._observations),
-            joined(self._actions),
-            joined(self._rewards),
-            terminated=bool(terminated),
-            truncated=bool(truncated),
-            infos=joined(self._infos),
-        )
+    def finish(self, *, terminated: bool = False, truncated: bool = True) -> Episode:
+        """Return the episode, which is truncated if it has not ended."""
+        observations, actions, rewards, infos = joined(self._chunks)
+        return Episode(observations, actions, rewards, bool(terminated), bool(truncated), infos)
 
 
 def _as_arrays(values: Any) -> Tree:
@@ -199,7 +178,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         self._options = {**options, "buffer_size": capacity, "n_steps": n_step, "gamma": gamma}
         self.hindsight = HindsightReplayBuffer.for_env(env, **self._options)
         self._inputs = NetworkInputs(self.hindsight.observation_space)
-        self._open: dict[str, _EpisodeChunks] = {}
+        self._open: dict[str, _OpenEpisode] = {}
         self.last_batch: Batch | None = None
         self.metrics = MetricsLogger(root=False)
 
@@ -229,24 +208,21 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         """Add a chunk to its episode, and append the episodes that it ends to ``ended``."""
         if not len(chunk):
             return
-        episode = self._open.pop(chunk.id_, None) or _EpisodeChunks()
+        episode = self._open.pop(chunk.id_, None) or _OpenEpisode()
         episode.add(chunk, self.hindsight.info_keys)
         if chunk.is_done:
             ended.append(episode.finish(terminated=chunk.is_terminated, truncated=chunk.is_truncated))
             return
-        self._require_space(episode)
-        self._open[chunk.id_] = episode
-        if len(self._open) > self._num_envs:
-            oldest = self._open.pop(next(iter(self._open)))
-            ended.append(oldest.finish(terminated=False, truncated=True))
-
-    def _require_space(self, episode: _EpisodeChunks) -> None:
         if episode.num_steps >= self.hindsight.buffer_size:
             raise ValueError(
                 f"an episode must fit the capacity of {self.hindsight.buffer_size} transitions, got "
                 f"{episode.num_steps} steps that did not end the episode; raise "
                 'replay_buffer_config["capacity"], or give the environment a time limit'
             )
+        self._open[chunk.id_] = episode
+        if len(self._open) > self._num_envs:
+            oldest = self._open.pop(next(iter(self._open)))
+            ended.append(oldest.finish())
 
     def sample(
         self,
@@ -324,7 +300,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             path = Path(folder, "buffer")
             self.hindsight.save(path)
             content = path.read_bytes()
-        unfinished = [each.finish(terminated=False, truncated=True) for each in self._open.values()]
+        unfinished = [each.finish() for each in self._open.values()]
         return {"hindsight": content, "unfinished": [vars(episode) for episode in unfinished]}
 
     def set_state(self, state: dict[str, Any]) -> None:

@@ -27,9 +27,13 @@ except ImportError as error:
     ) from error
 
 from her_wrappers.integrations.sb3_batches import TensorBatches, normalized
-from her_wrappers.integrations.sb3_episodes import StepBytes, VectorEpisodeBytes
-from her_wrappers.integrations.sb3_infos import STEP, RecordedInfos
-from her_wrappers.integrations.sb3_shapes import Ignored, Sb3Shapes, as_choice
+from her_wrappers.integrations.sb3_episodes import (
+    STEP,
+    RecordedInfos,
+    Sb3Shapes,
+    StepBytes,
+    VectorEpisodeBytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,13 +143,20 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.handle_timeout_termination = handle_timeout_termination
         self.copy_info_dict = copy_info_dict
         self.n_sampled_goal = n_sampled_goal  # type: ignore[assignment] # may be None here
-        choice = as_choice(goal_selection_strategy)
+        choice: Any = goal_selection_strategy
+        if isinstance(choice, GoalSelectionStrategy | str):  # SB3's names may have capital letters
+            choice = (choice if isinstance(choice, str) else choice.name).lower()
         known: Any = KEY_TO_GOAL_STRATEGY
         self.goal_selection_strategy = known.get(choice, choice) if isinstance(choice, str) else choice
         self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal, None).components)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes.state_spec, self._shapes.action_spec, n_envs)
+        compute_terminated = None
+        if termination == "recompute":
+            self._require_env()
+            if env is not None and env.has_attr("compute_terminated"):
+                compute_terminated = partial(self._call_env_method, "compute_terminated")
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
         self.hindsight = HindsightReplayBuffer(
@@ -153,7 +164,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             self._shapes.actions,
             buffer_size=self.buffer_size * n_envs,
             compute_reward=partial(self._call_env_method, "compute_reward"),
-            compute_terminated=self._find_compute_terminated() if termination == "recompute" else None,
+            compute_terminated=compute_terminated,
             n_sampled_goal=n_sampled_goal,
             goal_selection_strategy=choice,
             termination=partial(self._call, termination) if callable(termination) else termination,
@@ -193,14 +204,20 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         actions = self._shapes.read_actions(action, self._open.where)
         rewards = as_rewards(reward, self.n_envs).tolist()
         outcomes = self._shapes.read_states(next_obs, self._open.where_next)
-        if not self._open.is_at(states):
-            self._begin(states)
+        if not self._open.is_at(states):  # a reset interrupted episodes, or all begin
+            begun = self._open.environments_not_at(states)
+            self._store(begun, [False] * len(begun))
+            self._open.begin(begun, states)
         recorded = None if self._infos is None else self._infos.keep(infos)
         self._open.add(StepBytes(actions, rewards, recorded), outcomes)
-        self._advance()
+        self.pos += 1  # SB3's algorithms read `pos` and `full`
+        if self.pos == self.buffer_size:
+            self.full, self.pos = True, 0
         ended = np.asarray(done).tolist()
         if any(ended) or self._open.span >= self.buffer_size:
-            self._end(ended, infos)
+            lengths = self._open.lengths
+            over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
+            self._store(over, [bool(ended[i]) and not self._is_timeout(infos[i]) for i in over])
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override] # as in SB3's class
         """Sample transitions uniformly with replacement; relabeled transitions come first.
@@ -214,15 +231,13 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             RuntimeError: No episode is complete yet.
             ValueError: ``batch_size`` is below 1, or the buffer has no environment for the rewards.
         """
-        if not self._batches.has_batch(batch_size):
-            self._require_env()
-            if not self.hindsight.can_sample:
-                raise RuntimeError(
-                    "Unable to sample before the end of the first episode; learning_starts must be greater "
-                    "than the number of steps of an episode times n_envs"
-                )
-            self._batches.sample(batch_size, self.device)
-        batch = self._batches.pop()
+        self._require_env()
+        if not self.hindsight.can_sample:
+            raise RuntimeError(
+                "Unable to sample before the end of the first episode; learning_starts must be greater than "
+                "the number of steps of an episode times n_envs"
+            )
+        batch = self._batches.next(batch_size, self.device)
         return batch if env is None else normalized(batch, env)
 
     def truncate_last_trajectory(self) -> None:
@@ -257,25 +272,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             )
         raise AttributeError(f"HerReplayBuffer has no attribute {name!r}")
 
-    def _begin(self, states: list[bytes]) -> None:
-        """Open an episode in each environment whose last recorded state differs from ``states``."""
-        envs = self._open.environments_not_at(states)
-        self._store(envs, [False] * len(envs))
-        self._open.begin(envs, states)
-
-    def _advance(self) -> None:
-        """Advance ``pos`` and set ``full``, which SB3's algorithms read."""
-        self.pos += 1
-        if self.pos == self.buffer_size:
-            self.full = True
-            self.pos = 0
-
-    def _end(self, ended: Sequence[bool], infos: Sequence[Mapping[str, Any]]) -> None:
-        """Store the episodes that ended, and truncate those that are as long as the buffer."""
-        lengths = self._open.lengths
-        over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
-        self._store(over, [bool(ended[i]) and not self._is_timeout(infos[i]) for i in over])
-
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> None:
         """Store the open episodes of some environments, as terminated or as truncated."""
         episodes = self._open.finish(envs, terminated)
@@ -288,11 +284,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
     def _is_timeout(self, info: Mapping[str, Any]) -> bool:
         """Whether an episode that ended is truncated, not terminated."""
         return self.handle_timeout_termination and bool(info.get("TimeLimit.truncated", False))
-
-    def _find_compute_terminated(self) -> GoalFunction | None:
-        self._require_env()
-        has_it = self.env is not None and self.env.has_attr("compute_terminated")
-        return partial(self._call_env_method, "compute_terminated") if has_it else None
 
     def _require_env(self) -> None:
         # Raises ValueError if rewards will be computed and there is no environment.
@@ -310,3 +301,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     def _call(self, function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         return function(achieved_goal, desired_goal, info if self._infos is None else self._infos.of(info))
+
+
+class Ignored:
+    """An object that ignores assignments to its items."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Do nothing, since `HerReplayBuffer.add` detects interrupted episodes itself."""

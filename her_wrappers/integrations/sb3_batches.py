@@ -37,13 +37,8 @@ class TensorBatches:
     additions. If more are used, each further call samples as many as were used beyond the first m. Each batch
     has the same distribution as if it were sampled alone.
 
-    Args:
-        buffer: Buffer to sample from.
-        seed: Seed for the order of batches that were sampled together.
-        discounts: Whether batches have discounts; otherwise SB3 uses its own gamma.
-
-    Raises:
-        ValueError: ``discounts`` is True, and this version of SB3 has no discounts in batches.
+    Batches have ``discounts`` if this argument is True; otherwise SB3 uses its own gamma. ``seed`` determines
+    the order of batches that were sampled together.
     """
 
     def __init__(self, buffer: HindsightReplayBuffer, seed: int, *, discounts: bool) -> None:
@@ -67,32 +62,18 @@ class TensorBatches:
             self._used_before.append(self._used)
             self._used = 0
 
-    def has_batch(self, batch_size: int) -> bool:
-        """Whether a batch of this size is ready."""
-        return bool(self._batches) and batch_size == self._batch_size
-
-    def sample(self, batch_size: int, device: torch.device) -> None:
-        """Sample new batches in place of the previous ones.
-
-        Args:
-            batch_size: Number of transitions, B.
-            device: Device of the batches.
-
-        Raises:
-            ValueError: See `HindsightReplayBuffer.sample`.
-        """
-        if batch_size != self._batch_size:
-            self._batch_size = self._bytes = self._used = 0
-            self._used_before.clear()
-            self._batches = []
-        count = self._next_count()
-        batch = self._buffer.sample(count * batch_size)
-        self._batches = self._split(batch, count, device)
-        self._batch_size = batch_size
-        self._bytes = self._bytes or sum(tensor.nbytes for tensor in _tensors(self._batches[0]))
-
-    def pop(self) -> DictReplayBufferSamples:
-        """Return and remove a batch."""
+    def next(self, batch_size: int, device: torch.device) -> DictReplayBufferSamples:
+        """Return a batch, of those that were sampled together with others, or else of new ones."""
+        if not self._batches or batch_size != self._batch_size:
+            if batch_size != self._batch_size:
+                self._batch_size = self._bytes = self._used = 0
+                self._used_before.clear()
+                self._batches = []
+            count = self._next_count()
+            batch = self._buffer.sample(count * batch_size)
+            self._batches = self._split(batch, count, device)
+            self._batch_size = batch_size
+            self._bytes = self._bytes or sum(each.nbytes for each in _tensors(self._batches[0]))
         self._used += 1
         return self._batches.pop()
 
@@ -157,9 +138,5 @@ def _as_tensor(array: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def _tensors(samples: DictReplayBufferSamples) -> Sequence[torch.Tensor]:
-    return [
-        *samples.observations.values(),
-        *samples.next_observations.values(),
-        samples.actions,
-        samples.dones,
-    ]
+    states = *samples.observations.values(), *samples.next_observations.values()
+    return [*states, samples.actions, samples.dones]

@@ -1,48 +1,138 @@
-"""Open episodes of `HerReplayBuffer`, stored as bytes."""
+"""Records of `HerReplayBuffer`: open episodes, stored as bytes, and infos, dicts of any content."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.preprocessing import get_action_dim
 
-from her_wrappers.integrations.sb3_infos import STEP
 from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.values import as_batch
+from her_wrappers.spaces import LeafSpec, SpaceSpec
+from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from her_wrappers.spaces import LeafSpec, SpaceSpec
+    from her_wrappers.infos import Where
 
 Row = list[bytes]
 """Observations or actions of all environments: the bytes of each leaf."""
 
+STEP = "step"
+"""Key of the info that the buffer stores: the number of the dict in `RecordedInfos`."""
 
-class StepBytes(NamedTuple):
-    """One step of all environments.
 
-    Attributes:
-        actions: Bytes of the actions.
-        rewards: N rewards.
-        infos: (N,) numbers of the infos in `RecordedInfos`; None if infos are not stored.
+class RecordedInfos:
+    """Infos of all steps in the buffer and in open episodes of N environments."""
+
+    def __init__(self, n_envs: int) -> None:
+        self._n_envs = n_envs
+        self._next = 0
+        self._by_step: dict[int, dict[str, Any]] = {}
+        self._stored: deque[int] = deque()
+
+    def keep(self, infos: Iterable[Mapping[str, Any]]) -> np.ndarray:
+        """Store copies of the infos of a step, and return their numbers, (N,) int64."""
+        steps = np.arange(self._next, self._next + self._n_envs)
+        self._next += self._n_envs
+        self._by_step.update(zip(steps.tolist(), map(copy_tree, infos), strict=True))
+        return steps
+
+    def evict(self, episodes: Episodes, count: int) -> None:
+        """Drop the infos of all but the last ``count`` stored steps; ``episodes`` were stored last."""
+        self._stored.extend(episodes.infos[STEP].tolist())
+        while len(self._stored) > count:
+            del self._by_step[self._stored.popleft()]
+
+    def of(self, info: Any) -> Any:
+        """Return a copy of the recorded info whose number is in the dict ``info``.
+
+        For a list of B dicts, return a (B,) array of dicts, which is the form in SB3's class.
+        """
+        if isinstance(info, dict):
+            return copy_tree(self._by_step.get(info.get(STEP, -1), {}))
+        rows = np.empty(len(info), object)
+        rows[:] = [self.of(row) for row in info]
+        return rows
+
+
+class Sb3Shapes:
+    """Shapes and dtypes of transitions in SB3: a Discrete value has one axis, and so has an action.
+
+    ``states`` and ``actions`` are the spaces of a stored observation and a stored action of one environment,
+    ``state_spec`` and ``action_spec`` their leaves.
     """
 
+    def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space[Any], n_envs: int) -> None:
+        self.states = spaces.Dict({key: _with_axis(part) for key, part in observation_space.items()})
+        self.actions = _with_axis(action_space)
+        self._action_shape = n_envs, get_action_dim(action_space)
+        if isinstance(action_space, spaces.Box):
+            # SB3 casts float64 to float32, and scales actions to [-1, 1].
+            dtype: Any = ReplayBuffer._maybe_cast_dtype(action_space.dtype)  # noqa: SLF001 - SB3's own rule
+            self.actions = spaces.Box(-1, 1, self._action_shape[1:], dtype)
+        self.state_spec = SpaceSpec.of("observation", self.states)
+        self.action_spec = SpaceSpec.of("action", self.actions)
+        self._n_envs = n_envs
+        self._parts = [(str(leaf.path[0]), (n_envs, *leaf.shape), leaf.dtype) for leaf in self.state_spec]
+        (self._action_leaf,) = self.action_spec
+
+    def read_states(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
+        """Return the bytes of each leaf of the observations of N environments, which must fit their space."""
+        row = [
+            value.tobytes()
+            for key, shape, dtype in self._parts
+            if type(value := obs.get(key)) is np.ndarray and value.dtype is dtype and value.shape == shape
+        ]
+        if len(row) == len(self._parts):
+            return row
+        states = dict(obs)
+        for key, shape, dtype in self._parts:
+            value = obs.get(key)
+            if type(value) is np.ndarray:
+                if value.dtype.kind == dtype.kind == "f":  # DummyVecEnv casts floats, SubprocVecEnv does not
+                    value = value.astype(dtype)
+                states[key] = value.reshape(shape) if value.shape == shape[:1] else value
+        leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.state_spec]
+        return [as_batch(leaf, value, count=self._n_envs, where=where).tobytes() for leaf, value in leaves]
+
+    def read_actions(self, action: Any, where: Where) -> list[bytes]:
+        """Return the bytes of the actions of N environments, floats rounded; raise ValueError if invalid."""
+        actions, leaf = np.asarray(action), self._action_leaf
+        if actions.size != self._action_shape[0] * self._action_shape[1]:
+            raise ValueError(f"action must have shape {self._action_shape}, got {actions.shape}")
+        if actions.dtype is not leaf.dtype:
+            rows = actions.reshape(self._action_shape)
+            actions = as_batch(leaf, rows, count=self._n_envs, where=where, rounding=True)
+        return [actions.tobytes()]
+
+
+def _with_axis(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return a MultiDiscrete space for a Discrete one, so that elements have an axis."""
+    if isinstance(space, spaces.Discrete):
+        return spaces.MultiDiscrete([space.n], dtype=space.dtype.type, start=[space.start])
+    return space
+
+
+class StepBytes(NamedTuple):
+    """One step of all environments."""
+
     actions: Row
-    rewards: list[float]
-    infos: np.ndarray | None
+    rewards: list[float]  # N rewards
+    infos: np.ndarray | None  # (N,) numbers in `RecordedInfos`; None if infos are not stored
 
 
 class VectorEpisodeBytes:
-    """The open episodes of N environments that step together.
+    """The open episodes of N environments that step together; the specs are those of one environment.
 
     Steps are stored as bytes, which become arrays when an episode ends. `EpisodeAccumulator` makes more
     function calls per step, which are slow between the updates of a network, since updates fill the caches of
     the processor.
-
-    Args:
-        state_spec: Leaves of the stored observations of one environment.
-        action_spec: Leaves of the stored actions of one environment.
-        n_envs: Number of environments, N.
     """
 
     def __init__(self, state_spec: SpaceSpec, action_spec: SpaceSpec, n_envs: int) -> None:
@@ -79,7 +169,8 @@ class VectorEpisodeBytes:
         return [
             i
             for i, begun in enumerate(self._begun)
-            if begun is None or _rows(self._state_spec, states, i) != self._present(i)
+            if begun is None
+            or _rows(self._state_spec, states, i) != _rows(self._state_spec, self._states[-1], i)
         ]
 
     def begin(self, envs: Sequence[int], states: Row) -> None:
@@ -97,9 +188,7 @@ class VectorEpisodeBytes:
     def finish(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
         """Close open episodes, and return those with at least one step, or None if there are none.
 
-        Args:
-            envs: Indices of the environments.
-            terminated: Whether each episode is terminated; the others are truncated.
+        Each episode is terminated or truncated.
         """
         lengths = self.lengths
         ends = {i: end for i, end in zip(envs, terminated, strict=True) if lengths[i] > 0}
@@ -111,6 +200,8 @@ class VectorEpisodeBytes:
         flags = np.array(list(ends.values()), bool)
         state_rows = [(i, self._states[span.start :]) for i, span in spans]
         step_rows = [(i, [self._steps[t].actions for t in span]) for i, span in spans]
+        infos = [(self._steps[t].infos, i) for i, span in spans for t in span]
+        numbers = [None if each is None else each[i] for each, i in infos]
         episodes = Episodes(
             observations=_columns(self._state_spec, state_rows),
             actions=_columns(self._action_spec, step_rows),
@@ -118,7 +209,7 @@ class VectorEpisodeBytes:
             lengths=np.array([len(span) for _, span in spans]),
             terminated=flags,
             truncated=~flags,
-            infos=self._infos(spans),
+            infos={} if numbers[0] is None else {STEP: np.array(numbers)},
         )
         self._close(envs)
         return episodes
@@ -126,18 +217,6 @@ class VectorEpisodeBytes:
     def discard(self) -> None:
         """Drop all open episodes."""
         self._close(range(len(self._begun)))
-
-    def _present(self, env: int) -> Row:
-        """Return the current state of an environment."""
-        return _rows(self._state_spec, self._states[-1], env)
-
-    def _infos(self, spans: Sequence[tuple[int, range]]) -> dict[str, np.ndarray]:
-        """Return the numbers of the infos of some steps."""
-        numbers: list[Any] = [self._steps[t].infos for _, span in spans for t in span]
-        if numbers[0] is None:
-            return {}
-        envs = [i for i, span in spans for _ in span]
-        return {STEP: np.array([each[i] for each, i in zip(numbers, envs, strict=True)])}
 
     def _close(self, envs: Sequence[int]) -> None:
         """Close episodes, and drop steps that do not belong to an open episode."""
@@ -149,7 +228,6 @@ class VectorEpisodeBytes:
 
 
 def _part(leaf: LeafSpec, data: bytes, env: int) -> bytes:
-    """Return the bytes of one environment."""
     return data[env * leaf.nbytes : (env + 1) * leaf.nbytes]
 
 

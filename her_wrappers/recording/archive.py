@@ -258,17 +258,20 @@ class EpisodeArchive:
         their keys, shapes or dtypes, or whose rewards differ in their dtype, are in separate shards.
 
         Raises:
-            CorruptFileError: A shard is damaged; `batches` lists the other errors.
+            CorruptFileError: A shard is damaged; `iter_shards` lists the other errors.
         """
         self.flush()
         for number, shard in enumerate(self._state.manifest.shards):
             path = shard_path(self.path, number)
             if path.stat().st_size < max(shard.episodes, shard.steps):  # list() reserves memory for len()
                 raise CorruptFileError(f"{path} is damaged, or too short for {shard.steps} steps")
-        return (episode for episodes in self.batches() for episode in episodes)
+        return (episode for episodes in self.iter_shards() for episode in episodes)
 
-    def batches(self) -> Iterator[Episodes]:
+    def iter_shards(self) -> Iterator[Episodes]:
         """Flush, and iterate over the shards, which is faster than iterating over the episodes.
+
+        Yields:
+            The `Episodes` of one shard; the order of the shards is the order in which they were written.
 
         Raises:
             CorruptFileError: A shard is damaged.

@@ -75,5 +75,5 @@ class ReuseWatch:
             warn_user(
                 f"all of the first {self._equal} final_obs equal the first observations of the next "
                 "episodes: the environment seems to reuse its arrays, and its last observations are lost; "
-                "wrap it in her_wrappers.adapters.CopyObservation, or use AutoresetMode.NEXT_STEP"
+                "wrap it in her_wrappers.repairs.CopyObservation, or use AutoresetMode.NEXT_STEP"
             )

@@ -394,7 +394,7 @@ class HindsightReplayBuffer:
             ValueError: An episode is not valid, see `add_episode`.
         """
         if isinstance(episodes, EpisodeArchive):
-            for block in episodes.batches():
+            for block in episodes.iter_shards():
                 self.add_episodes(block)
         elif isinstance(episodes, Episodes):
             self.add_episodes(episodes)

@@ -245,6 +245,7 @@ class RowStorage:
         """
         size = self.buffer_size
         num_steps, skipped = len(episodes.rewards), 0
+        first_left = min(self.stored.end + num_steps - size, self.stored.end)
         if num_steps > size:
             number = int(episodes.ends.searchsorted(num_steps - size))
             skipped = int(episodes.ends[number])
@@ -253,21 +254,43 @@ class RowStorage:
         observed = _leaf_rows(self.observations, episodes.observations)
         run_begins = self._run_begins(episodes, observed)
         num_states, num_runs = num_steps + len(episodes.lengths), len(run_begins)
-        stored = self._with_columns(self.stored, episodes, observed)
-        stored = self._without(stored, stored.end if skipped else stored.end + num_steps - size)
+        stored = self._without(self._with_columns(self.stored, episodes, observed), first_left)
         if skipped:
             stored = stored._replace(first=stored.first + skipped, end=stored.end + skipped)
         stored = self._with_room(stored, num_states, num_runs)
         capacity, run_capacity = len(stored.states[0]), len(stored.runs)
 
-        self.stored = stored  # evicts the oldest episodes, so that the rows written next are not in use
-        self._write_states(episodes, observed)
-        run_lengths = self._write_runs(episodes, goal_independent, observed, run_begins)
-        run_of_step = ((stored.end_run + np.arange(num_runs)) % run_capacity).repeat(run_lengths)
+        actions, rewards = _leaf_rows(self.actions, episodes.actions), episodes.rewards.astype(np.float32)
+        pieces: Any = (
+            ring_slices(stored.end_row, num_steps, capacity)  # slices take half the time
+            if len(episodes.lengths) == 1
+            else [((stored.end_row + episodes.state_of_step) % capacity, slice(None))]
+        )
+        runs, goals = self._make_runs(stored, episodes, goal_independent, observed, run_begins)
+        run_of_step = (stored.end_run + np.arange(num_runs)) % run_capacity
+        run_of_step = run_of_step.repeat(runs[:, END] - run_begins - stored.end)
+
+        # This evicts the oldest episodes, so that the rows written next are not in use. From here on nothing
+        # large is allocated, since a MemoryError must not lose the evicted episodes.
+        self.stored, assign = stored, self.arrays.assign
+        state_slices = ring_slices(stored.end_row, num_states, capacity)
+        for column, values in zip(self._observed, observed, strict=True):
+            matrix = None if column.is_desired else stored.states[column.matrix]
+            if matrix is not None:
+                for rows, part in state_slices:
+                    assign(matrix, (rows, column.columns), values[part])
+        for rows, part in pieces:
+            for column, values in zip(self._acted, actions, strict=True):
+                assign(stored.states[column.matrix], (rows, column.columns), values[part])
+            assign(stored.states[self.reward[0]], (rows, self.reward[1]), rewards[part])
+        for slots, part in ring_slices(stored.end_run, num_runs, run_capacity):
+            stored.runs[slots] = runs[part]
+            for matrix, new in zip(stored.desired, goals, strict=True):
+                assign(matrix, (slots, slice(None)), new[part])
         for slots, part in ring_slices(stored.end % size, num_steps, size):
             stored.steps[slots] = run_of_step[part]
             for key, column in stored.infos.items():
-                self.arrays.assign(column, (slots,), episodes.infos[key][part])
+                assign(column, (slots,), episodes.infos[key][part])
         self.stored = stored._replace(
             end=stored.end + num_steps,
             end_episode=stored.end_episode + len(episodes.lengths),
@@ -358,34 +381,16 @@ class RowStorage:
                     is_begin[1:] |= changed
         return begins if is_begin is None else is_begin[:-1].nonzero()[0]
 
-    def _write_states(self, episodes: Episodes, observed: list[np.ndarray]) -> None:
-        """Write all states, and the steps that begin in them, to the rows from ``end_row`` on."""
-        stored, assign, num_steps = self.stored, self.arrays.assign, len(episodes.rewards)
-        first, capacity = stored.end_row, len(stored.states[0])
-        slices = ring_slices(first, num_steps + len(episodes.lengths), capacity)
-        for column, values in zip(self._observed, observed, strict=True):
-            matrix = None if column.is_desired else stored.states[column.matrix]
-            if matrix is not None:
-                for rows, part in slices:
-                    assign(matrix, (rows, column.columns), values[part])
-        pieces: Any = ring_slices(first, num_steps, capacity)
-        if len(episodes.lengths) > 1:  # slices take half the time
-            pieces = [((first + episodes.state_of_step) % capacity, slice(None))]
-        for column, values in zip(self._acted, _leaf_rows(self.actions, episodes.actions), strict=True):
-            for rows, part in pieces:
-                assign(stored.states[column.matrix], (rows, column.columns), values[part])
-        for rows, part in pieces:
-            assign(
-                stored.states[self.reward[0]],
-                (rows, self.reward[1]),
-                episodes.rewards[part].astype(np.float32),
-            )
-
-    def _write_runs(
-        self, episodes: Episodes, goal_independent: np.ndarray, observed: list[np.ndarray], begins: np.ndarray
-    ) -> np.ndarray:
-        """Write the runs that begin at these steps, and their desired goals; return their lengths."""
-        stored, states = self.stored, episodes.state_of_step[begins]
+    def _make_runs(
+        self,
+        stored: Stored,
+        episodes: Episodes,
+        goal_independent: np.ndarray,
+        observed: list[np.ndarray],
+        begins: np.ndarray,
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the rows of the runs that begin at these steps, and their rows of each matrix of goals."""
+        states = episodes.state_of_step[begins]
         episode, ends = states - begins, np.empty_like(begins)
         ends[:-1], ends[-1] = begins[1:], len(episodes.rewards)
         first = episodes.ends[episode]
@@ -397,20 +402,15 @@ class RowStorage:
         runs[:, END] = ends + stored.end
         runs[:, FLAGS] = flags[episode]
         runs[:, EPISODE] = episode + stored.end_episode
-        slices = ring_slices(stored.end_run, len(begins), len(stored.runs))
-        for slots, part in slices:
-            stored.runs[slots] = runs[part]
-        before_and_after = states[:, None] + np.arange(2)
+        before_and_after, all_goals = states[:, None] + np.arange(2), []
         for number, matrix in enumerate(stored.desired):
             width = matrix.shape[1] // 2
             pairs = np.zeros((len(begins), 2, width), self.matrices[number].dtype)
             for column, goals in zip(self._observed, observed, strict=True):
                 if column.is_desired and column.matrix == number:
                     pairs[:, :, column.columns] = goals[before_and_after]
-            for slots, part in slices:
-                self.arrays.assign(matrix, (slots, slice(None)), pairs.reshape(len(pairs), 2 * width)[part])
-        lengths: np.ndarray = ends - begins
-        return lengths
+            all_goals.append(pairs.reshape(len(pairs), 2 * width))
+        return runs, all_goals
 
     def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
         """Return the desired goals before and after B steps, (B, width) for each matrix of goals.

@@ -1,15 +1,13 @@
-"""The page on the bundled environments: its examples run, and its table is complete."""
+"""The page on the bundled environments: its examples and commands run."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import gymnasium as gym
 import pytest
 from typer.testing import CliRunner
 
-from her_envs.registration import ENTRY_POINTS
 from her_wrappers.cli import app
 from tests.support.pages import names_after
 
@@ -21,11 +19,6 @@ def test_the_example_runs_with_the_described_results():
     assert names["reward"] < 0
     assert names["state"]["position"].shape == names["state"]["goal"].shape == (1, 2)
     assert names["info"]["is_success"]
-
-
-def test_every_id_has_a_row_with_its_action_space():
-    rows = dict(re.findall(r"^\| `(her_envs/.*?)` \| (\w+) \|", PAGE, re.MULTILINE))
-    assert rows == {env_id: type(gym.make(env_id).action_space).__name__ for env_id in ENTRY_POINTS}
 
 
 def commands():

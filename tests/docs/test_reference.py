@@ -7,12 +7,11 @@ import re
 from importlib import import_module
 
 import pytest
-from typer.main import get_command
 
 import her_agents
 import her_envs
 import her_wrappers
-from her_wrappers import adapters, checker, cli
+from her_wrappers import checker, repairs
 from tests.support.pages import ROOT
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
@@ -50,16 +49,16 @@ def own_members(value):
 
 
 def hidden_bases(value):
-    """The bases of a class that have no entry, except those of adapters."""
+    """The bases of a class that have no entry, except those of repairs."""
     bases = [base for base in value.__mro__[1:] if base.__module__.split(".")[0] in PACKAGES]
-    return [base for base in bases if base not in CLASSES.values() and base.__module__ != adapters.__name__]
+    return [base for base in bases if base not in CLASSES.values() and base.__module__ != repairs.__name__]
 
 
 def test_every_public_name_has_an_entry():
     wrappers = {
         name
-        for name, value in vars(adapters).items()
-        if getattr(value, "__module__", "") == adapters.__name__ and not name.startswith("_")
+        for name, value in vars(repairs).items()
+        if getattr(value, "__module__", "") == repairs.__name__ and not name.startswith("_")
     }
     last = {name.rpartition(".")[2] for name in ENTRIES}
     names = {*her_envs.__all__, *her_wrappers.__all__, *her_agents.__all__, *checker.__all__, *wrappers}
@@ -69,21 +68,13 @@ def test_every_public_name_has_an_entry():
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_shows_members_inherited_from_a_base_without_an_entry(name):
-    """Base classes of adapters are excluded, since adapters inherit only Gymnasium's reset and step."""
+    """Base classes of repairs are excluded, since repairs inherit only Gymnasium's reset and step."""
     value = CLASSES[name]
     inherited = {member for base in hidden_bases(value) for member in own_members(base)}
     inherited -= own_members(value).keys()
     if "members: false" not in ENTRIES[name]:
         shown = re.search(r"inherited_members: \[(.*?)\]", ENTRIES[name])
         assert inherited == (set(shown[1].split(", ")) if shown else set())
-
-
-def test_every_command_has_a_row():
-    commands = get_command(cli.app).commands
-    rows = re.findall(r"^\| `her (\S+)` \| (.*) \|$", INDEX, re.MULTILINE)
-    assert rows == [
-        (name, " ".join(command.help.split("\n\n")[0].split())) for name, command in commands.items()
-    ]
 
 
 def names_in_annotations():

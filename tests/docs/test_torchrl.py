@@ -12,7 +12,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # TorchRL warns when it is imported
     from torchrl.collectors import Collector  # noqa: F401
 
-from her_wrappers.integrations import torchrl
 from her_wrappers.integrations.torchrl import KEYS
 from tests.support.pages import ROOT, names_after
 
@@ -53,10 +52,3 @@ def test_every_name_of_keys_is_used_by_torchrl():
             defaults.reward,
             defaults.priority,
         )
-
-
-def test_the_reference_has_names_of_the_integration():
-    text = (ROOT / "docs/reference/integrations.md").read_text()
-    names = re.findall(r"^::: her_wrappers\.integrations\.torchrl\.(\w+)", text, re.MULTILINE)
-    assert names == ["HindsightTensorDictReplayBuffer", "KEYS"]
-    assert all(hasattr(torchrl, name) for name in names)

@@ -18,7 +18,7 @@ from her_agents.evaluation import evaluate
 @pytest.fixture(name="finished", scope="module")
 def run_quickstart(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "deeper"
-    arguments = ["--bits", "4", "--steps", "1500", "--seed", "3", "--out", str(out)]
+    arguments = ["--bits", "4", "--steps", "400", "--seed", "3", "--out", str(out)]
     return CliRunner().invoke(app, arguments), out
 
 

@@ -14,8 +14,8 @@ from examples.check_your_env import Buttons
 from her_agents.config import make_config
 from her_agents.loop import train
 from her_wrappers import check_goal_env
-from her_wrappers.adapters import CopyObservation
 from her_wrappers.conformance import check_replay
+from her_wrappers.repairs import CopyObservation
 
 
 def test_environment_to_check_has_exactly_the_fault_of_its_comment():

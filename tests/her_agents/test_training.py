@@ -252,5 +252,5 @@ def test_prints_epochs_and_uses_one_thread_by_default(capsys):
     assert [row["epoch"] for row in rows] == [1]
     train(tiny(steps=200), on_epoch=None)
     assert not capsys.readouterr().out
-    with pytest.raises(ValueError, match="threads must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="threads must be an integer >= 1, got 0"):
         train(tiny(), threads=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 import time
@@ -10,19 +9,17 @@ import time
 import numpy as np
 import pygame
 import pytest
-from gymnasium.error import DependencyNotInstalled
 
 from her_envs import PointReach, TaskEnv, canvas
 from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
 
-@pytest.mark.parametrize("size", [256, 1024])
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_pictures_have_the_requested_size_and_are_not_empty(env_id, options, size):
-    env = make(env_id, render_mode="rgb_array", render_size=size, **options)
+def test_pictures_have_the_requested_size_and_are_not_empty(env_id, options):
+    env = make(env_id, render_mode="rgb_array", render_size=200, **options)
     env.reset(seed=0)
     frame = env.render()
-    assert (frame.shape, frame.dtype) == ((size, size, 3), np.uint8)
+    assert (frame.shape, frame.dtype) == ((200, 200, 3), np.uint8)
     assert len(np.unique(frame @ [1, 256, 65536])) >= 3
     assert frame.flags.c_contiguous
 
@@ -61,14 +58,6 @@ def test_environments_share_the_window_and_the_last_one_closes_it():
     first.close()
     first.close()
     assert not pygame.display.get_init()
-
-
-def test_rendering_without_pygame_names_the_package_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pygame", None)
-    for mode in ("rgb_array", "human"):
-        with pytest.raises(DependencyNotInstalled, match=r'pip install "her-toolkit\[render\]"'):
-            make(BIT_FLIPPING, render_mode=mode)
-    make(BIT_FLIPPING).reset()
 
 
 def test_rendering_without_render_mode_warns_and_returns_none():
@@ -113,9 +102,9 @@ def test_human_mode_waits_according_to_render_fps(monkeypatch):
     env = TaskEnv(PointReach(), render_mode="human", render_size=32)
     env.reset(seed=0)
     begin = time.perf_counter()
-    for _ in range(20):
+    for _ in range(10):
         env.step([0.0, 0.0])
-    assert 0.36 <= time.perf_counter() - begin < 2
+    assert 0.16 <= time.perf_counter() - begin < 2
     env.close()
 
 
@@ -133,36 +122,22 @@ def test_keys_returns_pressed_and_held_keys():
     window.close()
 
 
-def test_window_without_a_display_raises_an_error():
-    code = (
-        "import her_envs\n"
-        "env = her_envs.TaskEnv(her_envs.PointReach(), render_mode='human')\n"
-        "try: env.reset()\n"
-        "except RuntimeError as error: print(error)\n"
-    )
-    environment = {"SDL_VIDEODRIVER": "no-such-driver", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
-    )
-    assert result.stdout.startswith("cannot open a window: no-such-driver not available; render_mode=")
-
-
-COLORS = ("AGENT", "GOAL", "OBJECT", "WALL", "BACKGROUND")
-
-
-@pytest.mark.parametrize("colors", list(itertools.combinations(COLORS, 2)))
-def test_colors_differ_for_color_blind_people(colors):
+@pytest.mark.parametrize("seen", ["normal", "deutan", "protan"])
+def test_colors_differ_for_color_blind_people(seen):
     """The matrices simulate deuteranopia and protanopia of severity 1 (Machado et al. 2009)."""
-    deutan = [
-        [0.367322, 0.860646, -0.227968],
-        [0.280085, 0.672501, 0.047413],
-        [-0.011820, 0.042940, 0.968881],
-    ]
-    protan = [
-        [0.152286, 1.052583, -0.204868],
-        [0.114503, 0.786281, 0.099216],
-        [-0.003882, -0.048116, 1.051998],
-    ]
-    a, b = (np.array(getattr(canvas, name)) for name in colors)
-    for seen in (np.eye(3), deutan, protan):
-        assert np.linalg.norm(np.array(seen) @ (a - b)) > 45
+    matrix = {
+        "normal": np.eye(3),
+        "deutan": [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ],
+        "protan": [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ],
+    }[seen]
+    colors = np.array([canvas.AGENT, canvas.GOAL, canvas.OBJECT, canvas.WALL, canvas.BACKGROUND])
+    differences = (colors[:, None] - colors) @ np.transpose(matrix)
+    assert np.linalg.norm(differences, axis=-1)[~np.eye(5, dtype=bool)].min() > 45

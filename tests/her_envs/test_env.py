@@ -19,43 +19,30 @@ from her_envs.registration import ENTRY_POINTS
 from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
 
-@pytest.mark.parametrize("render_mode", [None, "rgb_array", "human"])
 @pytest.mark.parametrize("reward_type", ["sparse", "dense"])
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_gymnasium_checks_every_environment_without_a_warning(
-    env_id, options, reward_type, render_mode, monkeypatch
-):
-    monkeypatch.setitem(TaskEnv.metadata, "render_fps", 1000)
-    env = make(env_id, reward_type=reward_type, render_mode=render_mode, **options)
+def test_gymnasium_checks_every_environment_without_a_warning(env_id, options, reward_type):
+    env = make(env_id, reward_type=reward_type, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(env, skip_render_check=render_mode is None)
+        check_env(env, skip_render_check=True)
+
+
+@pytest.mark.parametrize("render_mode", ["rgb_array", "human"])
+@pytest.mark.parametrize("env_id", ENTRY_POINTS)
+def test_gymnasium_checks_the_pictures_of_every_environment(env_id, render_mode, monkeypatch):
+    monkeypatch.setitem(TaskEnv.metadata, "render_fps", 1000)
+    env = make(env_id, render_mode=render_mode, render_size=64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env)
     env.close()
 
 
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
+@pytest.mark.filterwarnings("ignore")  # SB3 warns about scaling and image sizes, not about correctness
 def test_stable_baselines3_checks_every_environment(env_id):
-    with warnings.catch_warnings():
-        # these warnings of SB3 are about scaling and image sizes, not about correctness
-        warnings.simplefilter("ignore")
-        sb3_check_env(make(env_id))
-
-
-def rollout(env, seed, steps=60):
-    env.action_space.seed(seed)
-    history = [env.reset(seed=seed)]
-    for _ in range(steps):
-        history.append(env.step(env.action_space.sample()))
-        if history[-1][2] or history[-1][3]:
-            history.append(env.reset())
-    return history
-
-
-@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_equal_seeds_give_equal_episodes(env_id, options):
-    assert data_equivalence(
-        rollout(make(env_id, **options), 5), rollout(make(env_id, **options), 5), exact=True
-    )
+    sb3_check_env(make(env_id))
 
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
@@ -78,7 +65,7 @@ def test_observations_share_no_memory_with_each_other_or_the_state(env_id, optio
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
 def test_no_episode_starts_at_its_goal(env_id, options):
     env = make(env_id, **options)
-    assert not any(env.reset(seed=seed)[1]["is_success"] for seed in range(200))
+    assert not any(env.reset(seed=seed)[1]["is_success"] for seed in range(100))
 
 
 def test_copies_and_pickles_continue_identically():

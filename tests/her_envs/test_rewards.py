@@ -33,7 +33,7 @@ def relabeled_pairs(env, count, seed=0):
 
 @pytest.mark.parametrize("reward_type", REWARD_TYPES)
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 200])
+@pytest.mark.parametrize("count", [0, 1, 200])
 def test_rewards_of_a_batch_equal_the_rewards_of_single_goals(env_id, options, reward_type, count):
     env = make(env_id, reward_type=reward_type, **options)
     achieved, desired = relabeled_pairs(env, count)
@@ -69,7 +69,7 @@ def test_any_number_of_leading_axes_gives_the_same_rewards(env_id, options, rewa
 
 @pytest.mark.parametrize("reward_type", REWARD_TYPES)
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 200])
+@pytest.mark.parametrize("count", [0, 200])
 def test_rewards_of_tensors_equal_those_of_arrays(env_id, options, reward_type, count):
     env = make(env_id, reward_type=reward_type, **options)
     arrays = relabeled_pairs(env, count)
@@ -108,7 +108,7 @@ def test_results_of_step_equal_those_of_the_goal_functions(env_id, options, rewa
     env = make(env_id, reward_type=reward_type, **options)
     env.action_space.seed(1)
     env.reset(seed=1)
-    for _ in range(300):
+    for _ in range(100):
         observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
         goals = observation["achieved_goal"], observation["desired_goal"]
         assert type(reward) is float

@@ -73,18 +73,12 @@ def test_a_file_is_imported_once():
 
 
 MISTAKES = [
-    (
-        "arm2:ArmReach-v0",
-        "module arm2 has no registered id 'ArmReach-v0'; it defines a class of that name: use arm2:ArmReach",
-    ),
-    (
-        "arm2:Other",
-        "and no class or function of that name; it has arm2:her-test/ArmReach-v1, arm2:ArmReach",
-    ),
+    ("arm2:ArmReach-v0", "use arm2:ArmReach"),
+    ("arm2:Other", "it has arm2:her-test/ArmReach-v1, arm2:ArmReach"),
     ("arm_parts:Other", "it has no environment"),
     ("arm2:Tool", "expected an id, a subclass of gymnasium.Env, or a function, got <class"),
-    ("arm2:make_nothing", "cannot make arm2:make_nothing: expected a gymnasium.Env, got int"),
-    ("arm3:X", "No module named 'arm3', neither in this folder nor installed; expected an id, module:id"),
+    ("arm2:make_nothing", "expected a gymnasium.Env, got int"),
+    ("arm3:X", "No module named 'arm3'"),
     ("inner/none.py:X", "there is no file inner/none.py"),
     ("arm2:ArmReach", "unexpected keyword argument 'wrong'"),
     ("no/Such-v0", "cannot make no/Such-v0"),
@@ -116,9 +110,8 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-@pytest.mark.parametrize("name", ["inner/arm2.py:ArmReach", "arm2:make_arm", "arm2:her-test/ArmReach-v1"])
-def test_every_command_accepts_every_form_of_a_name(command, name):
-    result = her(command[0], name, *command[1:])
+def test_every_command_accepts_the_path_of_a_file(command):
+    result = her(command[0], "inner/arm2.py:make_arm", *command[1:])
     assert result.exit_code == 0, result.output
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers.goal_functions import LoopedGoalFunction, batched_terminated
+from her_wrappers.goal_functions import BatchedTermination, batched_terminated
 
 GOALS = spaces.Box(-1, 1, (3,))
 
@@ -44,7 +44,7 @@ def test_terminations_are_correct_for_every_row(function, row_by_row):
     desired[::2] = achieved[::2]
     with pytest.warns(UserWarning, match="100 times for this batch") if row_by_row else nullcontext():
         result = batched(achieved, desired, [{}] * 100)
-    assert isinstance(batched, LoopedGoalFunction) == row_by_row
+    assert isinstance(batched, BatchedTermination) == row_by_row
     assert batched_terminated(batched, GOALS) is batched
     assert result.dtype == bool
     np.testing.assert_array_equal(result, close(achieved, desired))
@@ -64,8 +64,7 @@ def test_a_termination_function_that_is_not_implemented_is_ignored():
 
 
 def test_a_function_with_other_arguments_raises():
-    message = r"compute_terminated must be a function of \(achieved_goal, desired_goal, info\): .*takes 2"
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=r"compute_terminated must be a function of .*takes 2"):
         batched_terminated(lambda achieved, desired: True, GOALS)
 
 
@@ -129,9 +128,8 @@ def handles_both(achieved, desired, info):
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError("temporary"), ConnectionError("temporary"), ValueError("temporary")]
+    ("function", "error"), [(needs_ok, MemoryError("temporary")), (handles_both, ValueError("temporary"))]
 )
-@pytest.mark.parametrize("function", [needs_ok, handles_both])
 def test_a_temporary_error_does_not_lead_to_calls_for_each_row(function, error):
     fails_once = FailsOnce(function, error)
     batched = batched_terminated(fails_once, GOALS)

@@ -66,16 +66,10 @@ def test_chunks_that_are_lists_are_stored_too(env):
     buffer = HerEpisodeReplayBuffer(env, seed=0)
     episode = SingleAgentEpisode()
     episode.add_env_reset(*env.reset(seed=0))
-    for _ in range(6):
-        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
-        episode.add_env_step(
-            observation,
-            env.action_space.sample(),
-            reward,
-            info,
-            terminated=terminated,
-            truncated=truncated,
-        )
+    while not episode.is_done:
+        action = env.action_space.sample()
+        observation, reward, terminated, truncated, info = env.step(action)
+        episode.add_env_step(observation, action, reward, info, terminated=terminated, truncated=truncated)
     buffer.add(episode)
     assert len(buffer) == 6
     assert isinstance(episode.get_observations(), list)

@@ -1,4 +1,4 @@
-"""Random episodes of nested spaces, and their exact comparison."""
+"""Episodes of nested spaces for archives, and their exact comparison."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from her_wrappers import Episode
 from tests.support import equality
+from tests.support.counting import numbered
 
 NESTED = spaces.Dict({
     "image": spaces.Box(0, 255, (2, 2, 3), np.uint8),
@@ -27,21 +28,12 @@ class Nested(gym.Env):
     action_space = spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])
 
 
-def rows(space, count, rng):
-    """Return ``count`` random elements of a space, stacked as in a recorded episode: (count, ...) arrays."""
-    if isinstance(space, spaces.Dict):
-        return {key: rows(part, count, rng) for key, part in space.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(rows(part, count, rng) for part in space)
-    return rng.integers(0, 2, (count, *space.shape)).astype(space.dtype)
-
-
 def random_episode(length, seed=0, env=Nested, **changes):
-    """Return a random episode in the spaces of an environment; ``changes`` replace its attributes."""
+    """Return an episode in the spaces of an environment, with random rewards, flags and infos."""
     rng = np.random.default_rng((length, seed))
     parts = {
-        "observations": rows(env.observation_space, length + 1, rng),
-        "actions": rows(env.action_space, length, rng),
+        "observations": numbered(env.observation_space, 40 * seed + length, np.arange(length + 1)),
+        "actions": numbered(env.action_space, 40 * seed + length, np.arange(length)),
         "rewards": rng.random(length),
         "terminated": bool(rng.integers(2)),
         "truncated": bool(rng.integers(2)),

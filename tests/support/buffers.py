@@ -6,14 +6,8 @@ import numpy as np
 import torch
 
 from her_wrappers import HindsightReplayBuffer, Priority
-from tests.support.counting import (
-    ACTIONS,
-    SPACE,
-    compute_reward,
-    compute_terminated,
-    counting_buffer,
-    counting_episode,
-)
+from her_wrappers.trees import map_tree
+from tests.support.counting import ACTIONS, FUNCTIONS, SPACE, counting_buffer, counting_episode
 
 
 def filled(device=None, lengths=(4, 1, 7), **options):
@@ -23,36 +17,30 @@ def filled(device=None, lengths=(4, 1, 7), **options):
     return buffer
 
 
+def step_of(episode, t):
+    """Return step t of an episode as arguments of `add`."""
+    here, there = (map_tree(lambda leaf, s=s: leaf[s], episode.observations) for s in (t, t + 1))
+    ends, info = t == len(episode) - 1, {key: column[t] for key, column in episode.infos.items()}
+    flags = episode.terminated and ends, episode.truncated and ends
+    return here, map_tree(lambda leaf: leaf[t], episode.actions), episode.rewards[t], there, *flags, info
+
+
 def transitions(episode):
     """Yield the transitions of an episode as arguments of `add`."""
-    for t in range(len(episode)):
-        here, there = ({key: rows[i] for key, rows in episode.observations.items()} for i in (t, t + 1))
-        last = t == len(episode) - 1
-        yield (
-            here,
-            episode.actions[t],
-            episode.rewards[t],
-            there,
-            episode.terminated and last,
-            episode.truncated and last,
-            {},
-        )
+    return (step_of(episode, t) for t in range(len(episode)))
 
 
-def stack_transitions(steps):
-    """Return transitions of several environments as arguments of `add` with a leading axis, without infos."""
-    obs, action, reward, next_obs, terminated, truncated, _ = zip(*steps, strict=True)
-    return (
-        {key: np.stack([each[key] for each in obs]) for key in SPACE},
-        np.stack(action),
-        np.array(reward),
-        {key: np.stack([each[key] for each in next_obs]) for key in SPACE},
-        np.array(terminated),
-        np.array(truncated),
-    )
+def stacked(trees):
+    """Return N trees of arrays as one tree of arrays with a leading axis."""
+    if isinstance(trees[0], dict):
+        return {key: stacked([tree[key] for tree in trees]) for key in trees[0]}
+    return tuple(map(stacked, zip(*trees, strict=True))) if isinstance(trees[0], tuple) else np.stack(trees)
 
 
-FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
+def rows(*episodes):
+    """Yield the steps of N episodes of equal length as arguments of `add` with a leading axis, but infos."""
+    for steps in zip(*map(transitions, episodes), strict=True):
+        yield tuple(stacked(column) for column in list(zip(*steps, strict=True))[:-1])
 
 
 def wrapped(device=None, **options):

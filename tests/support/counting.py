@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers import Episode, HindsightReplayBuffer
+from her_wrappers import Batch, Episode, HindsightReplayBuffer
+from her_wrappers.trees import map_tree
 
 COUNTS = spaces.Box(-np.inf, np.inf, (2,), np.float64)
 SPACE = spaces.Dict({"observation": COUNTS, "achieved_goal": COUNTS, "desired_goal": COUNTS})
@@ -32,6 +33,8 @@ def compute_terminated(achieved, desired, info):
     """Return whether the achieved goal equals the desired goal."""
     return (achieved == desired).all(-1)
 
+
+FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
 
 # --- any space ------------------------------------------------------------------------------------
 
@@ -73,18 +76,9 @@ def numbered(space: spaces.Space, number: int, t: np.ndarray, salt: int = 0) -> 
 
 def leaves_of(tree: Any) -> list[Any]:
     """Return the arrays or tensors of a tree."""
-    if isinstance(tree, dict | tuple | list):
-        return [
-            leaf for part in (tree.values() if isinstance(tree, dict) else tree) for leaf in leaves_of(part)
-        ]
-    return [tree]
-
-
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Return a tree with a function applied to each array or tensor."""
-    if isinstance(tree, dict):
-        return {key: map_leaves(function, part) for key, part in tree.items()}
-    return tuple(map_leaves(function, part) for part in tree) if isinstance(tree, tuple) else function(tree)
+    leaves: list[Any] = []
+    map_tree(leaves.append, tree)
+    return leaves
 
 
 def equal_goals(achieved: Any, desired: Any) -> Any:
@@ -137,7 +131,7 @@ class World:
             "desired_goal": numbered(goal, number % 2, wanted // 2),
         }
         if self.space["observation"] == goal and number % 5 < 3:
-            observations["observation"] = map_leaves(np.copy, observations["achieved_goal"])
+            observations["observation"] = map_tree(np.copy, observations["achieved_goal"])
         return Episode(
             observations,
             numbered(self.action_space, number, t[:-1]),
@@ -231,5 +225,30 @@ def counting_episode(number: int, length: int, *, terminated: bool = False, **ch
 
 def counting_buffer(**options: Any) -> HindsightReplayBuffer:
     """Return an empty buffer for counting episodes."""
-    defaults = {"compute_reward": compute_reward, "compute_terminated": compute_terminated, "seed": 0}
-    return HindsightReplayBuffer(SPACE, ACTIONS, **defaults | options)
+    return HindsightReplayBuffer(SPACE, ACTIONS, **FUNCTIONS | {"seed": 0} | options)
+
+
+def assert_counting_rows(batch: Batch, length_of: Callable[[np.ndarray], np.ndarray]) -> dict[int, int]:
+    """Assert that rows are steps of counting episodes, with a goal of their episode or of another one.
+
+    Use the oracle where the stored episodes are known. ``length_of`` maps (B,) numbers of episodes to their
+    lengths. Return the step number of the first step of each episode.
+    """
+    batch = batch.to_numpy()
+    number, t = batch.observations["observation"].T.astype(int)
+    np.testing.assert_array_equal(batch.next_observations["observation"].T, [number, t + 1])
+    np.testing.assert_array_equal(batch.actions[:, 0], number + t / 1000)
+    assert (t < length_of(number)).all()
+    source, s = batch.observations["desired_goal"].T.astype(int)
+    np.testing.assert_array_equal(batch.rewards, ((source == number) & (s == t + 1)) - 1.0)
+    new = batch.relabeled
+    assert ((s >= 1) & (s <= length_of(source)))[new].all()
+    assert (s < 0)[~new].all()
+    assert ((source == number) & (s > t))[batch.strategy == "future"].all()
+    first_steps: dict[int, int] = {}
+    rows = zip(number, batch.index - t, strict=True)
+    goals = zip(source[new], (batch.goal_index - s + 1)[new], strict=True)
+    for episode, first in (*rows, *goals):
+        assert first_steps.setdefault(int(episode), int(first)) == first
+    assert len(set(first_steps.values())) == len(first_steps)
+    return first_steps

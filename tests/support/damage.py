@@ -1,10 +1,13 @@
-"""Damaged copies of a file."""
+"""Damaged copies of a file, and what reading them may do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
+
+from her_wrappers import CorruptFileError
 
 
 def damaged(content: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
@@ -32,3 +35,20 @@ def _flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
     for _ in range(rng.integers(1, 9)):
         changed[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
     return bytes(changed)
+
+
+def assert_exact_or_corrupt(path: Path, read: Callable[[], object], count: int, seed: int = 0) -> None:
+    """Assert that `read`, which compares the content with the original, succeeds or raises CorruptFileError.
+
+    It is called for ``count`` damaged variants of the file, most of which must give the error.
+    """
+    content, errors = path.read_bytes(), []
+    for variant in damaged(content, count, seed):
+        path.write_bytes(variant)
+        try:
+            read()
+        except CorruptFileError as error:
+            errors.append(str(error))
+    path.write_bytes(content)
+    assert count / 2 < len(errors)
+    assert all(path.name in error and len(error) < 500 for error in errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import tempfile
 from collections.abc import Callable
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from her_wrappers import EpisodeArchive, EpisodeRecorder, SinkError, VectorEpisodeRecorder
+from tests.support.archived_episodes import Nested, assert_same_episodes, random_episode
 from tests.support.interrupts import Countdown
-from tests.support.numbered import DISABLED, NEXT_STEP, SAME_STEP, Numbered, drive, length_of, vector
+from tests.support.numbered import Numbered, drive, length_of, vector
 
 FILES = "her_wrappers/"
 LENGTHS = [[3, 2], [1, 4], [5]]
@@ -32,7 +35,8 @@ def interrupted(countdown, make, *sinks):
     before = len(taken)
     drive(recorder, 8, first=9)
     recorder.close()
-    return taken, taken[before:]
+    places = [step[:3] for step in taken]
+    return places, places[before:]
 
 
 def assert_right(episodes, taken, after):
@@ -54,11 +58,7 @@ def assert_right(episodes, taken, after):
     assert set(after) <= set(seen) <= set(taken)
 
 
-def single(taken):
-    return Numbered(LENGTHS, taken=taken)
-
-
-def into_memory(countdown, folder, make=single):
+def into_memory(countdown, folder, make=lambda taken: Numbered(LENGTHS, taken=taken)):
     """Record into a list, with an error at one instruction."""
     episodes = []
     assert_right(episodes, *interrupted(countdown, make, episodes.append))
@@ -68,19 +68,37 @@ def into_archive(countdown, folder):
     """Record into an archive, with an error at one instruction."""
     path = folder / f"archive {len(list(folder.iterdir()))}"
     with EpisodeArchive(path, shard_steps=4) as archive:
-        happened = interrupted(countdown, single, archive)
+        happened = interrupted(countdown, lambda taken: Numbered(LENGTHS, taken=taken), archive)
     assert_right(list(EpisodeArchive(path)), *happened)
+
+
+def into_memory_from(mode):
+    return functools.partial(into_memory, make=lambda taken: vector(3, LENGTHS, mode, taken=taken))
+
+
+def archive(countdown, folder):
+    """Open an archive, add episodes and close it, with an error at one instruction."""
+    path, opened = folder / f"archive {len(list(folder.iterdir()))}", []
+    before, block, after = random_episode(4, 0), [random_episode(4, i) for i in (1, 2, 3)], random_episode(2)
+    with EpisodeArchive(path, shard_steps=6) as first:
+        first(before)
+    with contextlib.suppress(KeyboardInterrupt, MemoryError), countdown.running():
+        opened.append(EpisodeArchive(path, env=Nested(), shard_steps=6))
+        with opened[0]:
+            opened[0].add_episodes(block)
+    for each in opened:
+        each.close()  # as a user does after an interrupt at the beginning of `__exit__`
+    with EpisodeArchive(path, shard_steps=6) as again:
+        known = len(again)
+        again(after)
+    assert_same_episodes(EpisodeArchive(path), [before, *block[: known - 1], after])
 
 
 RECORDERS: dict[str, Callable[[Countdown, Path], None]] = {
     "recorder": into_memory,
     "recorder into an archive": into_archive,
-    **{
-        f"vector recorder, {mode.value}": functools.partial(
-            into_memory, make=lambda taken, mode=mode: vector(3, LENGTHS, mode, taken=taken)
-        )
-        for mode in (NEXT_STEP, SAME_STEP, DISABLED)
-    },
+    "archive": archive,
+    **{f"vector recorder, {mode.value}": into_memory_from(mode) for mode in AutoresetMode},
 }
 """Functions that record with an error at one instruction, continue, and check the recorded episodes."""
 

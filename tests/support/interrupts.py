@@ -26,15 +26,8 @@ class Countdown:
         left: Number of instructions until the error; negative after it.
     """
 
-    def __init__(
-        self,
-        instruction: int,
-        *files: str,
-        error: type[BaseException] = KeyboardInterrupt,
-    ) -> None:
-        self.left = instruction
-        self._files = files
-        self._error = error
+    def __init__(self, instruction: int, *files: str, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.left, self._files, self._error = instruction, files, error
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -15,10 +16,14 @@ from tests.support.killed import ROOT
 
 @contextlib.contextmanager
 def memory_limit(room: int) -> Iterator[None]:
-    """Limit this process to ``room`` more bytes inside a ``with`` block; for programs of `run_program`."""
-    _grow_stack()
+    """Limit this process to ``room`` more bytes inside a ``with`` block.
+
+    Use it in a new process, since a limit does not apply to free memory that an older process already has.
+    """
     import resource  # noqa: PLC0415 - exists on POSIX only
 
+    # Use the stack deeply: Linux ends a process whose stack must grow while the limit is reached.
+    repr(functools.reduce(lambda nested, _: [nested], range(900), []))
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + room, hard))
@@ -28,37 +33,11 @@ def memory_limit(room: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
-def _grow_stack() -> None:
-    """Use the stack deeply: Linux ends a process whose stack must grow while the limit is reached."""
-    nested: list[object] = []
-    for _ in range(900):
-        nested = [nested]
-    repr(nested)
-
-
-def run_program(code: str, *arguments: object) -> str:
-    """Run a program in a new process and return its output.
-
-    A limit needs a new process, since it does not apply to free memory that an older process already has.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 PROGRAM = """
 import json, sys
 import numpy as np
 from her_wrappers import HindsightReplayBuffer
-from tests.support.buffers import FUNCTIONS
-from tests.support.counting import counting_buffer, counting_episode
+from tests.support.counting import FUNCTIONS, counting_buffer, counting_episode
 from tests.support.memory_limit import memory_limit
 
 call, rooms, path = sys.argv[1:]
@@ -97,4 +76,8 @@ def count_low_limits(call: str, rooms: Iterable[int], path: Path) -> int:
 
     The buffer must be whole after each call, and its file at ``path`` the old or the new one.
     """
-    return int(run_program(PROGRAM, call, json.dumps(list(rooms)), path))
+    command = [sys.executable, "-c", PROGRAM, call, json.dumps(list(rooms)), str(path)]
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)

@@ -76,7 +76,7 @@ class Oracle:
         self.shares = shares_of(**options)
         self.priority: Priority | None = options.get("prioritized")
         self.episodes: list[Stored] = []
-        self.open: dict[int, list[tuple]] = {}  # the steps of each environment's open episode
+        self.open: dict[int, tuple[Episode, int]] = {}  # episode and number of steps of each environment
         self.priorities: dict[int, float] = {}  # by step number
         self.largest, self.next_step = 1.0, 0
 
@@ -85,17 +85,18 @@ class Oracle:
 
     # --- the calls of a buffer --------------------------------------------------------------------
 
-    def add_episode(self, episode: Episode) -> None:
-        """Store an episode, and evict the oldest ones as far as needed."""
-        count = len(episode)
-        states = rows_of(episode.observations, count + 1)
-        rewards = np.asarray(episode.rewards).astype(np.float32).tolist()
-        infos = rows_of(episode.infos, count) if episode.infos else [{}] * count
-        actions = rows_of(episode.actions, count)
-        self._store(states, actions, rewards, infos, episode.terminated, episode.truncated)
-
-    def _store(self, states, actions, rewards, infos, terminated, truncated) -> None:  # noqa: PLR0917
-        stored = Stored(self.next_step, states, actions, rewards, infos, bool(terminated), bool(truncated))
+    def add_episode(self, episode: Episode, steps: int | None = None) -> None:
+        """Store an episode, or its first ``steps`` truncated; evict the oldest episodes as far as needed."""
+        length = len(episode)
+        stored = Stored(
+            self.next_step,
+            rows_of(episode.observations, length + 1)[: (steps or length) + 1],
+            rows_of(episode.actions, length)[:steps],
+            np.asarray(episode.rewards).astype(np.float32).tolist()[:steps],
+            rows_of(episode.infos, length)[:steps] if episode.infos else [{}] * length,
+            bool(episode.terminated) and not steps,
+            bool(episode.truncated) or bool(steps),
+        )
         self.episodes.append(stored)
         self.next_step += len(stored)
         self.priorities |= dict.fromkeys(range(stored.first, self.next_step), self.largest)
@@ -103,20 +104,15 @@ class Oracle:
 
     def add_step(self, env: int, episode: Episode, t: int) -> None:
         """Add step ``t`` of an episode that environment ``env`` plays; its last step stores the episode."""
-        self.open.setdefault(env, []).append((episode, t))
-        if t == len(episode) - 1:
+        self.open[env] = episode, t + 1
+        if t + 1 == len(episode):
             del self.open[env]
             self.add_episode(episode)
 
     def truncate_open_episode(self) -> None:
         """Store the steps of the open episodes as truncated episodes."""
-        for _, steps in sorted(self.open.items()):
-            episode, count = steps[0][0], len(steps)
-            states = rows_of(episode.observations, len(episode) + 1)[: count + 1]
-            infos = rows_of(episode.infos, len(episode)) if episode.infos else [{}] * len(episode)
-            rewards = np.asarray(episode.rewards).astype(np.float32).tolist()[:count]
-            actions = rows_of(episode.actions, len(episode))[:count]
-            self._store(states, actions, rewards, infos[:count], False, True)
+        for _, (episode, steps) in sorted(self.open.items()):
+            self.add_episode(episode, steps)
         self.open.clear()
 
     def resize(self, buffer_size: int) -> None:
@@ -180,18 +176,14 @@ class Oracle:
         kinds = {
             np.float32: ("rewards", "discounts", "weights"),
             np.int64: ("index", "episode", "goal_index"),
+            np.bool_: ("terminations", "truncations", "relabeled"),
         }
-        kinds |= {np.bool_: ("terminations", "truncations", "relabeled")}
         for dtype, names in kinds.items():
-            for name in names:
-                assert (getattr(batch, name).dtype, getattr(batch, name).shape) == (dtype, (batch_size,)), (
-                    name
-                )
-        spaces = self.world.space, self.world.space, self.world.action_space
-        for space, tree in zip(
-            spaces, (batch.observations, batch.next_observations, batch.actions), strict=True
-        ):
-            for leaf_space, leaf in zip(leaf_spaces(space), leaves_of(tree), strict=True):
+            for column in (getattr(batch, name) for name in names):
+                assert (column.dtype, column.shape) == (dtype, (batch_size,))
+        space, trees = self.world.space, (batch.observations, batch.next_observations, batch.actions)
+        for each, tree in zip((space, space, self.world.action_space), trees, strict=True):
+            for leaf_space, leaf in zip(leaf_spaces(each), leaves_of(tree), strict=True):
                 assert (leaf.dtype, leaf.shape) == (leaf_space.dtype, (batch_size, *leaf_space.shape))
         arrays: list[np.ndarray] = []
         batch.map(lambda array: arrays.append(array) or array)

@@ -14,8 +14,9 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers import Batch, Episode, Episodes, Geometric, Mixture, Priority
-from tests.support.buffers import load_buffer, make_buffer
-from tests.support.counting import LEAVES, TREES, World, map_leaves
+from her_wrappers.trees import map_tree
+from tests.support.buffers import load_buffer, make_buffer, stacked, step_of
+from tests.support.counting import LEAVES, TREES, World
 from tests.support.equality import assert_same_batches
 from tests.support.oracle import Oracle, halfway
 
@@ -39,30 +40,9 @@ OPERATIONS = (
 )  # fmt: skip
 
 
-def step_of(episode: Episode, t: int) -> tuple[Any, ...]:
-    """Return step t of an episode as arguments of `add`."""
-    here, there = (map_leaves(lambda leaf, s=s: leaf[s], episode.observations) for s in (t, t + 1))
-    ends = t == len(episode) - 1
-    info = {key: column[t] for key, column in episode.infos.items()}
-    action = map_leaves(lambda leaf: leaf[t], episode.actions)
-    return (
-        here,
-        action,
-        episode.rewards[t],
-        there,
-        episode.terminated and ends,
-        episode.truncated and ends,
-        info,
-    )
-
-
-def stacked(trees: list[Any]) -> Any:
-    """Return N trees of arrays as one tree of arrays with a leading axis."""
-    if isinstance(trees[0], dict):
-        return {key: stacked([tree[key] for tree in trees]) for key in trees[0]}
-    if isinstance(trees[0], tuple):
-        return tuple(map(stacked, zip(*trees, strict=True)))
-    return np.stack(trees)
+def overwrite(*trees: Any) -> None:
+    """Write to arrays that a buffer was given or has returned, which must not change the buffer."""
+    map_tree(lambda leaf: leaf.__setitem__(..., 1) if isinstance(leaf, np.ndarray) else None, trees)
 
 
 class Program:
@@ -76,7 +56,6 @@ class Program:
     def __init__(self, tape: Iterable[int], device: str | None) -> None:
         self.tape, self.device, self.number = list(tape), device, 0
         self.batches: list[Batch] = []
-        self.open: dict[int, tuple[Episode, int]] = {}  # episode and next step of each environment
         self.num_envs: int | None = None  # None: transitions of one environment, without a leading axis
         observation, goal, action = (self.pick(LEAVES + TREES) for _ in range(3))
         observation = self.pick((observation, goal, spaces.Dict(image=goal, more=observation)))
@@ -103,6 +82,7 @@ class Program:
         seed = self.integer(0, 999)
         self.buffer = make_buffer(device, self.world, seed=seed, **options)
         self.oracle = Oracle(self.world, **options)
+        self.open = self.oracle.open  # episode and next step of each environment
         if callable(options["termination"]):
             self.oracle.termination = "recompute"
 
@@ -133,9 +113,9 @@ class Program:
     # --- operations -------------------------------------------------------------------------------
 
     def add_episode(self) -> None:
-        episode = self.episode()
+        self.oracle.add_episode(episode := self.episode())
         self.buffer.add_episode(episode)
-        self.oracle.add_episode(episode)
+        overwrite(episode.observations, episode.actions, episode.rewards, episode.infos)
 
     def add_episodes(self, method: str = "add_episodes") -> None:
         """Add several episodes, as a list, a generator or `Episodes`."""
@@ -156,15 +136,11 @@ class Program:
             return self.add_rows()
         self.num_envs = None
         for _ in range(self.integer(1, 9)):
-            episode, t = self.open.pop(0, None) or (self.episode(), 0)
-            self.buffer.add(*step_of(episode, t))
-            self.note_step(0, episode, t)
+            episode, t = self.open.get(0) or (self.episode(), 0)
+            self.buffer.add(*(step := copy.deepcopy(step_of(episode, t))))
+            overwrite(step)
+            self.oracle.add_step(0, episode, t)
         return None
-
-    def note_step(self, env: int, episode: Episode, t: int) -> None:
-        self.oracle.add_step(env, episode, t)
-        if t + 1 < len(episode):
-            self.open[env] = episode, t + 1
 
     def add_rows(self) -> None:
         """Add transitions of N environments; rows without an open episode may be skipped."""
@@ -176,38 +152,34 @@ class Program:
             steps, skip = [], []
             for env in range(self.num_envs or 0):
                 skip.append(env not in self.open and self.integer(0, 3) == 0)
-                episode, t = self.open.pop(env, None) or (
-                    (self.world.episode(7, 1) if skip[-1] else self.episode()),
-                    0,
-                )
-                steps.append((env, episode, t))
+                new = self.world.episode(7, 1) if skip[-1] else None
+                steps.append((env, *(self.open.get(env) or (new or self.episode(), 0))))
             *rows, infos = (
                 list(column) for column in zip(*(step_of(e, t) for _, e, t in steps), strict=True)
             )
             info = stacked(infos) if self.integer(0, 1) and self.world.info_keys else infos
             given = {"skip": np.array(skip)} if any(skip) or self.integer(0, 1) else {}
-            self.buffer.add(*map(stacked, rows), info, **given)
+            stacks = tuple(map(stacked, rows))
+            self.buffer.add(*stacks, info, **given)
+            overwrite(stacks)
             for step, is_skipped in zip(steps, skip, strict=True):
                 if not is_skipped:
-                    self.note_step(*step)
+                    self.oracle.add_step(*step)
         return None
 
     def truncate(self) -> None:
         self.buffer.truncate_open_episode()
         self.oracle.truncate_open_episode()
-        self.open.clear()
 
     def sample(self) -> None:
         """Sample batches of one size, so that several are prefetched; overwrite them afterwards."""
         if not self.buffer.can_sample:
             return
         size = self.pick((7, 7, 1, 2, 30))
-        for _ in range(self.integer(1, 5)):
-            batch = self.buffer.sample(size)
+        for batch in [self.buffer.sample(size) for _ in range(self.integer(1, 5))]:
             self.oracle.check_batch(batch, size)
             self.batches.append(copy.deepcopy(batch.to_numpy()))
-            for leaf in (batch.episode, batch.goal_index):
-                leaf[...] = -3
+            overwrite(batch.episode, batch.goal_index)
             batch.map(lambda leaf: leaf.__setitem__(..., 1))
 
     def update_priorities(self) -> None:
@@ -226,7 +198,7 @@ class Program:
         In the half of the cases, the loaded buffer has another size.
         """
         before = copy.deepcopy(self.buffer)
-        longest = [*map(len, self.oracle.episodes), *(len(episode) for episode, _ in self.open.values()), 1]
+        longest = [1, *map(len, self.oracle.episodes), *(len(episode) for episode, _ in self.open.values())]
         new_size = self.pick((None, max(longest) + self.integer(0, 40)))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "buffer"
@@ -235,7 +207,7 @@ class Program:
             if new_size:
                 resized = load_buffer(path, self.device, **self.again, buffer_size=new_size)
         if self.buffer.can_sample:
-            sizes = [self.pick((7, 1, 30))] * 3
+            sizes = [self.pick((7, 1, 30))] * self.pick((3, 12))
             assert_same_batches(before, copy.deepcopy(self.buffer), sizes)
             assert_same_batches(self.buffer, loaded, sizes)
         self.buffer = loaded
@@ -246,6 +218,8 @@ class Program:
     def copy(self) -> None:
         """Continue with a copy or a pickle, after the original has changed."""
         twin = self.pick((copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))))(self.buffer)
+        if self.buffer.can_sample:
+            assert_same_batches(self.buffer, copy.deepcopy(twin), [7, 7, 30])
         self.buffer.clear()
         self.buffer.add_episode(self.world.episode(3, 1))
         self.buffer = twin
@@ -254,7 +228,6 @@ class Program:
         if self.integer(0, 2) == 0:
             self.buffer.clear()
             self.oracle.clear()
-            self.open.clear()
 
 
 def random_tape(seed: int, length: int = 200) -> list[int]:

@@ -1,6 +1,7 @@
 """Random trials of interruptions, lack of memory, kills, damaged files and samples.
 
-The default tests run a hundredth of them, and `python -m benchmarks.reliability` all of them.
+The default tests run a hundredth of them, and `python -m benchmarks.reliability` all of them. Of interrupts,
+memory limits and programs, tests/her_wrappers/replay and recording run more than a hundredth.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from her_wrappers import CorruptFileError, EpisodeArchive, HindsightReplayBuffer
+from her_wrappers import EpisodeArchive
 from tests.support.archived_episodes import Nested, random_episode
 from tests.support.archived_episodes import assert_same_episodes as assert_same_archived
-from tests.support.buffers import FUNCTIONS, example
-from tests.support.damage import damaged
-from tests.support.equality import assert_same_episodes
+from tests.support.buffers import example, load_buffer
+from tests.support.counting import counting_episode
+from tests.support.damage import assert_exact_or_corrupt
+from tests.support.equality import assert_same_batches, assert_same_episodes
 from tests.support.interrupted_buffer import OPERATIONS, interrupt
 from tests.support.interrupted_recorder import RECORDERS, interrupt_recorder
-from tests.support.kill_trials import kill_while_archiving, kill_while_saving
+from tests.support.killed import kills
 from tests.support.memory_limit import count_low_limits
 from tests.support.programs import Program, random_tape
 
@@ -61,13 +63,55 @@ def exceed_limits(rng: np.random.Generator, folder: Path) -> int:
 
 def kill_saving(rng: np.random.Generator, folder: Path) -> int:
     """Kill a process that saves a buffer, five times; each process continues with the saved buffer."""
-    kill_while_saving(folder, 5, int(rng.integers(2**31)))
+    path, newest = folder / "buffer", -1
+    code = f"""
+from pathlib import Path
+from her_wrappers import HindsightReplayBuffer
+from tests.support.counting import FUNCTIONS, counting_buffer, counting_episode
+path = Path({str(path)!r})
+if path.exists():
+    buffer = HindsightReplayBuffer.load(path, **FUNCTIONS)
+else:
+    buffer = counting_buffer(buffer_size=20_000)
+    buffer.extend(counting_episode(number, 100) for number in range(200))
+    buffer.save(path)
+number = int(buffer.sample(100_000).observations["observation"][:, 0].max())
+while True:
+    number += 1
+    buffer.add_episode(counting_episode(number, 100))
+    buffer.sample(64)
+    buffer.save(path)
+    print(number, flush=True)
+"""
+    for _ in kills(code, 5, seed=int(rng.integers(2**31))):
+        buffer = load_buffer(path, None)
+        buffer.verify()
+        last = int(buffer.sample(20_000).index.max()) // 100
+        expected = [counting_episode(number, 100) for number in range(last - 199, last + 1)]
+        assert_same_episodes(buffer.episodes(), expected)
+        assert last >= max(newest, 200), "the program prints a line after it has saved episode 200"
+        newest = last
     return 5
 
 
 def kill_archiving(rng: np.random.Generator, folder: Path) -> int:
     """Kill a process that writes an archive, five times; each process continues the archive."""
-    kill_while_archiving(folder, 5, int(rng.integers(2**31)))
+    before = 0
+    code = f"""
+from her_wrappers import EpisodeArchive
+from tests.support.archived_episodes import Nested, random_episode
+archive = EpisodeArchive({str(folder)!r}, env=Nested(), shard_steps=50)
+number = len(archive)
+print(number, flush=True)
+while True:
+    archive(random_episode(number % 7 + 1, seed=number))
+    number += 1
+"""
+    for _ in kills(code, 5, seed=int(rng.integers(2**31))):
+        found = list(EpisodeArchive(folder))
+        assert_same_archived(found, [random_episode(i % 7 + 1, seed=i) for i in range(len(found))])
+        assert len(found) >= before
+        before = len(found)
     return 5
 
 
@@ -78,36 +122,25 @@ def explain_rows(rng: np.random.Generator, folder: Path) -> int:
 
 
 def damage_buffer(rng: np.random.Generator, folder: Path) -> int:
-    """Load damaged copies of a saved buffer: each gives `CorruptFileError` or the same episodes."""
+    """Load damaged copies of a saved buffer."""
     buffer, path = example(), folder / "buffer"
     buffer.save(path)
     episodes = list(buffer.episodes())
-    for variant in damaged(path.read_bytes(), 200, int(rng.integers(2**31))):
-        path.write_bytes(variant)
-        try:
-            loaded = HindsightReplayBuffer.load(path, **FUNCTIONS)
-        except CorruptFileError:
-            continue
-        assert_same_episodes(loaded.episodes(), episodes)
+    read = lambda: assert_same_episodes(load_buffer(path, None).episodes(), episodes)  # noqa: E731
+    assert_exact_or_corrupt(path, read, 200, int(rng.integers(2**31)))
+    assert_same_batches(buffer, load_buffer(path, None))
     return 200
 
 
 def damage_archive(rng: np.random.Generator, folder: Path) -> int:
-    """Read archives with one damaged file: each gives `CorruptFileError` or the original episodes."""
+    """Read archives with one damaged file."""
     episodes = [random_episode(length) for length in (3, 2, 4)]
     archive = folder / f"archive {rng.integers(2**62)}"
     with EpisodeArchive(archive, env=Nested(), shard_steps=4) as new:
         new.add_episodes(episodes)
     for name in ("manifest.json", "shard-000000.npz"):
-        content = (archive / name).read_bytes()
-        for variant in damaged(content, 100, int(rng.integers(2**31))):
-            (archive / name).write_bytes(variant)
-            try:
-                found = list(EpisodeArchive(archive))
-            except CorruptFileError:
-                continue
-            assert_same_archived(found, episodes)
-        (archive / name).write_bytes(content)
+        read = lambda: assert_same_archived(EpisodeArchive(archive), episodes)  # noqa: E731
+        assert_exact_or_corrupt(archive / name, read, 100, int(rng.integers(2**31)))
     return 200
 
 

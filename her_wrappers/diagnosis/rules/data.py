@@ -165,7 +165,7 @@ observation, info = env.reset(seed=0)
 for episode in range(1000):
     observation, info = env.reset()
 """,
-    threshold="at most half of at least 20 starts are different, although starts are not whole numbers",
+    threshold="at most half of at least 20 starts are different, although starts are not integers",
     source="openai/baselines #314",
     needs=("episodes",),
 )

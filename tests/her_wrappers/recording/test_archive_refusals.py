@@ -42,10 +42,10 @@ def test_an_archive_without_an_environment_stores_a_later_one(tmp_path):
 
 
 WRONG = {"image": np.zeros((4, 3), np.uint8), "a/b": np.full(4, 0.5), "more": np.zeros(4)}
+KNOWN = "from the environment", "from the first episode", "from the first shard"
 
 
-@pytest.mark.parametrize("name", WRONG)
-@pytest.mark.parametrize("known", ["from the environment", "from the first episode", "from the first shard"])
+@pytest.mark.parametrize(("name", "known"), [*zip(WRONG, KNOWN, strict=True)])
 def test_episodes_of_other_spaces_are_errors_and_nothing_is_added(tmp_path, known, name):
     archive = EpisodeArchive(tmp_path, env=Nested() if known == "from the environment" else None)
     archive(random_episode(3))
@@ -66,10 +66,8 @@ def test_episodes_of_other_spaces_are_errors_and_nothing_is_added(tmp_path, know
     [
         (5, TypeError, "must be an Episode"),
         (random_episode(1, infos={"a": np.array([{}])}), TypeError, "infos/a"),
-        (random_episode(1, infos={"a": np.ndarray(1, "S0")}), TypeError, "infos/a"),
         (random_episode(1, reset_info={"a": np.array([None])}), TypeError, "reset_infos/a"),
         (random_episode(1, infos={"\ud800": np.zeros(1)}), ValueError, "infos"),
-        (random_episode(1, reset_info={"\ud800": np.zeros(1)}), ValueError, "reset_infos"),
         (random_episode(1, infos={"k" * 70_000: np.zeros(1)}), ValueError, "at most 4000 characters"),
         (random_episode(1, observations={1: np.zeros(2)}), TypeError, "observations must have keys"),
     ],
@@ -89,7 +87,6 @@ def test_an_invalid_episode_is_an_error_and_the_archive_can_be_used_further(tmp_
         (spaces.Tuple([spaces.Dict({1: spaces.Discrete(2)})]), TypeError, "space/0 must have keys"),
         (spaces.Dict({"\ud800": spaces.Discrete(2)}), ValueError, "observation_space must have keys"),
         (spaces.Box(0, 1, (1,) * 32), ValueError, "32"),
-        (spaces.Text(5), TypeError, "use Box"),
     ],
 )
 def test_spaces_whose_elements_cannot_be_stored_are_errors(tmp_path, space, error, message):

@@ -1,8 +1,7 @@
-"""Episodes: concatenation and indexing."""
+"""Episode and Episodes: validation of the arrays, concatenation and indexing."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import numpy as np
@@ -51,15 +50,6 @@ def test_concatenated_episodes_can_be_split_again(lengths, data):
     assert Episodes.of(episodes) is episodes
 
 
-def test_concatenated_episodes_pass_validation():
-    episodes = Episodes.of([nested_episode(number, 3) for number in range(3)])
-    for part in (episodes, episodes[1:], episodes[1]):
-        fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
-        checked = dataclasses.replace(part)
-        assert all(getattr(checked, name) is value for name, value in fields.items())
-    assert episodes.ends.dtype == episodes.lengths.dtype == np.int64
-
-
 def test_a_single_episode_is_not_copied():
     episode = nested_episode(1, 3)
     assert Episodes.of([episode]).observations["clock"] is episode.observations["clock"]
@@ -85,13 +75,11 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lengths": np.array([1.0, 2.0])}, "lengths must be (n,) integers >= 1 with n >= 1"),
         ({"lengths": np.array([3, 0])}, "lengths must be (n,) integers >= 1"),
         ({"lengths": np.array([1, 3])}, "rewards must have 4 rows, got shape (3,)"),
         ({"observations": np.zeros(4)}, "observations must have 5 rows"),
         ({"infos": {"cost": np.zeros(2)}}, "infos/cost must have 3 rows"),
         ({"terminated": np.array([1, 0])}, "terminated must be a bool array of shape (2,), got int64 (2,)"),
-        ({"truncated": np.array([True])}, "truncated must be a bool array of shape (2,)"),
         ({"reset_infos": [{}]}, "reset_infos must have 2 dicts or 0, got 1"),
     ],
 )
@@ -113,7 +101,6 @@ def parts(*observations):
             parts({"a": np.zeros(2)}, {"b": np.zeros(2)}),
             "all observations must have the same keys, got a and b",
         ),
-        (parts({}, (np.zeros(2),)), "got none and a tuple of 1"),
         (parts(np.zeros(2), (np.zeros(2),)), "got an array and a tuple of 1"),
         (parts(np.zeros((2, 1)), np.zeros((2, 2))), "observations must have rows of one shape"),
         (parts(np.array([2**53 + 1] * 2), np.zeros(2)), "float64 does not hold all their values"),
@@ -124,12 +111,50 @@ def test_episodes_of_different_spaces_are_errors(episodes, message):
         Episodes.of(episodes)
 
 
-@pytest.mark.parametrize("name", ["lengths", "terminated", "truncated", "rewards", "actions"])
-def test_lists_instead_of_arrays_are_errors(name):
-    with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
-        Episodes(**GOOD | {name: GOOD[name].tolist()})
-
-
 def test_elements_that_are_not_episodes_are_errors():
     with pytest.raises(TypeError, match="must be an Episode, got dict"):
         Episodes.of([{}])
+
+
+# --- one episode ---------------------------------------------------------------------------------
+
+PARTS = {"observations": np.zeros((3, 1)), "actions": np.zeros(2), "rewards": np.zeros(2)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("rewards", np.zeros(0), "rewards must have shape (T,) with T >= 1, got (0,)"),
+        ("rewards", np.zeros((2, 1)), "rewards must have shape (T,)"),
+        ("rewards", np.array(["1", "2"]), "rewards must hold numbers, got dtype <U1"),
+        ("actions", np.zeros(3), "actions must have 2 rows, got shape (3,)"),
+        ("observations", {"a": np.zeros(2)}, "observations/a must have 3 rows, got shape (2,)"),
+        ("infos", {"a": np.zeros(())}, "infos/a must have 2 rows, got shape ()"),
+    ],
+)
+def test_wrong_lengths_of_an_episode_are_errors(name, value, message):
+    Episode(**PARTS, terminated=True, truncated=False)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Episode(**PARTS | {name: value}, terminated=True, truncated=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("rewards", [0.0, 0.0], "rewards must be a NumPy array, got list"),
+        ("observations", {"a": ([0, 0, 0],)}, "observations/a/0 must be a NumPy array"),
+        ("infos", {"a": {"b": np.zeros(2)}}, "infos/a must be a NumPy array, got dict"),
+        ("infos", {3: np.zeros(2)}, "infos must have keys that are strings, got 3"),
+        ("infos", None, "infos must be a dict of arrays"),
+        ("reset_info", {"a": None}, "reset_info/a must be a NumPy array"),
+    ],
+)
+def test_values_that_are_not_arrays_are_errors(name, value, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        Episode(**PARTS | {name: value}, terminated=True, truncated=False)
+
+
+@pytest.mark.parametrize("flag", ["no", 1, np.array([True, False]), None])
+def test_flags_that_are_not_bools_are_errors(flag):
+    with pytest.raises(TypeError, match="truncated must be a bool, got"):
+        Episode(np.zeros((3, 1)), np.zeros(2), np.zeros(2), terminated=False, truncated=flag)

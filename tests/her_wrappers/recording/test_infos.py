@@ -88,43 +88,6 @@ def test_an_info_that_one_environment_lacks_is_named(step, mode):
         record(scripts, ["v"], mode, at_reset={"v": 3})
 
 
-@modes
-def test_large_integer_infos_next_to_floats_are_an_error(mode):
-    scripts = [[{"v": 2**53 + 1}, {"v": 0.5}]] * 2
-    with pytest.raises(ValueError, match="float64 does not hold all their values"):
-        record(scripts, ["v"], mode)
-
-
-class OnlyAtSteps(gym.vector.VectorWrapper):
-    """A vector environment that returns the info ``odd`` at steps, but not at resets."""
-
-    def reset(self, *, seed=None, options=None):
-        self.ended = np.zeros(self.num_envs, bool)
-        return self.env.reset(seed=seed, options=options)[0], {}
-
-    def step(self, actions):
-        *parts, infos = self.env.step(actions)
-        is_same_step = self.metadata["autoreset_mode"] is SAME_STEP
-        begins, self.ended = self.ended, parts[2] | parts[3]
-        infos["_odd"] = ~(self.ended if is_same_step else begins)
-        if not infos["_odd"].any():
-            del infos["odd"], infos["_odd"]
-        return (*parts, infos)
-
-
-@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP], ids=lambda mode: mode.value)
-@pytest.mark.parametrize("lengths", [[[3]], [[3, 1, 4], [2]]])
-def test_an_info_can_be_missing_when_an_episode_begins(mode, lengths):
-    episodes = []
-    env = VectorEpisodeRecorder(OnlyAtSteps(vector(2, lengths, mode)), episodes.append, info_keys=["odd"])
-    env.reset()
-    for _ in range(200):
-        env.step(np.zeros((2, 2)))
-    for episode in episodes:
-        assert episode.reset_info == {}
-        np.testing.assert_array_equal(episode.infos["odd"], episode.observations["nested"]["odd"][1:])
-
-
 def test_first_infos_can_be_sliced_and_pickled():
     class Sink(list):
         add_episodes = list.append

@@ -1,8 +1,10 @@
-"""EpisodeRecorder: errors of environments and sinks are named, and recorded steps are kept."""
+"""Recorders: errors of environments and sinks are named, and recorded steps are kept."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import gymnasium as gym
 import numpy as np
@@ -10,9 +12,34 @@ import pytest
 import torch
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
+from gymnasium.vector import AsyncVectorEnv
+from gymnasium.vector.async_vector_env import AsyncState
 
-from her_wrappers import EpisodeRecorder, SinkError
-from tests.support.numbered import Numbered, drive
+from her_wrappers import EpisodeRecorder, SinkError, VectorEpisodeRecorder
+from tests.support.numbered import DISABLED, NEXT_STEP, SAME_STEP, Numbered, drive, makers, vector
+
+
+def put(position, value, *path):
+    """Return a function that replaces a part of the values of ``step``."""
+
+    def change(result):
+        target, key = result, position
+        for step in path:
+            target, key = target[key], step
+        target[key] = value
+
+    return change
+
+
+def interrupt(result):
+    raise KeyboardInterrupt
+
+
+def broken(episode):
+    raise OSError("disk full")
+
+
+# --- one environment ------------------------------------------------------------------------------
 
 ACTION = np.zeros(2, np.float32)
 
@@ -20,8 +47,8 @@ ACTION = np.zeros(2, np.float32)
 class Faulty(Numbered):
     """An environment with a fault at step 2."""
 
-    def __init__(self, change):
-        super().__init__([[9]])
+    def __init__(self, change, lengths=((9,),)):
+        super().__init__(lengths)
         self.change = change
 
     def step(self, action):
@@ -31,43 +58,28 @@ class Faulty(Numbered):
         return tuple(result)
 
 
-def put(position, value):
-    return lambda result: result.__setitem__(position, value)
-
-
-def leave(result):
-    raise ZeroDivisionError("by zero")
-
-
-def put_place(value, odd=0):
-    return put(0, {"place": value, "nested": {"odd": odd}})
-
-
 FAULTS = [
-    (leave, ZeroDivisionError, "by zero"),
-    (lambda result: result.pop(), ValueError, "not enough values"),
-    (put_place(np.zeros(2)), ValueError, "observation/place at step 2 must have shape (3,)"),
-    (put_place([[0.0], [1.0, 2.0]]), ValueError, "observation/place at step 2"),
-    (put_place(np.zeros(3), odd=0.5), ValueError, "odd at step 2 must have dtype int64"),
-    (put(0, {"place": np.zeros(3)}), ValueError, "observation/nested/odd is missing at step 2"),
-    (put(1, np.zeros(1)), ValueError, "reward must be one number, got array([0.]) at step 1"),
-    (put(1, 1j), ValueError, "reward must be one number"),
-    (put(1, torch.ones(1, requires_grad=True)), ValueError, "reward must be one number"),
-    (put(4, {"odd": 1}), ValueError, "info has no 'place' at step 1; it has ['odd']"),
-    (put(4, None), ValueError, "info has no 'odd' at step 1; it has None"),
-    (put(4, {"odd": 1, "place": [[1], [1, 2]]}), ValueError, "info 'place' must be numbers or strings"),
-    (put(4, {"odd": 1, "place": 1}), ValueError, "info 'place' must keep its shape and type"),
+    (lambda result: result.pop(), "not enough values"),
+    (put(0, np.zeros(2), "place"), "observation/place at step 2 must have shape (3,)"),
+    (put(0, {"odd": 0.5}, "nested"), "odd at step 2 must have dtype int64"),
+    (put(0, {"place": np.zeros(3)}), "observation/nested/odd is missing at step 2"),
+    (put(1, np.zeros(1)), "reward must be one number, got array([0.]) at step 1"),
+    (put(1, torch.ones(1, requires_grad=True)), "reward must be one number"),
+    (put(4, {"odd": 1}), "info has no 'place' at step 1; it has ['odd']"),
+    (put(4, None), "info has no 'odd' at step 1; it has None"),
+    (put(4, {"odd": 1, "place": [[1], [1, 2]]}), "info 'place' must be numbers or strings"),
+    (put(4, {"odd": 1, "place": 1}), "info 'place' must keep its shape and type"),
 ]
 
 
-@pytest.mark.parametrize(("fault", "error", "message"), FAULTS)
-def test_an_error_of_the_environment_is_named_and_the_steps_before_are_kept(fault, error, message):
+@pytest.mark.parametrize(("fault", "message"), FAULTS)
+def test_an_error_of_the_environment_is_named_and_the_steps_before_are_kept(fault, message):
     """An observation after a failed step does not follow from the last recorded action."""
     episodes = []
     env = EpisodeRecorder(Faulty(fault), episodes.append, info_keys=["odd", "place"])
     env.reset()
     env.step(ACTION)
-    with pytest.raises(error, match=re.escape(message)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         env.step(ACTION)
     assert [(len(episode), episode.truncated) for episode in episodes] == [(1, True)]
     with pytest.raises(ResetNeeded):
@@ -81,10 +93,10 @@ def test_an_error_of_the_environment_is_named_and_the_steps_before_are_kept(faul
     assert all(len(values) == 1 for episode in episodes for values in episode.infos.values())
 
 
-def test_a_missing_success_flag_is_named_with_the_adapter_that_adds_it():
+def test_a_missing_success_flag_is_named_with_the_wrapper_that_adds_it():
     env = EpisodeRecorder(Numbered(), info_keys=["is_success"])
     env.reset()
-    with pytest.raises(ValueError, match=r"adapters\.BooleanSuccess adds it"):
+    with pytest.raises(ValueError, match="BooleanSuccess adds it"):
         env.step(ACTION)
 
 
@@ -93,9 +105,7 @@ def test_a_bad_action_does_not_reach_the_environment_or_change_the_episode():
     env = EpisodeRecorder(Numbered([[2]]), episodes.append)
     env.reset()
     for call in range(2):
-        with pytest.raises(
-            ValueError, match=re.escape(f"action at step {call} must have shape (2,), got (3,)")
-        ):
+        with pytest.raises(ValueError, match=rf"action at step {call} must have shape \(2,\), got \(3,\)"):
             env.step(np.zeros(3))
         assert env.unwrapped.place[2] == call
         env.step(np.float32([call, 0]))
@@ -115,18 +125,12 @@ def test_a_space_that_changes_at_reset_is_an_error():
         env.step(ACTION)
 
 
-def broken(episode):
-    raise OSError("disk full")
-
-
 def test_other_sinks_get_the_episode_if_a_sink_raises():
     served = []
     env = EpisodeRecorder(Numbered([[2]]), broken, served.append)
     env.reset()
     env.step(ACTION)
-    with pytest.raises(
-        SinkError, match=r"on an episode of 2 steps broken raised OSError: disk full"
-    ) as caught:
+    with pytest.raises(SinkError, match="on an episode of 2 steps broken raised OSError") as caught:
         env.step(ACTION)
     np.testing.assert_array_equal(caught.value.episode.observations["place"], served[0].observations["place"])
     observation, _, terminated, _, _ = caught.value.result
@@ -141,33 +145,179 @@ def test_other_sinks_get_the_episode_if_a_sink_raises():
 
 
 def test_a_keyboard_interrupt_is_raised_even_if_a_sink_raises():
-    class Interrupted(Numbered):
-        def step(self, action):
-            if self.place[2] == 1:
-                raise KeyboardInterrupt
-            return super().step(action)
-
     with pytest.raises(KeyboardInterrupt) as caught:
-        drive(EpisodeRecorder(Interrupted([[9]]), broken), 3)
+        drive(EpisodeRecorder(Faulty(interrupt), broken), 3)
     assert isinstance(caught.value.__cause__, SinkError)
 
 
+# --- several environments -------------------------------------------------------------------------
+
+LENGTHS = [[9], [2], [4]]
+
+
+def step(env, times=1):
+    for _ in range(times):
+        result = env.step(np.zeros((env.num_envs, 2), np.float32))
+    return result
+
+
+class FaultyVector(gym.vector.VectorWrapper):
+    """A vector environment with a fault at one of its steps."""
+
+    def __init__(self, change=lambda result: None, mode=NEXT_STEP, at=3, lengths=LENGTHS):
+        super().__init__(vector(3, lengths, mode))
+        self.change, self.at, self.steps = change, at, 0
+
+    def step(self, actions):
+        result = list(self.env.step(actions))
+        self.steps += 1
+        if self.steps == self.at:
+            self.change(result)
+        return tuple(result)
+
+
+def drop(key):
+    """Return a function that removes a key from the infos."""
+    return lambda result: result[4].pop(key)
+
+
+PLACE = np.zeros((3, 3))
+VECTOR_FAULTS = [
+    (put(0, np.zeros((3, 2)), "place"), "place at step 3 of environment 0 must have shape (3,), got (2,)"),
+    (put(0, np.zeros((2, 3)), "place"), "place in the batch must have shape (3, 3), got (2, 3)"),
+    (put(0, [[0.0] * 3, [0.0], [0.0] * 3], "place"), "place at step 1 of environment 1 must have shape"),
+    (put(0, {"place": PLACE}), "observation/nested/odd is missing in the batch"),
+    (put(1, ["a", "b", "c"]), "rewards must be (3,) numbers"),
+    (put(2, np.zeros(3)), "terminations must be (3,) bools"),
+    (put(3, np.zeros(2, bool)), "truncations must be (3,) bools"),
+    (put(4, np.array([True, True, False]), "_odd"), "info has no 'odd' at step 2 of environment 2"),
+    (put(4, np.ones(2, bool), "_odd"), "infos['_odd'] must be (3,) bools"),
+    (put(4, np.array([1, None, 2]), "odd"), "info 'odd' must be numbers or strings of one shape"),
+    (put(4, {"a": np.zeros(3)}, "odd"), "info 'odd' must be numbers or strings with a row for each"),
+    (put(4, np.array([1, "a", [2]], object), "odd"), "info 'odd' must be of one shape and kind"),
+    (put(4, [{}, {}, {}]), "infos must be a dict of arrays, got list; wrap the recorder"),
+]
+
+
+@pytest.mark.parametrize(("fault", "message"), VECTOR_FAULTS)
+def test_an_invalid_value_is_named_and_the_steps_before_are_kept(fault, message):
+    """When the fault occurs, environment 1 is in its second episode."""
+    episodes = []
+    env = VectorEpisodeRecorder(FaultyVector(fault, DISABLED), episodes.append, info_keys=["odd"])
+    env.reset()
+    step(env, 2)
+    env.reset(options={"reset_mask": np.array([False, True, False])})
+    with pytest.raises(ValueError, match=re.escape(message)):
+        step(env)
+    assert [(len(episode), episode.truncated) for episode in episodes] == [(2, False), (2, True), (2, True)]
+    with pytest.raises(ResetNeeded):
+        step(env)
+    env.reset()
+    step(env)
+
+
+FINAL_FAULTS = [
+    (drop("final_obs"), "infos have no final_obs at step 2 of environment 1, whose episode ended"),
+    (put(4, np.zeros(3, bool), "_final_obs"), "infos have no final_obs at step 2 of environment 1"),
+    (put(4, []), "infos have no final_obs at step 2 of environment 1"),
+    (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1"),
+    (put(4, np.array([None, {"place": np.zeros(3)}, None]), "final_obs"), "odd is missing at step 2 of"),
+    (put(4, {"place": PLACE}, "final_obs"), "observation/nested/odd is missing in final_obs"),
+]
+
+
+@pytest.mark.parametrize(("fault", "message"), FINAL_FAULTS)
+def test_missing_last_states_are_named(fault, message):
+    episodes = []
+    env = VectorEpisodeRecorder(FaultyVector(fault, SAME_STEP, at=2), episodes.append, info_keys=["odd"])
+    env.reset()
+    step(env)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        step(env)
+    assert [(len(episode), episode.truncated) for episode in episodes] == [(1, True)] * 3
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, [[2]]])
+def test_an_interrupt_in_the_environment_loses_no_step_and_a_reset_is_needed(lengths):
+    """With episodes of two steps, the interrupt comes at the begin of all next episodes."""
+    episodes = []
+    env = VectorEpisodeRecorder(FaultyVector(interrupt, lengths=lengths), episodes.append)
+    env.reset()
+    step(env, 2)
+    with pytest.raises(KeyboardInterrupt):
+        step(env)
+    assert [len(episode) for episode in episodes] == [2, 2, 2]
+    with pytest.raises(ResetNeeded):
+        step(env)
+
+
+def test_bad_actions_and_reset_masks_do_not_reach_the_environments():
+    env = VectorEpisodeRecorder(FaultyVector())
+    env.reset()
+    with pytest.raises(ValueError, match=r"'reset_mask' must be bool of shape \(3,\)"):
+        env.reset(options={"reset_mask": [1, 0, 0]})
+    with pytest.raises(ValueError, match=r"action at step 0 of environment 0 must have shape \(2,\)"):
+        env.step(np.zeros((3, 1)))
+    assert env.env.steps == 0
+    env.step(np.zeros((3, 2)))
+
+
+def test_environments_that_ended_must_be_reset_before_the_next_step():
+    env = VectorEpisodeRecorder(FaultyVector(mode=DISABLED))
+    with pytest.raises(ResetNeeded, match=r"in the environments \[0, 1, 2\]; call reset"):
+        step(env)
+    env.reset()
+    step(env, 2)
+    with pytest.raises(ResetNeeded, match=r"in the environments \[1\]; call reset"):
+        step(env)
+    env.reset(options={"reset_mask": np.array([False, True, False])})
+    step(env)
+
+
+class Killed(Numbered):
+    """An environment that kills its process at the fourth step if its number is 1."""
+
+    def step(self, action):
+        if self.number == 1 and self.place[2] == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("shared_memory", [True, False])
+def test_episodes_of_a_killed_worker_are_kept(shared_memory):
+    episodes = []
+    envs = AsyncVectorEnv(makers(3, [[9]], kind=Killed), shared_memory=shared_memory)
+    env = VectorEpisodeRecorder(envs, episodes.append)
+    env.reset()
+    step(env, 3)
+    with pytest.raises((EOFError, OSError)):
+        step(env)
+    assert [(len(episode), episode.truncated) for episode in episodes] == [(3, True)] * 3
+    assert all(episode.observations["place"][-1, 2] == 3 for episode in episodes)
+    envs._state = AsyncState.DEFAULT  # close() would wait for the dead worker
+    env.close(terminate=True)
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+class WithoutMode(gym.vector.VectorWrapper):
+    metadata = {}  # noqa: RUF012 - as VectorEnv declares it
+
+
 @pytest.mark.parametrize(
-    ("arguments", "options", "error", "message"),
+    ("call", "error", "message"),
     [
-        (
-            [gym.make_vec("CartPole-v1", num_envs=2)],
-            {},
-            TypeError,
-            "got CartPoleVectorEnv; use VectorEpisode",
-        ),
-        ([Numbered()], {"max_episode_steps": 2.5}, ValueError, "max_episode_steps must be a whole number"),
-        ([Numbered()], {"max_episode_steps": 0}, ValueError, "max_episode_steps must be a whole number"),
-        ([Numbered()], {"info_keys": "is_success"}, TypeError, "info_keys must be a list of strings"),
-        ([Numbered()], {"info_keys": [1]}, TypeError, "info_keys must be a list of strings"),
-        ([Numbered(), 5], {}, TypeError, "a sink must be callable"),
+        (lambda: EpisodeRecorder(gym.make_vec("CartPole-v1")), TypeError, "use VectorEpisodeRecorder"),
+        (lambda: VectorEpisodeRecorder(gym.make("CartPole-v1")), TypeError, "use EpisodeRecorder"),
+        (lambda: VectorEpisodeRecorder(WithoutMode(FaultyVector())), ValueError, "AutoresetMode, got None"),
+        (lambda: EpisodeRecorder(Numbered(), max_episode_steps=2.5), ValueError, "max_episode_steps"),
+        (lambda: VectorEpisodeRecorder(FaultyVector(), max_episode_steps=0), ValueError, "max_episode_steps"),
+        (lambda: EpisodeRecorder(Numbered(), info_keys="odd"), TypeError, "info_keys must be a list"),
+        (lambda: VectorEpisodeRecorder(FaultyVector(), info_keys=[1]), TypeError, "info_keys must be a list"),
+        (lambda: EpisodeRecorder(Numbered(), 5), TypeError, "a sink must be callable"),
     ],
 )
-def test_invalid_arguments_are_errors(arguments, options, error, message):
+def test_invalid_arguments_are_errors(call, error, message):
     with pytest.raises(error, match=message):
-        EpisodeRecorder(*arguments, **options)
+        call()

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from gymnasium import spaces
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -50,6 +50,7 @@ SPACES = st.recursive(LEAVES, larger, max_leaves=5)
 
 
 @given(SPACES)
+@settings(max_examples=60)
 def test_spaces_come_back_equal(space):
     described = space_to_json(space)
     back = space_from_json(json.loads(json.dumps(described, allow_nan=False)))

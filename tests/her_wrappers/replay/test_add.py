@@ -14,106 +14,27 @@ from gymnasium.vector import AutoresetMode
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import Episode, EpisodeArchive, Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
-from tests.support.buffers import (
-    device_options,
-    filled,
-    make_buffer,
-    plain_buffer,
-    stack_transitions,
-    transitions,
-)
-from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_buffer, counting_episode
-from tests.support.equality import assert_same_batches, assert_same_episodes
+from her_wrappers.trees import map_tree
+from tests.support.buffers import filled, plain_buffer, rows, transitions
+from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_episode
+from tests.support.equality import assert_same_episodes
 
 # --- one transition -------------------------------------------------------------------------------
 
 
-def test_an_open_episode_is_never_sampled_until_it_has_ended(device):
-    buffer, episode = make_buffer(device), counting_episode(0, 4)
-    *most, last = transitions(episode)
-    for transition in most:
-        buffer.add(*transition)
-    assert not buffer.can_sample
-    with pytest.raises(ValueError, match="no complete episode"):
-        buffer.sample(1)
-    buffer.add(*last)
-    assert_same_episodes(buffer.episodes(), [episode])
-
-
-def test_a_long_episode_is_added_as_one_by_one():
-    whole, stepwise = counting_buffer(buffer_size=300), counting_buffer(buffer_size=300)
-    for number, length in enumerate([3, 200, 90, 7]):
-        whole.add_episode(counting_episode(number, length))
-        for transition in transitions(counting_episode(number, length)):
-            stepwise.add(*transition)
-    assert_same_batches(whole, stepwise, [400])
-
-
-def test_arrays_that_the_caller_reuses_are_copied():
-    buffer, reused = counting_buffer(), {key: np.zeros(2) for key in SPACE}
-    for here, action, reward, there, *flags, _ in transitions(counting_episode(2, 5)):
-        for key, array in reused.items():
-            array[:] = there[key]
-        buffer.add(here, action, reward, reused, *flags)
-    for array in reused.values():
-        array[:] = 77
-    assert_same_episodes(buffer.episodes(), [counting_episode(2, 5)])
-
-
-@pytest.mark.parametrize("key", ["achieved_goal", "desired_goal"])
-def test_a_transition_that_does_not_continue_the_episode_is_an_error(key):
-    """The usual cause is a missing flag at the end of an episode."""
-    buffer, (first, second) = counting_buffer(), transitions(counting_episode(0, 2))
-    buffer.add(*first)
-    with pytest.raises(ValueError, match=f"obs must equal the previous next_obs: observation/{key}"):
-        buffer.add(second[0] | {key: second[0][key] + 1}, *second[1:])
-    buffer.add(*second)
-    assert len(buffer) == 2
-
-
-def test_an_open_episode_can_be_truncated_and_does_not_outgrow_the_buffer(device):
-    buffer = make_buffer(device, buffer_size=3)
-    buffer.truncate_open_episode()
-    *most, last = transitions(counting_episode(0, 4))
-    for transition in most:
-        buffer.add(*transition)
-    with pytest.raises(ValueError, match="raise buffer_size"):
-        buffer.add(*last)
-    buffer.truncate_open_episode()
-    [episode] = buffer.episodes()
-    assert (len(episode), episode.terminated, episode.truncated) == (3, False, True)
-
-
-def test_clear_drops_the_open_episodes():
-    buffer = counting_buffer()
-    for first in (next(transitions(counting_episode(0, 4))), counting_rows()[0]):
-        buffer.add(*first)
-        buffer.clear()
-        buffer.truncate_open_episode()
-        assert len(buffer) == 0
-
-
 def as_tensors(tree):
     """Return a tree of tensors; floats require gradients."""
-    if isinstance(tree, dict):
-        return {key: as_tensors(each) for key, each in tree.items()}
-    tensor = torch.as_tensor(np.array(tree))
-    return tensor.requires_grad_() if tensor.is_floating_point() else tensor
+    tensors = map_tree(lambda leaf: torch.as_tensor(np.array(leaf)), tree)
+    return map_tree(lambda each: each.requires_grad_() if each.is_floating_point() else each, tensors)
 
 
-@pytest.mark.parametrize("convert", [lambda tree: tree, as_tensors], ids=["arrays", "tensors"])
-def test_a_transition_may_have_tensors_and_flags_of_one_element(convert):
-    buffer, episode = plain_buffer(50), counting_episode(1, 4, terminated=True)
-    for *step, terminated, truncated, _ in transitions(episode):
-        buffer.add(*map(convert, step), *(convert(np.array([flag])) for flag in (terminated, truncated)))
+def test_a_transition_may_have_tensors_and_flags_of_one_element():
+    """Also of a dtype that NumPy does not have."""
+    buffer, episode = plain_buffer(50), counting_episode(1, 4, terminated=True, actions=np.full((4, 1), 0.5))
+    for obs, action, *step, terminated, truncated, _ in transitions(episode):
+        flags = (as_tensors([flag]) for flag in (terminated, truncated))
+        buffer.add(as_tensors(obs), torch.as_tensor(action).bfloat16(), *map(as_tensors, step), *flags)
     assert_same_episodes(buffer.episodes(), [episode])
-
-
-def test_a_tensor_that_numpy_has_no_dtype_for_is_added_exactly():
-    buffer = plain_buffer(50)
-    obs, _, reward, next_obs, *flags, _ = next(iter(transitions(counting_episode(0, 1))))
-    buffer.add(obs, torch.tensor([0.5], dtype=torch.bfloat16), reward, next_obs, *flags)
-    assert buffer.sample(1).actions == 0.5
 
 
 # --- several environments -------------------------------------------------------------------------
@@ -121,18 +42,12 @@ def test_a_tensor_that_numpy_has_no_dtype_for_is_added_exactly():
 NUM_ENVS = 3
 
 
-def rows(*episodes):
-    """Yield the steps of N episodes of equal length, stacked along a leading axis, as arguments of `add`."""
-    return map(stack_transitions, zip(*map(transitions, episodes), strict=True))
-
-
 def counting_rows(first=0, length=4):
     return list(rows(*[counting_episode(first + i, length) for i in range(NUM_ENVS)]))
 
 
-@pytest.mark.parametrize("convert", [lambda tree: tree, as_tensors], ids=["arrays", "tensors"])
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_rows_of_a_vector_environment_are_the_episodes_that_a_recorder_adds(mode, convert):
+def test_rows_of_a_vector_environment_are_the_episodes_that_a_recorder_adds(mode):
     envs = gym.make_vec(
         "her_envs/PointReach-v0", num_envs=4, max_steps=7, vectorization_mode="sync",
         vector_kwargs={"autoreset_mode": mode}, terminate_on_success=True,
@@ -148,7 +63,7 @@ def test_rows_of_a_vector_environment_are_the_episodes_that_a_recorder_adds(mode
         action = recorder.action_space.sample()
         next_obs, reward, terminated, truncated, infos = recorder.step(action)
         skip = {"skip": ended} if mode is AutoresetMode.NEXT_STEP else {}
-        step = [convert(each) for each in (obs, action, reward, next_obs, terminated, truncated)]
+        step = map(as_tensors, (obs, action, reward, next_obs, terminated, truncated))
         added.add(*step, infos, **skip)
         obs, ended = copy.deepcopy(next_obs), terminated | truncated
     recorder.close()
@@ -185,33 +100,24 @@ def with_wrong_row(step, position, value):
 
 WRONG_ROWS = [
     lambda step: [{key: each[1:] for key, each in step[0].items()}, *step[1:]],
-    lambda step: [{key: each[:0] for key, each in step[0].items()}, *step[1:]],
-    lambda step: [step[0], step[1][0], *step[2:]],
     lambda step: [step[0], np.full((NUM_ENVS, 1), "a"), *step[2:]],
     lambda step: [*step[:2], 1.0, *step[3:]],
     lambda step: with_wrong_row(step, 2, np.nan),
-    lambda step: with_wrong_row(step, 2, 1e39),
     lambda step: [*step[:3], {key: each[0] for key, each in step[3].items()}, *step[4:]],
-    lambda step: [*step[:3], {"observation": step[3]["observation"]}, *step[4:]],
-    lambda step: [*step[:4], False, step[5]],
     lambda step: [*step[:5], np.zeros(NUM_ENVS)],
     lambda step: [*step, [{}]],
     lambda step: [*step, [{"cost": 1}, {}, {"cost": 1}]],
     lambda step: [*step, {"cost": np.full(NUM_ENVS, None)}],
-    lambda step: [*step, {"cost": 0.0}],
 ]
 
 
 @pytest.mark.parametrize("wrong", WRONG_ROWS)
-@pytest.mark.parametrize("bad_step", [0, 1, 3])
-def test_after_wrong_rows_all_episodes_continue(wrong, bad_step):
+def test_after_wrong_rows_all_episodes_continue(wrong):
     buffer = counting_buffer(info_keys=["cost"])
     for t, step in enumerate(counting_rows()):
-        infos = {"cost": np.full(NUM_ENVS, t)}
-        if t == bad_step:
-            given = wrong(step)
-            with pytest.raises((TypeError, ValueError), match=r".{20}"):
-                buffer.add(*given, *[infos] * (len(given) == 6))
+        infos, given = {"cost": np.full(NUM_ENVS, t)}, wrong(step)
+        with pytest.raises((TypeError, ValueError), match=r".{20}"):
+            buffer.add(*given, *[infos] * (len(given) == 6))
         buffer.add(*step, infos)
     expected = [counting_episode(number, 4, infos={"cost": np.arange(4)}) for number in range(NUM_ENVS)]
     assert_same_episodes(buffer.episodes(), expected)
@@ -235,7 +141,7 @@ def test_an_observation_that_does_not_continue_names_its_environment():
     assert buffer.num_episodes == NUM_ENVS + 2
 
 
-def test_transitions_with_and_without_leading_axis_are_not_mixed():  # new
+def test_transitions_with_and_without_leading_axis_are_not_mixed():
     buffer, single = counting_buffer(), list(transitions(counting_episode(9, 4)))
     buffer.add(*counting_rows()[0])
     with pytest.raises(ValueError, match="truncate_open_episode"):
@@ -285,24 +191,14 @@ def test_episodes_that_the_buffer_rejects_are_dropped_and_adding_continues():
 # --- episodes -------------------------------------------------------------------------------------
 
 
-def sources(episodes, folder):
-    """Yield the same episodes as sources of all types."""
-    yield from (list(episodes), iter(episodes), Episodes.of(episodes))
-    with EpisodeArchive(folder, shard_steps=5) as archive:
-        archive.add_episodes(Episodes.of(episodes))
-    yield EpisodeArchive(folder)
-
-
-@pytest.mark.parametrize("method", ["add_episodes", "extend"])
-def test_episodes_of_every_source_are_added_as_one_by_one(device, method, tmp_path):
+def test_the_episodes_of_an_archive_are_added(tmp_path):
     episodes = [counting_episode(number, length) for number, length in enumerate((4, 1, 7, 3))]
-    expected = make_buffer(device, buffer_size=12)
-    for episode in episodes:
-        expected.add_episode(episode)
-    for source in sources(episodes, tmp_path / "archive"):
-        buffer = make_buffer(device, buffer_size=12)
-        getattr(buffer, method)(source)
-        assert_same_batches(buffer, copy.deepcopy(expected), [50])
+    with EpisodeArchive(tmp_path, shard_steps=5) as archive:
+        archive.add_episodes(Episodes.of(episodes))
+    for method in ("add_episodes", "extend"):
+        buffer = counting_buffer(buffer_size=12)
+        getattr(buffer, method)(EpisodeArchive(tmp_path))
+        assert_same_episodes(buffer.episodes(), episodes[1:])
 
 
 def test_extend_keeps_the_episodes_before_a_bad_one():
@@ -314,22 +210,12 @@ def test_extend_keeps_the_episodes_before_a_bad_one():
     assert len(buffer) == 14
 
 
-def test_an_episode_is_copied_when_it_is_added(device):
-    buffer, episode = make_buffer(device), counting_episode(3, 5)
-    buffer.add_episode(episode)
-    for array in (*episode.observations.values(), episode.actions, episode.rewards):
-        array[...] = 99
-    assert_same_episodes(buffer.episodes(), [counting_episode(3, 5)])
-
-
 @pytest.mark.parametrize(
     "rewards",
     [
         np.array([np.finfo(np.float32).max, -0.0, 1e-300]),
         np.array([np.nextafter(2.0**128 - 2.0**103, 0), 0, 0]),  # rounds to the largest float32
-        np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max, 0]),
         np.array([3, 2**64 - 1, 0], np.uint64),
-        np.array([1, 2, 65504], np.float16),
         np.array([True, False, True]),
     ],
 )
@@ -354,18 +240,3 @@ def test_episodes_of_different_dtypes_or_with_more_keys_are_converted_exactly():
     buffer.add_episodes(episodes)
     found = [int(episode.observations["achieved_goal"][0, 0]) for episode in buffer.episodes()]
     assert found == [exact, exact - 1, exact]
-
-
-def test_a_nested_goal_may_have_the_shape_of_the_observation(device):
-    space = spaces.Dict({
-        key: part if key == "observation" else spaces.Dict(p=part) for key, part in SPACE.items()
-    })
-    counts = counting_episode(0, 5).observations
-    nested = {key: rows if key == "observation" else {"p": rows} for key, rows in counts.items()}
-    options = {
-        "compute_reward": lambda achieved, desired, info: compute_reward(achieved["p"], desired["p"], info)
-    }
-    buffer = HindsightReplayBuffer(space, ACTIONS, buffer_size=50, **device_options(device, options))
-    buffer.add_episode(counting_episode(0, 5, observations=nested))
-    batch = buffer.sample(64).to_numpy()
-    np.testing.assert_array_equal(batch.observations["observation"], batch.observations["achieved_goal"]["p"])

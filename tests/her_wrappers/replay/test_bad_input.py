@@ -15,27 +15,17 @@ from gymnasium import spaces
 
 from her_wrappers import Episode, Episodes, Geometric, HindsightReplayBuffer, Mixture, Priority
 from tests.support.buffers import filled, make_buffer, transitions
-from tests.support.counting import (
-    ACTIONS,
-    SPACE,
-    compute_reward,
-    compute_terminated,
-    counting_buffer,
-    counting_episode,
-)
+from tests.support.counting import SPACE, compute_reward, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 # --- arguments ------------------------------------------------------------------------------------
 
 ARGUMENTS = [
-    ({"buffer_size": 0}, ValueError, "buffer_size"),
     ({"buffer_size": 1e6}, ValueError, "buffer_size"),
     ({"buffer_size": 10**400}, ValueError, "buffer_size"),
     ({"buffer_size": 2**62}, MemoryError, "buffer_size"),
     ({"n_sampled_goal": -1}, ValueError, "n_sampled_goal"),
-    ({"n_sampled_goal": [4]}, ValueError, "n_sampled_goal"),
     ({"her_ratio": 1.5}, ValueError, "her_ratio"),
-    ({"her_ratio": "0.5"}, ValueError, "her_ratio"),
     ({"her_ratio": 0.5, "n_sampled_goal": 4}, ValueError, "once, got n_sampled_goal and her_ratio"),
     (
         {"her_ratio": 0.5, "goal_selection_strategy": Mixture({"final": 0.5, "original": 0.5})},
@@ -43,19 +33,12 @@ ARGUMENTS = [
         "once",
     ),
     ({"goal_selection_strategy": "futur"}, ValueError, "'futur'; choose from 'future'"),
-    ({"goal_selection_strategy": "futur", "n_sampled_goal": 0}, ValueError, "goal_selection_strategy"),
     ({"goal_selection_strategy": ["future"]}, TypeError, "goal_selection_strategy"),
     ({"termination": "always"}, ValueError, "termination"),
-    ({"termination": ["keep"]}, ValueError, "termination"),
-    ({"termination": "always", "n_sampled_goal": 0}, ValueError, "termination"),
     ({"termination": "recompute", "compute_terminated": None}, ValueError, "needs compute_terminated"),
     ({"n_steps": 0}, ValueError, "n_steps"),
-    ({"n_steps": 2.5}, ValueError, "n_steps"),
-    ({"gamma": 0}, ValueError, "gamma"),
     ({"gamma": float("nan")}, ValueError, "gamma"),
-    ({"gamma": "0.99"}, ValueError, "gamma"),
     ({"seed": -1}, ValueError, "seed"),
-    ({"seed": "0"}, ValueError, "seed"),
     ({"compute_reward": None}, ValueError, "needs compute_reward"),
     ({"compute_reward": 5}, TypeError, "compute_reward"),
     ({"compute_reward": None, "reward_fn": 5}, TypeError, "reward_fn"),
@@ -63,11 +46,8 @@ ARGUMENTS = [
     ({"resample_achieved_goals": "no"}, TypeError, "resample_achieved_goals"),
     ({"info_keys": "cost"}, TypeError, "info_keys"),
     ({"info_format": "rows"}, ValueError, "info_format"),
-    ({"prioritized": True}, TypeError, "prioritized"),
     ({"prioritized": Priority}, TypeError, "prioritized"),
     ({"device": "gpu"}, ValueError, "device must be one that torch can use here"),
-    ({"device": "meta"}, ValueError, "device"),
-    ({"device": 3.5}, ValueError, "device"),
     ({"buffersize": 5}, TypeError, "buffersize"),
 ]
 
@@ -78,30 +58,18 @@ def test_a_bad_argument_of_the_buffer(options, error, word):
         counting_buffer(**options)
 
 
-class WithoutReward(gym.Env):
-    """An environment with the spaces of counting episodes and without ``compute_reward``."""
-
-    observation_space, action_space = SPACE, ACTIONS
-
-
 OBJECTS = [
     (lambda: Mixture({"future": 0.5}), ValueError, "sum to 1"),
     (lambda: Mixture({"future": 1.5, "final": -0.5}), ValueError, "1.5 for 'future'"),
-    (lambda: Mixture({"future": None}), ValueError, "None for 'future'"),
     (lambda: Mixture([("future", 1.0)]), TypeError, "dict"),
     (lambda: Geometric(1.0), ValueError, "gamma"),
     (lambda: Priority(alpha=-0.1), ValueError, "alpha"),
-    (lambda: Priority(alpha="0.6"), ValueError, "alpha"),
     (lambda: Priority(beta=True), ValueError, "beta"),
     (lambda: Priority(eps=0), ValueError, "eps"),
     (lambda: HindsightReplayBuffer(SPACE, spaces.Text(5), n_sampled_goal=0), TypeError, "Text"),
-    (lambda: HindsightReplayBuffer.for_env(WithoutReward()), ValueError, "compute_reward"),
-    (
-        lambda: HindsightReplayBuffer.for_env(WithoutReward(), her_ratio=np.array(0.5)),
-        ValueError,
-        "her_ratio",
-    ),
+    (lambda: HindsightReplayBuffer.for_env(gym.make("CartPole-v1")), ValueError, "achieved_goal"),
     (lambda: HindsightReplayBuffer.for_env("her_envs/PointReach-v0"), TypeError, "str"),
+    (lambda: Episode(np.zeros((3, 2)), np.zeros(3), np.zeros(3), False, True), ValueError, "have 4 rows"),
 ]
 
 
@@ -113,26 +81,19 @@ def test_a_bad_argument_of_another_object(call, error, word):
 
 CALLS = [
     (lambda buffer: buffer.sample(8, beta=1.1), ValueError, "beta"),
-    (lambda buffer: buffer.sample(8, beta="1"), ValueError, "beta"),
-    (lambda buffer: buffer.add_episode({"observations": []}), TypeError, "dict"),
     (lambda buffer: buffer.add_episodes(counting_episode(0, 2)), TypeError, "one Episode; use add_episode"),
     (lambda buffer: buffer.add_episodes(5), TypeError, "int"),
     (lambda buffer: buffer.add_episodes([counting_episode(0, 3), {}]), TypeError, r"episodes\[1\].* dict"),
     (lambda buffer: buffer.extend(counting_episode(0, 2)), TypeError, "one Episode; use add_episode"),
-    (lambda buffer: buffer.extend([{}]), TypeError, "dict"),
-    (lambda buffer: buffer.extend(5), TypeError, "int"),
     (lambda buffer: buffer.update_priorities([0, 1], [1, -0.5]), ValueError, "-0.5 at row 1"),
     (lambda buffer: buffer.update_priorities([0, 1], [np.nan, 1]), ValueError, "nan at row 0"),
     (lambda buffer: buffer.update_priorities([0, 1], [1, 1e39]), ValueError, "at row 1"),
-    (lambda buffer: buffer.update_priorities([0, 1], ["a", "b"]), ValueError, "priorities"),
     (lambda buffer: buffer.update_priorities([0, 1], [[1], [1, 2]]), ValueError, "priorities"),
     (lambda buffer: buffer.update_priorities([0, 1], [1]), ValueError, "shape of index"),
-    (lambda buffer: buffer.update_priorities([0, 1], 1.0), ValueError, "shape of index"),
     (lambda buffer: buffer.update_priorities([0, 24], [1, 1]), ValueError, "24 at row 1"),
     (lambda buffer: buffer.update_priorities([-1, 0], [1, 1]), ValueError, "-1 at row 0"),
     (lambda buffer: buffer.update_priorities(np.array([2**63], np.uint64), [1]), ValueError, "at row 0"),
     (lambda buffer: buffer.update_priorities([0.0, 1], [1, 1]), ValueError, "index"),
-    (lambda buffer: buffer.update_priorities([[0], [1]], [1, 1]), ValueError, "index"),
     (lambda buffer: buffer.update_priorities(None, None), ValueError, "index"),
 ]
 
@@ -168,6 +129,13 @@ def test_a_bad_batch_size(batch_size):
     assert len(buffer.sample(8)) == 8
 
 
+def test_a_buffer_without_a_complete_episode_cannot_be_sampled():
+    buffer = counting_buffer()
+    buffer.add(*next(transitions(counting_episode(0, 2))))
+    with pytest.raises(ValueError, match="no complete episode"):
+        buffer.sample(1)
+
+
 def test_priorities_of_a_buffer_without_priorities():
     buffer = filled()
     assert_rejected(buffer, lambda: buffer.sample(8, beta=0.5), ValueError, "prioritized=Priority")
@@ -181,25 +149,16 @@ def with_leaves(**leaves):
     return counting_episode(5, 3, observations=counting_episode(5, 3).observations | leaves)
 
 
-def without(key):
-    parts = {name: rows for name, rows in counting_episode(5, 3).observations.items() if name != key}
-    return counting_episode(5, 3, observations=parts)
-
-
 EPISODES = [
-    (without("achieved_goal"), "observations/achieved_goal is missing"),
-    (without("observation"), "observations/observation is missing"),
-    (without("desired_goal"), "observations/desired_goal is missing"),
+    (with_leaves(achieved_goal={}), "observations/achieved_goal"),
     (counting_episode(5, 3, observations=np.zeros((4, 2))), "is missing"),
     (with_leaves(observation=np.zeros((4, 3))), "observations/observation .*shape"),
     (with_leaves(observation=np.zeros((4, 2), complex)), "observations/observation .*complex128"),
-    (with_leaves(desired_goal=np.zeros((4, 3))), "observations/desired_goal .*shape"),
     (with_leaves(achieved_goal=np.full((4, 2), "a")), "observations/achieved_goal .*<U1"),
     (counting_episode(5, 3, actions=np.zeros((3, 2))), "actions .*shape"),
     (counting_episode(5, 3, actions={"turn": np.zeros((3, 1))}), "actions .*shape"),
     (counting_episode(5, 3, rewards=np.array([-1, np.nan, -1])), "nan at step 1"),
     (counting_episode(5, 3, rewards=np.array([-1, -1, np.inf])), "inf at step 2"),
-    (counting_episode(5, 3, rewards=np.array([-np.inf, -1, -1])), "inf at step 0"),
     (counting_episode(5, 3, rewards=np.array([0, 2.0**128 - 2.0**103, 0])), "at step 1"),
     (counting_episode(5, 3, rewards=np.array([0, np.longdouble("1e4000"), 0])), "at step 1"),
     (counting_episode(5, 31), "got 31 steps; raise buffer_size"),
@@ -210,18 +169,9 @@ EPISODES = [
 def test_a_bad_episode_stores_and_evicts_nothing(device, bad, words):
     buffer = filled(device, buffer_size=30)
     assert_rejected(buffer, lambda: buffer.add_episode(bad), ValueError, words)
-    buffer = filled(device, buffer_size=30)
-    assert_rejected(buffer, lambda: buffer.add_episodes([bad]), ValueError, words)
-
-
-@pytest.mark.parametrize(("bad", "words"), EPISODES)
-@pytest.mark.parametrize("place", [0, 10])
-def test_the_error_for_many_episodes_names_the_first_bad_one(bad, words, place):
-    episodes = [counting_episode(number, 2) for number in range(10)]
-    episodes.insert(place, bad)
-    buffer = filled(buffer_size=30)
-    call = lambda: buffer.add_episodes([*episodes, bad])  # noqa: E731
-    assert_rejected(buffer, call, ValueError, rf"^episodes\[{place}\]: .*{words}")
+    good = [counting_episode(number, 2) for number in range(3)]
+    many = [*good, bad, *good, bad]
+    assert_rejected(buffer, lambda: buffer.add_episodes(many), ValueError, rf"^episodes\[3\]: .*{words}")
 
 
 def test_the_error_for_columnar_episodes_names_the_bad_one():
@@ -255,46 +205,14 @@ def test_bad_infos_store_nothing(device, infos, words):
         assert len(buffer) == 3
 
 
-@pytest.mark.parametrize("values", [(2**53 + 1, 0.5), (0.5, 2**53 + 1)])
-def test_large_integer_infos_next_to_floats_are_an_error_in_one_list_too(values):
-    buffer = counting_buffer(info_keys=["cost"])
-    episodes = [counting_episode(n, 3, infos={"cost": np.full(3, value)}) for n, value in enumerate(values)]
-    with pytest.raises(ValueError, match=r"infos/cost .*float64 and int64"):
-        buffer.add_episodes(episodes)
-    assert len(buffer) == 0
-
-
-def test_a_rejected_episode_takes_no_memory():
-    """The first episode is not stored, so the observation of the second may still share its memory."""
-    buffer = counting_buffer(buffer_size=1000)
-    apart = with_leaves(observation=np.ones((4, 2)))
-    apart.rewards[1] = np.nan
-    buffer.add_episode(counting_episode(0, 3))
-    before = buffer.nbytes
-    with pytest.raises(ValueError, match="nan"):
-        buffer.add_episode(apart)
-    assert buffer.nbytes == before
-    apart.rewards[1] = -1
-    buffer.add_episode(apart)
-    assert buffer.nbytes > before
-
-
-def test_an_episode_with_arrays_of_wrong_lengths_is_an_error_when_it_is_created():
-    with pytest.raises(ValueError, match="observations must have 4 rows"):
-        Episode(np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3), terminated=False, truncated=True)
-
-
 # --- transitions ----------------------------------------------------------------------------------
 
 TRANSITIONS = [
     (0, {}, ValueError),
-    (0, None, ValueError),
     (0, {"observation": "garbage"}, ValueError),
     (1, [[1.0], [1.0, 2.0]], ValueError),
-    (1, np.zeros(2), ValueError),
     (2, None, ValueError),
     (2, 1j, ValueError),
-    (2, np.zeros(2), ValueError),
     (2, np.nan, ValueError),
     (2, 2.0**128 - 2.0**103, ValueError),
     (3, None, ValueError),
@@ -304,13 +222,11 @@ TRANSITIONS = [
 
 
 @pytest.mark.parametrize(("position", "value", "error"), TRANSITIONS)
-@pytest.mark.parametrize("bad_step", [0, 1])
-def test_after_a_bad_transition_the_episode_continues(bad_step, position, value, error):
+def test_after_a_bad_transition_the_episode_continues(position, value, error):
     buffer, episode = counting_buffer(), counting_episode(0, 3)
-    for t, transition in enumerate(transitions(episode)):
-        if t == bad_step:
-            with pytest.raises(error, match=r".{20}"):
-                buffer.add(*transition[:position], value, *transition[position + 1 :])
+    for transition in transitions(episode):
+        with pytest.raises(error, match=r".{20}"):
+            buffer.add(*transition[:position], value, *transition[position + 1 :])
         buffer.add(*transition)
     assert_same_episodes(buffer.episodes(), [episode])
 
@@ -325,8 +241,6 @@ def raising(*_):
 RESULTS = [
     (raising, ZeroDivisionError, "a wheel came off"),
     (lambda a: -1.0, ValueError, "shape"),
-    (lambda a: np.zeros((len(a), 1)), ValueError, "shape"),
-    (lambda a: np.zeros(len(a) - 1), ValueError, "shape"),
     (lambda a: np.full(len(a), "no"), ValueError, "<U2"),
     (lambda a: np.zeros(len(a), complex), ValueError, "complex128"),
     (lambda a: None, ValueError, "object"),
@@ -392,18 +306,6 @@ def test_terminations_that_are_not_bools_are_an_error(ends):
         buffer.sample(50)
 
 
-@pytest.mark.parametrize("function", ["compute_reward", "compute_terminated"])
-def test_too_few_results_for_the_steps_of_windows_are_an_error(function):
-    wrong, right = [], {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
-    answer = lambda a, d, i: right[function](a, d, i)[: -1 if wrong else None]  # noqa: E731
-    buffer = filled(n_steps=3, her_ratio=1.0, **{function: answer})
-    wrong.append(True)
-    with pytest.raises(ValueError, match=rf"{function} must return .*\(30,\)"):
-        buffer.sample(10)
-    wrong.clear()
-    assert len(buffer.sample(10)) == 10
-
-
 @pytest.mark.parametrize("n_sampled_goal", [0, 4])
 def test_a_sum_of_rewards_that_float32_does_not_hold_is_an_error(n_sampled_goal):
     huge = lambda achieved, desired, info: 3e38 + 0 * achieved.sum(-1)  # noqa: E731
@@ -420,16 +322,12 @@ def write(tree):
 
 WRITERS = [
     {"compute_reward": lambda a, d, i: write(a)},
-    {"compute_reward": lambda a, d, i: write(d)},
     {"compute_reward": lambda a, d, i: write(i["cost"])},
     {"compute_terminated": lambda a, d, i: write(a) if len(a) > 3 else a[:, 0] > 9},
     {"compute_reward": None, "reward_fn": lambda batch: write(batch.observations["observation"])},
-    {"compute_reward": None, "reward_fn": lambda batch: write(batch.actions)},
     {"compute_reward": None, "reward_fn": lambda batch: write(batch.next_observations["achieved_goal"])},
     {"compute_reward": None, "reward_fn": lambda batch: write(batch.rewards)},
-    {"compute_reward": None, "reward_fn": lambda batch: write(batch.index)},
     {"goal_selection_strategy": lambda t, length, rng: write(t)},
-    {"goal_selection_strategy": lambda t, length, rng: write(length)},
 ]
 
 

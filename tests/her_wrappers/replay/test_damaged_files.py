@@ -1,4 +1,4 @@
-"""Damaged, hostile and foreign files are an error, or give the saved episodes; kills leave whole files.
+"""Hostile and foreign files are an error, or give a buffer that can be used.
 
 The contents of files are altered through `ArrayFile` and `write_arrays`, without knowledge of the format.
 """
@@ -6,106 +6,33 @@ The contents of files are altered through `ArrayFile` and `write_arrays`, withou
 from __future__ import annotations
 
 import contextlib
-import time
+import copy
+import functools
+import operator
 
 import numpy as np
-import pytest
 
 from her_wrappers import CorruptFileError, HindsightReplayBuffer
 from her_wrappers.files.arrays import ArrayFile, write_arrays
+from her_wrappers.replay.saving import KIND, VERSION
 from tests.support.buffers import FUNCTIONS, example
-from tests.support.damage import damaged
-from tests.support.equality import assert_same_batches, assert_same_episodes
-from tests.support.kill_trials import kill_while_saving
-
-
-@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.campaign)])
-def test_a_kill_while_saving_leaves_the_previous_or_the_new_file(tmp_path, times):
-    _, newest = kill_while_saving(tmp_path, times)
-    assert newest > 200, "nothing was ever saved"
-
-
-def assert_error_or_the_same(path, episodes, **options):
-    """Load a file, which must give its episodes or CorruptFileError; return whether it loads."""
-    begin = time.thread_time()
-    try:
-        loaded = HindsightReplayBuffer.load(path, **options)
-    except CorruptFileError as error:
-        loaded, message = None, str(error)
-    assert time.thread_time() - begin < 1
-    if loaded is None:
-        assert path.name in message
-        assert len(message) < 500
-        return False
-    assert_same_episodes(loaded.episodes(), episodes)
-    return True
-
-
-@pytest.mark.parametrize("count", [600, pytest.param(6000, marks=pytest.mark.slow)])
-def test_a_damaged_file_is_read_exactly_or_is_an_error(tmp_path, count):
-    buffer, path = example(), tmp_path / "buffer"
-    buffer.save(path)
-    content, episodes = path.read_bytes(), list(buffer.episodes())
-    read = 0
-    for variant in damaged(content, count):
-        path.write_bytes(variant)
-        read += assert_error_or_the_same(path, episodes, **FUNCTIONS)
-    assert read < count / 4
-    path.write_bytes(content)
-    assert_same_batches(buffer, HindsightReplayBuffer.load(path, **FUNCTIONS))
 
 
 def files_of(path):
     """Return the header and the arrays of a saved buffer, and a function that writes them."""
-    for version in range(1, 99):  # the version of the format does not matter here
-        with (
-            contextlib.suppress(CorruptFileError),
-            ArrayFile(path, kind="replay buffer", version=version) as file,
-        ):
-            header, arrays = file.header, {name: file.read(name) for name in file.arrays}
-            break
+    with ArrayFile(path, kind=KIND, version=VERSION) as file:
+        header, arrays = file.header, {name: file.read(name) for name in file.arrays}
 
-    def write(header, arrays, kind="replay buffer", version=version):
-        write_arrays(path, arrays, header, kind=kind, version=version)
+    def write(header, arrays):
+        write_arrays(path, arrays, header, kind=KIND, version=VERSION)
 
     return header, arrays, write
 
 
-def test_files_of_another_format_kind_or_version_are_an_error(tmp_path):
-    path = tmp_path / "buffer"
-    for content in (b"", b"PK", b"\x80\x04cposix\nsystem\n", b"x" * 10_000):
-        path.write_bytes(content)
-        assert not assert_error_or_the_same(path, [])
-    np.savez(tmp_path / "plain.npz", a=np.zeros(3))
-    assert not assert_error_or_the_same(tmp_path / "plain.npz", [])
-    with pytest.raises(OSError, match=r".{10}"):
-        HindsightReplayBuffer.load(tmp_path)
-    example().save(path)
-    header, arrays, write = files_of(path)
-    for options in ({"kind": "episodes"}, {"version": 99}):
-        write(header, arrays, **options)
-        assert not assert_error_or_the_same(path, [], **FUNCTIONS)
-
-
-HOSTILE = [
-    None,
-    True,
-    -1,
-    5,
-    2**62,
-    2**70,
-    10**400,
-    0.5,
-    float("nan"),
-    "0",
-    "",
-    [],
-    [1],
-    {},
-    {"a": 1},
-    [[-1]],
-]
+HOSTILE = None, True, -1, 2**62, 10**400, 0.5, float("nan"), "0", "", [], [1], {}, {"a": 1}, [[-1]]
 """Values that replace those of a header."""
+
+MISSING = object()
 
 
 def places_of(json, path=()):
@@ -116,48 +43,40 @@ def places_of(json, path=()):
             yield from places_of(value, (*path, key))
 
 
-def replaced(json, path, value):
-    """Return a JSON object with another value at a place."""
-    key, *rest = path
-    changed = dict(json) if isinstance(json, dict) else list(json)
-    changed[key] = replaced(json[key], rest, value) if rest else value
-    return changed
-
-
-def without(json, path):
-    """Return a JSON object without the value at a place."""
-    key, *rest = path
-    if rest:
-        return replaced(json, [key], without(json[key], rest))
-    return (
-        {k: v for k, v in json.items() if k != key}
-        if isinstance(json, dict)
-        else json[:key] + json[key + 1 :]
-    )
+def variants(header):
+    """Yield copies of a header without one of its values, or with a hostile one."""
+    rng = np.random.default_rng(0)
+    for *path, key in places_of(header):
+        for value in [MISSING, *rng.choice(len(HOSTILE), size=4, replace=False)]:
+            changed = copy.deepcopy(header)
+            parent = functools.reduce(operator.getitem, path, changed)
+            if value is MISSING:
+                del parent[key]
+            else:
+                parent[key] = HOSTILE[value]
+            yield changed
 
 
 def test_hostile_values_in_a_header_are_an_error_or_harmless(tmp_path):
-    """Each value of the header is removed, and replaced by each hostile value."""
     buffer, path = example(), tmp_path / "buffer"
     buffer.save(path)
     header, arrays, write = files_of(path)
-    places, rejected = list(places_of(header)), 0
-    assert len(places) > 20
-    rng = np.random.default_rng(0)
-    for place in places:
-        values = [HOSTILE[i] for i in rng.permutation(len(HOSTILE))[:5]]
-        for changed in [without(header, place), *(replaced(header, place, value) for value in values)]:
-            with contextlib.suppress(ValueError, OverflowError):  # JSON that cannot be written
-                write(changed, arrays)
-            rejected += not loads_safely(path)
-    assert rejected > len(places)
+    tried = rejected = 0
+    for changed in variants(header):
+        with contextlib.suppress(ValueError, OverflowError):  # JSON that cannot be written
+            write(changed, arrays)
+        rejected += not loads_safely(path)
+        tried += 1
+    assert rejected > tried / 5 > 20
 
 
 def loads_safely(path):
     """Load a hostile file; return whether this gives a buffer, which must be consistent and usable."""
     try:
         loaded = HindsightReplayBuffer.load(path, **FUNCTIONS)
-    except CorruptFileError:
+    except CorruptFileError as error:
+        if path.name not in str(error):
+            raise
         return False
     loaded.verify()
     if loaded.can_sample:

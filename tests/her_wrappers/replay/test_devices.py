@@ -32,7 +32,7 @@ def test_batches_are_tensors_with_provenance_in_arrays():
     batch = buffer.sample(32)
     assert buffer.on_device
     assert buffer.device == torch.device("cpu")
-    for leaf in leaves_of([batch.observations, batch.actions, batch.rewards, batch.relabeled, batch.index]):
+    for leaf in leaves_of((batch.observations, batch.actions, batch.rewards, batch.relabeled, batch.index)):
         assert isinstance(leaf, torch.Tensor)
     assert (batch.rewards.dtype, batch.relabeled.dtype, batch.index.dtype) == (
         torch.float32,
@@ -44,54 +44,41 @@ def test_batches_are_tensors_with_provenance_in_arrays():
     assert not counting_buffer().on_device
 
 
-def test_functions_of_arrays_need_no_tensors_and_batches_are_copied_to_the_device():  # new
-    def of_arrays(achieved, desired, info):
-        assert isinstance(achieved, np.ndarray)
+def test_functions_get_arrays_or_with_tensor_functions_tensors():
+    kinds = []
+
+    def noting(achieved, desired, info):
+        kinds.append(type(achieved))
         return compute_reward(achieved, desired, info)
 
-    buffer = counting_buffer(device="cpu", compute_reward=of_arrays, termination="keep")
+    buffer = counting_buffer(device="cpu", compute_reward=noting, termination="keep")
     buffer.add_episode(counting_episode(0, 9))
     assert not buffer.on_device
     assert buffer.device == torch.device("cpu")
     assert isinstance(buffer.sample(8).rewards, torch.Tensor)
-    expected = counting_buffer(compute_reward=of_arrays, termination="keep")
-    expected.add_episode(counting_episode(0, 9))
-    expected.sample(8)
-    assert_same_batches(buffer, expected)
+    assert set(kinds) == {np.ndarray}
+    of_tensors = make_buffer("cpu", compute_reward=noting, termination="keep")
+    kinds.clear()
+    of_tensors.add_episode(counting_episode(0, 9))
+    of_tensors.sample(8)
+    assert set(kinds) == {torch.Tensor}
+    assert_same_batches(buffer, of_tensors)
 
 
-def test_functions_of_tensors_get_tensors_only():  # new
-    def of_tensors(achieved, desired, info):
-        assert isinstance(achieved, torch.Tensor)
-        return compute_reward(achieved, desired, info)
-
-    buffer = counting_buffer(
-        device="cpu", tensor_functions=True, compute_reward=of_tensors, termination="keep", seed=0
-    )
-    buffer.add_episode(counting_episode(0, 9))
-    buffer.sample(8)
-    assert buffer.on_device
-
-
-def test_tensor_functions_need_a_device_and_infos_in_columns(tmp_path):  # new
+def test_tensor_functions_need_a_device_and_infos_in_columns(tmp_path):
     with pytest.raises(ValueError, match="tensor_functions"):
         counting_buffer(tensor_functions=True)
     with pytest.raises(ValueError, match="info_format"):
         counting_buffer(tensor_functions=True, device="cpu", info_keys=["cost"], info_format="list")
 
 
-@pytest.mark.parametrize("name", ["longdouble", ">f4", ">i8"])
+@pytest.mark.parametrize("name", ["longdouble", ">f4"])
 def test_a_dtype_that_torch_does_not_support_is_an_error(name):
     """The bytes of another byte order would be read as other numbers."""
     space = spaces.Dict(dict.fromkeys(SPACE, spaces.Box(0, 9, (2,), np.dtype(name))))
     with pytest.raises(TypeError, match=r"observations/achieved_goal has dtype .* torch"):
         HindsightReplayBuffer(space, ACTIONS, n_sampled_goal=0, device="cpu")
     HindsightReplayBuffer(space, ACTIONS, n_sampled_goal=0)
-
-
-def test_an_unavailable_device_is_an_error():
-    with pytest.raises(ValueError, match="device must be one that torch can use here"):
-        counting_buffer(device="cuda:99")
 
 
 def test_without_torch_devices_and_tensors_are_an_error_with_the_fix(monkeypatch):
@@ -136,13 +123,16 @@ def test_defaults_of_torch_do_not_change_batches():
             assert getattr(batch, name).dtype == getattr(expected, name).dtype
 
 
-@pytest.mark.parametrize("act", ["make", "grow", "clear"])
+@pytest.mark.parametrize("act", ["make", "grow", "clear", "differ"])
 def test_a_buffer_filled_in_inference_mode_can_be_filled_outside_of_it(act):
     """Torch cannot write to inference tensors outside of inference mode."""
     buffer = filled("cpu", buffer_size=200)
     with torch.inference_mode():
         if act == "make":
             buffer = make_buffer("cpu", buffer_size=200)
+        elif act == "differ":  # from now on, observations and achieved goals have memory of their own
+            seen = counting_episode(1, 5).observations | {"observation": np.zeros((6, 2))}
+            buffer.add_episode(counting_episode(1, 5, observations=seen))
         elif act == "grow":
             buffer.add_episodes([counting_episode(number, 1) for number in range(200)])
         else:
@@ -151,9 +141,8 @@ def test_a_buffer_filled_in_inference_mode_can_be_filled_outside_of_it(act):
     assert 7 in buffer.sample(200).observations["observation"][:, 0]
 
 
-@pytest.mark.parametrize("n_steps", [1, 3])
-def test_a_batch_after_others_in_inference_mode_can_be_used_in_training(n_steps):
-    buffer = filled("cpu", n_steps=n_steps)
+def test_a_batch_after_others_in_inference_mode_can_be_used_in_training():
+    buffer = filled("cpu", n_steps=3)
     with torch.inference_mode():
         buffer.sample(8)
         buffer.sample(8)  # prefetches another batch
@@ -209,18 +198,7 @@ class NothingWaits(TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
-WAITING = (
-    "item",
-    "cpu",
-    "numpy",
-    "tolist",
-    "nonzero",
-    "__bool__",
-    "__int__",
-    "__float__",
-    "__index__",
-    "__array__",
-)
+WAITING = "item", "cpu", "numpy", "tolist", "nonzero", "__bool__", "__int__", "__float__", "__array__"
 
 
 @contextlib.contextmanager
@@ -236,12 +214,12 @@ def cuda_refuses_to_wait():
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
-@pytest.mark.parametrize("strategy", ["random", Mixture({"future": 0.5, "desired": 0.3, "original": 0.2})])
-@pytest.mark.parametrize("options", [{}, {"n_steps": 3}, {"prioritized": Priority()}])
+@pytest.mark.parametrize("termination", ["recompute", "success", "keep"])
+@pytest.mark.parametrize("options", [{"n_steps": 3}, {"prioritized": Priority()}])
 @pytest.mark.parametrize("device", DEVICES[1:])
-def test_sampling_never_waits_for_the_device(device, termination, strategy, options, monkeypatch):
-    buffer = filled(device, termination=termination, goal_selection_strategy=strategy, **options)
+def test_sampling_never_waits_for_the_device(device, termination, options, monkeypatch):
+    mixture = Mixture({"future": 0.4, "desired": 0.2, "random": 0.2, "original": 0.2})
+    buffer = filled(device, termination=termination, goal_selection_strategy=mixture, **options)
     assert buffer.on_device
     buffer.sample(32)
 
@@ -262,22 +240,11 @@ def test_waiting_for_the_device_is_detected():
             wait()
 
 
-def test_an_observation_that_differs_from_the_goal_may_come_in_inference_mode():
-    buffer, episode = make_buffer("cpu"), counting_episode(0, 5)
-    buffer.add_episode(episode)
-    other = episode.observations | {"observation": np.zeros((6, 2))}
-    with torch.inference_mode():
-        buffer.add_episode(counting_episode(1, 5, observations=other))
-    buffer.add_episode(counting_episode(2, 5))
-    assert len(buffer) == 15
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.longdouble])
-def test_reversed_arrays_and_long_rewards_are_stored_on_a_device(dtype):
+def test_reversed_arrays_and_long_rewards_are_stored_on_a_device():
     buffer, episode = make_buffer("cpu", buffer_size=8), counting_episode(0, 5)
     buffer.add_episode(episode)
     reversed_ = {key: values[::-1] for key, values in episode.observations.items()}
-    rewards = episode.rewards.astype(dtype)
+    rewards = episode.rewards.astype(np.longdouble)
     buffer.add_episode(counting_episode(1, 5, observations=reversed_, rewards=rewards))
     (stored,) = buffer.episodes()
     np.testing.assert_array_equal(stored.observations["observation"], reversed_["observation"])

@@ -162,7 +162,7 @@ def test_a_batch_that_does_not_fit_in_memory_leaves_the_buffer_usable(device):
     assert set(buffer.sample(1000).index.tolist()) == set(range(5))
 
 
-ROOMS = (2**18, 2**20, 2**22, 2**24)
+ROOMS = (2**18, 2**20, 2**24, 2**22, 2**23)  # the third fills the buffer, so that others would evict
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit needs RLIMIT_AS and /proc of Linux")

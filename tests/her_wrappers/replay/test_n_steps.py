@@ -12,14 +12,7 @@ import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
 from tests.support.buffers import device_options, filled, make_buffer
-from tests.support.counting import (
-    ACTIONS,
-    COUNTING,
-    compute_reward,
-    compute_terminated,
-    counting_buffer,
-    counting_episode,
-)
+from tests.support.counting import ACTIONS, COUNTING, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_tree
 from tests.support.oracle import Oracle
 from tests.support.sb3_versions import needs_n_steps
@@ -50,46 +43,6 @@ def test_in_the_counting_environment_returns_are_arithmetic(device, n_steps):
     )
     np.testing.assert_allclose(batch.discounts, np.where(ahead <= n_steps, 0, GAMMA**m), rtol=1e-6)
     assert not batch.truncations.any()
-
-
-def test_functions_are_called_once_with_all_steps_of_all_windows():
-    calls = []
-
-    def reward(achieved, desired, info):
-        calls.append(("compute_reward", achieved.copy(), desired.copy(), len(info)))
-        return compute_reward(achieved, desired, info)
-
-    def terminated(achieved, desired, info):
-        calls.append(("compute_terminated", achieved.copy(), desired.copy(), len(info)))
-        return compute_terminated(achieved, desired, info)
-
-    buffer = filled(
-        lengths=[30], n_steps=4, gamma=GAMMA, compute_reward=reward, compute_terminated=terminated
-    )
-    calls.clear()
-    batch = buffer.sample(50)
-    assert [name for name, *_ in calls] == ["compute_reward", "compute_terminated"]
-    rows = batch.relabeled
-    after = [min(t + k, 30) for t in batch.index[rows] for k in (1, 2, 3, 4)]
-    for _, achieved, desired, infos in calls:
-        assert infos == rows.sum() * 4
-        assert achieved[:, 1].tolist() == after, "behind the end of an episode its last step is repeated"
-        assert desired.tolist() == batch.observations["desired_goal"][rows].repeat(4, axis=0).tolist()
-
-
-@pytest.mark.parametrize(
-    "options", [{"n_sampled_goal": 0}, {"goal_selection_strategy": "final", "her_ratio": 1.0}]
-)
-def test_windows_of_recorded_goals_end_before_the_goal_changes(device, options):
-    """Windows that begin at the step over which the goal changes have one step; relabeled ones continue."""
-    episode = counting_episode(0, 8, rewards=np.full(8, -1.0))
-    episode.observations["desired_goal"][:, 1] = [50, 50, 50, 60, 60, 60, 60, 70, 70]
-    buffer = make_buffer(device, n_steps=5, **options)
-    buffer.add_episode(episode)
-    batch = buffer.sample(200).to_numpy()
-    m = batch.next_observations["observation"][:, 1] - batch.index
-    lengths = np.array([5, 5, 5, 5, 4, 3, 2, 1] if "her_ratio" in options else [2, 1, 1, 3, 2, 1, 1, 1])
-    np.testing.assert_array_equal(m, lengths[batch.index])
 
 
 def test_windows_longer_than_int32_are_the_whole_episode(device):

@@ -7,72 +7,37 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from her_wrappers import Episode, Geometric, Mixture, relabel_episode
 from tests.support.chi_square import assert_proportional
-from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
-from tests.support.oracle import SOURCES, halfway
+from tests.support.counting import ACTIONS, COUNTS, World, compute_reward, counting_episode
+from tests.support.oracle import SOURCES, Oracle, halfway
 
 
 def relabeled(episode, strategy="future", n_sampled_goal=4, reward=compute_reward, seed=0, **options):
     return relabel_episode(episode, strategy, n_sampled_goal, reward, np.random.default_rng(seed), **options)
 
 
-@pytest.mark.parametrize("strategy", [*(name for name in SOURCES if name != "halfway"), halfway])
-@given(length=st.integers(1, 9), copies=st.integers(1, 6), seed=st.integers(0, 2**32 - 1))
-def test_every_copy_is_a_step_with_a_goal_of_its_set(strategy, length, copies, seed):
-    batch = relabeled(counting_episode(3, length), strategy, copies, seed=seed)
-    name = strategy if isinstance(strategy, str) else strategy.__name__
-    assert batch.index.tolist() == [t for t in range(length) for _ in range(copies)]
-    assert batch.relabeled.all()
-    assert set(batch.strategy) == {name}
-    assert not batch.episode.any()
-    assert (batch.weights.dtype, set(batch.weights)) == (np.float32, {1})
-    for i, t in enumerate(batch.index):
-        state = batch.goal_index[i] + 1
-        assert state in SOURCES[name](t, length)
-        for observations, at in ((batch.observations, t), (batch.next_observations, t + 1)):
-            assert observations["observation"][i].tolist() == [3, at]
-            assert observations["achieved_goal"][i].tolist() == [3, at]
-            assert observations["desired_goal"][i].tolist() == [3, state]
-        assert batch.rewards[i] == (0 if state == t + 1 else -1)
-        assert batch.actions[i].tolist() == [3 + t / 1000]
-
-
-TERMINATIONS = {"function": compute_terminated, "success": "success", "keep": "keep", "never": "never"}
+TERMINATIONS = "success", "keep", "never", None
 
 
 @pytest.mark.parametrize("termination", TERMINATIONS)
-@pytest.mark.parametrize("end", ["crash", "goal", "moved goal", "limit"])
-def test_copies_are_what_the_buffer_samples(termination, end):
-    """Relabeled copies have the same rewards and flags as sampled rows with the same step and goal."""
-    episode = counting_episode(7, 5, terminated=end != "limit")
-    if "goal" in end:
-        episode.observations["desired_goal"][-1 if end == "moved goal" else 0 :] = [7, 5]
-        episode.rewards[-1] = 0
-    options = {"termination": TERMINATIONS[termination], "gamma": 0.5}
-    buffer = counting_buffer(
-        her_ratio=1.0, goal_selection_strategy="episode", compute_terminated=None, **options
-    )
-    buffer.add_episode(episode)
-    expected = facts(buffer.sample(1000))
-    assert facts(relabeled(episode, "episode", 60, **options)) == expected
-    assert len(expected) == 5 * 5
-
-
-def facts(batch):
-    """Return the reward and the flags of each step under each goal."""
-    columns = (
-        batch.index,
-        batch.goal_index,
-        batch.rewards,
-        batch.terminations,
-        batch.truncations,
-        batch.discounts,
-    )
-    return set(zip(*(column.tolist() for column in columns), strict=True))
+@pytest.mark.parametrize("strategy", [*(name for name in SOURCES if name != "halfway"), halfway])
+@given(sizes=st.tuples(st.integers(1, 9), st.integers(1, 6)), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_every_copy_is_explained_by_the_oracle(strategy, termination, sizes, seed):
+    """Copies have the rewards and flags that sampled rows with the same step and goal have."""
+    (length, copies), number = sizes, seed % 30
+    world = World(COUNTS, COUNTS, ACTIONS, None if termination == "success" else "list")
+    asked = {"goal_selection_strategy": strategy, "her_ratio": 1.0, "termination": termination, "gamma": 0.5}
+    oracle = Oracle(world, buffer_size=9, **asked)
+    oracle.add_episode(episode := world.episode(number, length))
+    options = {"termination": termination or world.terminated, "gamma": 0.5, "seed": seed}
+    batch = relabeled(episode, strategy, copies, world.reward, **options)
+    assert batch.index.tolist() == [t for t in range(length) for _ in range(copies)]
+    oracle.check_batch(batch, length * copies)
 
 
 def test_an_episode_that_ended_at_its_goal_gives_the_warning_of_the_buffer():
@@ -145,16 +110,6 @@ def test_nested_goals_and_actions_keep_their_dtypes_and_rewards_get_infos():
     assert (final.next_observations["desired_goal"]["place"] == 0.75).all()
 
 
-def test_desired_goals_may_be_tuples():
-    goals = (np.arange(4.0), np.arange(4))
-    batch = relabeled_nested((np.array([5.5, 6.5]), np.array([5, 6])), goals=goals)
-    numbers, others = batch.observations["desired_goal"]
-    assert set(numbers) == {5.5, 6.5}
-    np.testing.assert_array_equal(others, numbers - 0.5)
-    with pytest.raises(ValueError, match="a tuple of 2, got a tuple of 3"):
-        relabeled_nested(goals + goals[:1], goals=goals)
-
-
 def test_a_batch_has_memory_of_its_own():
     episode = counting_episode(0, 3)
     batch = relabeled(episode, "final", 1)
@@ -165,13 +120,10 @@ def test_a_batch_has_memory_of_its_own():
 
 BAD_GOALS = [
     (np.zeros((2, 2)), "place, open"),
-    ({"place": np.zeros(2)}, "place, open"),
     ({"place": np.zeros(2), "open": np.zeros((2, 1))}, "desired_goals/open .*shape"),
-    ({"place": 0.5, "open": np.zeros(2)}, "desired_goals/place .*shape"),
     ({"place": ["near"], "open": [1]}, "desired_goals/place .*<U4"),
     ({"place": [0.1], "open": [1]}, "desired_goals/place .*float64 with values"),
     ({"place": np.zeros(2), "open": np.zeros(3)}, r"\[2, 3\]"),
-    ({"place": np.zeros(0), "open": np.zeros(0)}, r"\[0\]"),
 ]
 
 
@@ -189,13 +141,9 @@ BAD_ARGUMENTS = [
     ({"strategy": RARELY, "desired_goals": np.zeros((3, 2))}, ValueError, "'random'"),
     ({"strategy": Mixture({"final": 0.5, "original": 0.5})}, ValueError, "relabeled share"),
     ({"strategy": lambda t, length, rng: t * 0}, ValueError, "got 0 at step 0"),
-    ({"strategy": "futur"}, ValueError, "futur"),
-    ({"strategy": 3}, TypeError, "goal_selection_strategy"),
     ({"termination": "recompute"}, ValueError, "needs compute_terminated"),
-    ({"termination": "succes"}, ValueError, "succes"),
     ({"termination": lambda a, d, i: False}, ValueError, "compute_terminated must return bools of shape"),
     ({"n_sampled_goal": 0}, ValueError, "n_sampled_goal"),
-    ({"gamma": 1.5}, ValueError, "gamma"),
     ({"episode": PLAIN}, ValueError, "ndarray"),
     (
         {"episode": replace(PLAIN, observations={"observation": PLAIN.observations})},
@@ -203,7 +151,6 @@ BAD_ARGUMENTS = [
         r"\['observation",
     ),
     ({"episode": {}}, TypeError, "dict"),
-    ({"reward": None}, TypeError, "compute_reward"),
 ]
 
 
@@ -213,15 +160,3 @@ def test_a_bad_argument_is_an_error(options, error, word):
         relabeled(**{"episode": counting_episode(0, 3)} | options)
     with pytest.raises(TypeError, match="default_rng"):
         relabel_episode(counting_episode(0, 3), "future", 4, compute_reward, 0)
-
-
-@pytest.mark.parametrize("name", ["compute_reward", "compute_terminated"])
-def test_an_exception_in_a_function_has_a_note_with_its_name(name):
-    def writing(achieved, desired, infos):
-        desired[:] = 0
-
-    functions = {"compute_reward": compute_reward, "compute_terminated": compute_terminated} | {name: writing}
-    reward, termination = functions.values()
-    with pytest.raises(ValueError, match="read-only") as caught:
-        relabeled(counting_episode(0, 3), reward=reward, termination=termination)
-    assert name in caught.value.__notes__[0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer, Mixture, Priority
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Mixture, Priority
 from tests.support.buffers import make_buffer
 from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_buffer, counting_episode
 
@@ -51,12 +51,6 @@ def test_no_warning_comes_for_rounding_nor_without_relabeling_nor_after_the_firs
     for number in range(9):
         buffer.add_episode(counting_episode(number, 3))
     buffer.add_episode(UNLIKE)
-
-
-def test_large_rewards_are_finite_rewards(device):
-    buffer = make_buffer(device, compute_reward=lambda a, d, i: 1e25 + 0 * a[:, 0], termination="keep")
-    buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, 1e25)))
-    assert (buffer.sample(50).to_numpy().rewards == np.float32(1e25)).all()
 
 
 def test_no_gradient_flows_into_a_batch():
@@ -109,7 +103,6 @@ def test_reward_fn_gets_the_single_steps_of_the_relabeled_rows(device, n_steps):
     assert calls, "recorded rewards are compared"
     batch = buffer.sample(60).to_numpy()
     given, rows = calls[-1].to_numpy(), batch.relabeled
-    assert isinstance(calls[-1], Batch)
     assert given.relabeled.all()
     first, t = np.repeat(batch.index[rows], n_steps), np.tile(np.arange(n_steps), rows.sum())
     steps = np.minimum(first + t, 19)  # behind the end of an episode its last step is repeated
@@ -120,38 +113,17 @@ def test_reward_fn_gets_the_single_steps_of_the_relabeled_rows(device, n_steps):
         goals = batch.observations["desired_goal"][rows].repeat(n_steps, axis=0)
         np.testing.assert_array_equal(seen["desired_goal"], goals)
     np.testing.assert_array_equal(given.actions[:, 0], 1 + steps / 1000)
-    np.testing.assert_array_equal(given.rewards, -1)
-    np.testing.assert_array_equal(given.terminations, steps == 19)
+    assert (given.rewards.tolist(), given.terminations.tolist()) == ([-1] * len(t), (steps == 19).tolist())
     np.testing.assert_array_equal(given.discounts, np.float32(0.9))
     np.testing.assert_array_equal(given.weights, batch.weights[rows].repeat(n_steps))
-    assert len(set(given.weights)) > 5
-    for name in ("episode", "goal_index", "strategy"):
-        with pytest.raises(ValueError, match="sampled from a buffer"):
-            getattr(given, name)
+    with pytest.raises(ValueError, match="sampled from a buffer"):
+        given.goal_index  # noqa: B018
 
 
 class Silent(gym.Env):
-    """A goal environment without goal functions; its reward depends on the action."""
+    """A goal environment without goal functions."""
 
     observation_space, action_space = SPACE, ACTIONS
-
-    def reset(self, *, seed=None, options=None):
-        self.t = 0
-        return dict.fromkeys(SPACE, np.zeros(2)), {}
-
-    def step(self, action):
-        self.t += 1
-        return dict.fromkeys(SPACE, np.full(2, self.t)), -action[0], False, self.t == 6, {}
-
-
-def test_an_environment_without_compute_reward_may_have_a_reward_fn():
-    buffer = HindsightReplayBuffer.for_env(Silent(), reward_fn=lambda batch: -batch.actions[:, 0], seed=0)
-    recorder = EpisodeRecorder(Silent(), buffer.add_episode)
-    recorder.reset()
-    for t in range(6):
-        recorder.step(np.array([t / 2]))
-    batch = buffer.sample(100)
-    np.testing.assert_array_equal(batch.rewards, -batch.actions[:, 0].astype(np.float32))
 
 
 @pytest.mark.parametrize("given", [None, lambda achieved, desired, info: np.ones(len(achieved), bool)])
@@ -211,15 +183,3 @@ def test_integer_infos_become_floats_when_floats_come(device):
     buffer.clear()
     buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros((3, 2))}, rewards=np.zeros(3)))
     assert [episode.infos["cost"].shape for episode in buffer.episodes()] == [(3, 2)]
-
-
-def test_a_recorder_adds_the_infos_of_info_keys():
-    env = gym.make("her_envs/Counting-v0", terminate_on_success=False)
-    options = {"info_keys": ["is_success"], "info_format": "columns", "termination": "keep"}
-    success = lambda achieved, desired, infos: infos["is_success"] - 1.0  # noqa: E731
-    buffer = HindsightReplayBuffer.for_env(env, compute_reward=success, **options)
-    recorder = EpisodeRecorder(env, buffer.add_episode, info_keys=["is_success"])
-    recorder.reset(seed=0)
-    for _ in range(10):
-        recorder.step(0)
-    assert (buffer.sample(100).rewards == 0).any()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -78,19 +75,3 @@ def test_slots_with_value_0_are_never_found(capacity, numbers, fractions, seed):
     trials = [np.array(fractions), edges, np.nextafter(edges, 0), np.nextafter(edges, 1), rng.random(200)]
     trials = np.concatenate([*trials, [0, np.nextafter(1, 0)]])
     assert (tree.get(tree.find(trials[(trials >= 0) & (trials < 1)])) > 0).all()
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda tree: pickle.loads(pickle.dumps(tree))])
-@pytest.mark.parametrize("capacity", CAPACITIES)
-def test_a_copy_has_the_same_values_in_memory_of_its_own(capacity, copied):
-    numbers = np.random.default_rng(capacity).random(capacity)
-    tree, slots = filled(numbers), np.arange(capacity)
-    twin, fractions = copied(tree), np.linspace(0, 0.999, 1000)
-    np.testing.assert_array_equal(twin.find(fractions), tree.find(fractions))
-    twin.set_range(0, capacity, 7.0)
-    np.testing.assert_array_equal(tree.get(slots), numbers)
-    assert set(twin.get(slots)) == {7}
-
-
-def test_a_tree_takes_less_than_nine_bytes_a_slot():
-    assert SumTree(1_000_000).nbytes < 8.6e6

@@ -15,32 +15,6 @@ SOLVED.observations["desired_goal"][:] = [1, 3]
 CRASHED = counting_episode(0, 3, terminated=True)
 
 
-def only_step_two(achieved, desired, info):
-    return achieved[:, 1] == 2
-
-
-MODES = {
-    None: lambda number, t, reached: reached | ((t == 2) & (number == 0)),
-    "recompute": lambda number, t, reached: reached | ((t == 2) & (number == 0)),
-    "success": lambda number, t, reached: reached | ((t == 2) & (number == 0)),
-    "keep": lambda number, t, reached: t == 2,
-    "never": lambda number, t, reached: t > 2,
-    only_step_two: lambda number, t, reached: t >= 1,  # step 2 terminated independently of that function
-}
-
-
-@pytest.mark.parametrize("termination", MODES)
-def test_terminations_follow_their_mode_and_a_crash_stays_a_crash(device, termination):
-    buffer = make_buffer(device, goal_selection_strategy="episode", termination=termination)
-    buffer.add_episodes([CRASHED, SOLVED])
-    batch = buffer.sample(3000).to_numpy()
-    number, t = batch.observations["observation"].T
-    reached = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(-1)
-    rows = batch.relabeled
-    np.testing.assert_array_equal(batch.terminations[rows], MODES[termination](number, t, reached)[rows])
-    np.testing.assert_array_equal(batch.terminations[~rows], (t == 2)[~rows])
-
-
 @pytest.mark.parametrize("values", [(10.0, 0.0), (0.2, 0.1)])
 def test_success_finds_the_reward_of_an_achieved_goal_on_any_scale(device, values):
     """0.1 as float64 differs from 0.1 as float32."""
@@ -69,14 +43,6 @@ def test_success_with_a_reward_fn():
     rows = batch.relabeled
     crash = (batch.index == 2)[rows]
     np.testing.assert_array_equal(batch.terminations[rows], (batch.rewards[rows] == 0) | crash)
-
-
-def test_success_with_recorded_rewards_of_another_scale_uses_the_function():
-    buffer = counting_buffer(termination="success")
-    with pytest.warns(UserWarning, match="reward -2"):
-        buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, -2.0)))
-    batch = buffer.sample(100)
-    np.testing.assert_array_equal(batch.terminations[batch.relabeled], batch.rewards[batch.relabeled] == 0)
 
 
 def three_values(achieved, desired, info):

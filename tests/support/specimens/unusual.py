@@ -10,7 +10,7 @@ from gymnasium import wrappers
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
-from her_wrappers.adapters import BooleanSuccess, CastObservation, CopyObservation
+from her_wrappers.repairs import BooleanSuccess, CastObservation, CopyObservation
 from tests.support.specimens import unusual_dynamics, unusual_goals, unusual_observations, unusual_rewards
 from tests.support.specimens.broken_episodes import FlagIsFloat, ReusesArrays
 from tests.support.specimens.broken_spaces import Float64InFloat32Space

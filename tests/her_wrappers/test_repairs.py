@@ -1,4 +1,4 @@
-"""Adapters: each adapter fixes the findings that name it."""
+"""Repair wrappers: each fixes the findings that name it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.utils.env_checker import data_equivalence
 
-from her_wrappers import adapters, check_goal_env
-from her_wrappers.adapters import AsGoalEnv, BooleanSuccess, CastObservation, CopyObservation
+from her_wrappers import check_goal_env
 from her_wrappers.checker import GOAL_ENV_RULES
+from her_wrappers.repairs import AsGoalEnv, BooleanSuccess, CastObservation, CopyObservation
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.reach import Reach
 
@@ -38,7 +39,7 @@ def findings(factory):
     return check_goal_env(factory, max_steps=200).findings
 
 
-ADAPTER_OF = {
+REPAIR_OF = {
     "FlatObservation": "AsGoalEnv",
     "NoAchievedGoalInSpace": "AsGoalEnv",
     "NoComputeReward": "AsGoalEnv",
@@ -57,28 +58,25 @@ ADAPTER_OF = {
     "ChangesTheAction": "CopyObservation",
     "InfoHoldsTheAction": "CopyObservation",
 }
-"""Adapter that fixes each broken specimen."""
+"""Repair wrapper that fixes each broken specimen."""
 
 SPECIMENS = {specimen.__name__: (specimen, code) for specimen, code in FAULTS}
 
 
-@pytest.mark.parametrize(("name", "adapter"), ADAPTER_OF.items())
-def test_the_adapter_that_a_finding_names_fixes_it(name, adapter):
+@pytest.mark.parametrize(("name", "repair"), REPAIR_OF.items())
+def test_the_wrapper_that_a_finding_names_fixes_it(name, repair):
     specimen, code = SPECIMENS[name]
-    assert adapter in {finding.repair for finding in findings(specimen) if finding.code == code}
-    assert code not in {finding.code for finding in findings(lambda: REPAIRS[adapter](specimen()))}
+    assert repair in {finding.repair for finding in findings(specimen) if finding.code == code}
+    assert code not in {finding.code for finding in findings(lambda: REPAIRS[repair](specimen()))}
 
 
 @pytest.mark.parametrize("name", ["OutOfBounds", "NanInObservation", "WrongShape", "UndeclaredKey"])
-def test_findings_without_an_adapter_name_none(name):
+def test_findings_that_no_wrapper_fixes_name_none(name):
     assert {finding.repair for finding in findings(SPECIMENS[name][0])} == {""}
 
 
-def test_every_adapter_named_by_a_rule_is_tested():
-    assert (
-        {rule.repair for rule in GOAL_ENV_RULES.values()} - {""} == set(REPAIRS) == set(ADAPTER_OF.values())
-    )
-    assert all(hasattr(adapters, name) for name in REPAIRS)
+def test_every_wrapper_named_by_a_rule_is_tested():
+    assert {rule.repair for rule in GOAL_ENV_RULES.values()} - {""} == set(REPAIRS) == set(REPAIR_OF.values())
 
 
 def make_car(**options):
@@ -105,15 +103,8 @@ def test_reset_options_can_set_the_goal():
 
 
 def test_a_goal_of_another_shape_is_an_error():
-    with pytest.raises(
-        ValueError, match=r"^goals must have shape \(1,\), got \(2,\); return goals of goal_space$"
-    ):
+    with pytest.raises(ValueError, match="goals must have shape"):
         make_car(achieved_goal=lambda observation, info: observation).reset(seed=0)
-
-
-def test_terminate_on_success_must_be_a_bool():
-    with pytest.raises(TypeError, match=r"^terminate_on_success must be True or False, got 'no'$"):
-        make_car(terminate_on_success="no")
 
 
 def test_boolean_success_needs_a_goal_environment():
@@ -126,19 +117,15 @@ def test_boolean_success_uses_the_function_of_the_user():
     assert env.reset(seed=0)[1] == {"is_success": True}
 
 
-@pytest.mark.parametrize("adapter", [CopyObservation, CastObservation, BooleanSuccess])
-def test_adapters_do_not_change_a_correct_environment(adapter):
+@pytest.mark.parametrize("repair", [CopyObservation, CastObservation, BooleanSuccess])
+def test_a_correct_environment_is_not_changed(repair):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not findings(lambda: adapter(Reach()))
-    env, plain = adapter(Reach()), Reach()
-    for (observation, info), (expected, expected_info) in [(env.reset(seed=1), plain.reset(seed=1))]:
-        assert info == expected_info
-        for key, value in expected.items():
-            np.testing.assert_array_equal(observation[key], value)
+        assert not findings(lambda: repair(Reach()))
+    assert data_equivalence(repair(Reach()).reset(seed=1), Reach().reset(seed=1), exact=True)
 
 
-@pytest.mark.parametrize("adapter", [CopyObservation, CastObservation, BooleanSuccess])
-def test_adapters_can_be_made_from_a_spec(adapter):
-    env = adapter(gym.make("her_envs/PointReach-v0"))
-    assert isinstance(gym.make(env.spec), adapter)
+@pytest.mark.parametrize("repair", [CopyObservation, CastObservation, BooleanSuccess])
+def test_repair_wrappers_can_be_made_from_a_spec(repair):
+    env = repair(gym.make("her_envs/PointReach-v0"))
+    assert isinstance(gym.make(env.spec), repair)

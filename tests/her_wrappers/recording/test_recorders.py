@@ -1,31 +1,31 @@
-"""VectorEpisodeRecorder: every step of every type of vector environment is recorded."""
+"""EpisodeRecorder and VectorEpisodeRecorder: every step of every environment is recorded once."""
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
-from hypothesis import given
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_wrappers import Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
+from her_wrappers import EpisodeRecorder, Episodes, VectorEpisodeRecorder
 from tests.support.numbered import (
     DISABLED,
     INFO_KEYS,
     NEXT_STEP,
     SAME_STEP,
-    ExpectedEpisodes,
     FinalArrays,
     Numbered,
+    assert_recorded,
     drive,
     makers,
     vector,
 )
-
-MODES = [NEXT_STEP, SAME_STEP, DISABLED]
 
 
 def kind(vector_class, **options):
@@ -41,12 +41,27 @@ KINDS = {
     "sync": kind(SyncVectorEnv),
     "sync without copies": kind(SyncVectorEnv, copy=False),
     "final arrays": lambda *arguments: FinalArrays(vector(*arguments)),
-    "async": kind(AsyncVectorEnv),
     "async without copies": kind(AsyncVectorEnv, copy=False),
     "async by pipe": kind(AsyncVectorEnv, shared_memory=False),
 }
-SYNCHRONOUS = [name for name in KINDS if "async" not in name]
 MANY_LENGTHS = [[3, 1, 7], [2, 5], [4], [1, 1, 6]]
+
+
+def twin(num_envs, lengths, mode, taken=None):
+    """Return a vector environment that appends its steps to ``taken``; a single one if ``mode`` is None."""
+    return vector(num_envs, lengths, mode, taken=taken) if mode else Numbered(lengths, taken=taken)
+
+
+def assert_episodes_are_right(env, lengths, mode, calls, resets=None, *, sinks=(), **options):
+    """Compare the episodes of an environment with a recorder with the steps of a twin without one."""
+    taken, episodes = [], []
+    record = VectorEpisodeRecorder if mode else EpisodeRecorder
+    recorder = record(env, *sinks, episodes.append, **options)
+    for each in (recorder, twin(getattr(env, "num_envs", 1), lengths, mode, taken)):
+        drive(each, calls, resets)
+        each.close()
+    limit, info_keys = options.get("max_episode_steps"), options.get("info_keys", [])
+    assert_recorded(episodes, taken, lengths, limit=limit, info_keys=info_keys)
 
 
 class EpisodesList(list):
@@ -57,45 +72,38 @@ class EpisodesList(list):
         self.append(episodes)
 
 
-@pytest.mark.parametrize("lengths", [MANY_LENGTHS, [[1]], [[4]]])
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("lengths", [MANY_LENGTHS, [[4]]])
+@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("kind", KINDS)
-def test_episodes_are_what_really_happened(kind, mode, lengths):
-    num_envs = 3 if "async" in kind else 5
-    truth, batches = ExpectedEpisodes(num_envs, lengths, mode), EpisodesList()
-    env = VectorEpisodeRecorder(KINDS[kind](num_envs, lengths, mode), batches, info_keys=INFO_KEYS)
-    drive(env, 25, truth)
-    env.close()
-    truth.assert_recorded([episode for batch in batches for episode in batch])
+def test_episodes_of_vector_environments_are_what_really_happened(kind, mode, lengths):
+    num_envs, batches = 3 if "async" in kind else 5, EpisodesList()
+    env = KINDS[kind](num_envs, lengths, mode)
+    assert_episodes_are_right(env, lengths, mode, 25, sinks=[batches], info_keys=INFO_KEYS)
     if len(lengths) == 1:
         assert all(len(batch) == num_envs for batch in batches), "those that end together come together"
 
 
 @given(
-    kind=st.sampled_from(SYNCHRONOUS),
-    mode=st.sampled_from(MODES),
+    kind=st.sampled_from([None, *(name for name in KINDS if "async" not in name)]),
+    mode=st.sampled_from(AutoresetMode),
     lengths=st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=4), min_size=1, max_size=4),
     limit=st.none() | st.integers(1, 12),
     resets=st.dictionaries(st.integers(0, 40), st.none() | st.lists(st.booleans(), min_size=4, max_size=4)),
 )
+@settings(max_examples=70)
 def test_resets_in_mid_episode_and_limits_keep_every_step_once(kind, mode, lengths, limit, resets):
-    truth, episodes = ExpectedEpisodes(4, lengths, mode, limit), []
-    env = VectorEpisodeRecorder(
-        KINDS[kind](4, lengths, mode), episodes.append, info_keys=INFO_KEYS, max_episode_steps=limit
-    )
-    drive(env, 40, truth, resets)
-    env.close()
-    truth.assert_recorded(episodes)
+    options = {"info_keys": INFO_KEYS, "max_episode_steps": limit}
+    if kind is None:
+        env, mode, resets = Numbered(lengths), None, dict.fromkeys(resets)
+    else:
+        env = KINDS[kind](4, lengths, mode)
+    assert_episodes_are_right(env, lengths, mode, 40, resets, **options)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("mode", [None, NEXT_STEP, SAME_STEP])
 def test_episodes_of_any_length_are_recorded(mode):
-    lengths = [[10, 300], [7], [64, 65, 130]]
-    truth, episodes = ExpectedEpisodes(3, lengths, mode), []
-    env = VectorEpisodeRecorder(vector(3, lengths, mode), episodes.append, info_keys=INFO_KEYS)
-    drive(env, 700, truth)
-    env.close()
-    truth.assert_recorded(episodes)
+    lengths = [[64, 65, 130], [10, 300], [7]]
+    assert_episodes_are_right(twin(3, lengths, mode), lengths, mode, 700, info_keys=INFO_KEYS)
 
 
 class Forgetful(gym.vector.VectorWrapper):
@@ -110,11 +118,8 @@ class Forgetful(gym.vector.VectorWrapper):
 
 
 def test_observations_of_environments_outside_the_reset_mask_are_not_recorded():
-    truth, episodes = ExpectedEpisodes(3, MANY_LENGTHS, DISABLED), []
-    env = VectorEpisodeRecorder(Forgetful(vector(3, MANY_LENGTHS, DISABLED)), episodes.append)
-    drive(env, 12, truth)
-    env.close()
-    truth.assert_recorded(episodes, [])
+    env = Forgetful(vector(3, MANY_LENGTHS, DISABLED))
+    assert_episodes_are_right(env, MANY_LENGTHS, DISABLED, 12)
 
 
 @pytest.mark.parametrize("resets", [1, 2])
@@ -165,27 +170,43 @@ def test_overwritten_last_observations_cause_one_warning():
         drive(env, 4)
 
 
-def test_a_buffer_stores_the_episodes_of_native_environments():
-    envs = gym.make_vec("her_envs/Counting-v0", num_envs=64, length=5)
-    buffer = HindsightReplayBuffer.for_env(envs, info_keys=["is_success"], seed=0)
-    recorder = VectorEpisodeRecorder(envs, buffer.add_episode)
-    recorder.reset(seed=0)
-    steps, ended = 0, np.zeros(64, bool)
-    for _ in range(60):
-        steps += 64 - ended.sum()
-        _, _, ended, _, _ = recorder.step(np.zeros(64, int))
-    recorder.close()
-    batch = buffer.sample(1000)
-    counts = batch.next_observations["achieved_goal"] - batch.observations["achieved_goal"]
-    np.testing.assert_array_equal(counts, np.tile([0, 1], (1000, 1)))
-    assert len(buffer) == steps
-    assert all(episode.infos["is_success"][-1] == episode.terminated for episode in buffer.episodes())
-
-
-def test_episodes_have_their_own_memory():
+def test_an_episode_without_a_step_is_not_delivered():
     episodes = []
-    env = VectorEpisodeRecorder(vector(2, [[3]], NEXT_STEP), episodes.append)
+    env = EpisodeRecorder(Numbered([[9]]), episodes.append)
+    env.reset()
+    drive(env, 2)
+    env.close()
+    env.close()
+    assert [len(episode) for episode in episodes] == [2]
+
+
+@pytest.mark.parametrize("make", [lambda: Numbered([[3]]), lambda: vector(2, [[3]], NEXT_STEP)])
+def test_an_episode_has_its_own_memory_and_can_be_pickled(make):
+    episodes, env = [], make()
+    record = EpisodeRecorder if isinstance(env, gym.Env) else VectorEpisodeRecorder
+    env = record(env, episodes.append)
     drive(env, 3)
     kept = episodes[0].observations["place"].copy()
     drive(env, 20)
     np.testing.assert_array_equal(episodes[0].observations["place"], kept)
+    assert episodes[0].rewards.flags.writeable
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(episodes[0])).observations["place"], kept)
+
+
+def test_step_needs_a_reset_before_the_first_and_after_the_last():
+    env = EpisodeRecorder(Numbered([[1]]))
+    for _ in range(2):
+        with pytest.raises(ResetNeeded, match="call reset"):
+            env.step(np.zeros(2, np.float32))
+        env.reset()
+        env.step(np.zeros(2, np.float32))
+
+
+def test_actions_of_another_float_dtype_are_rounded():
+    episodes = []
+    env = EpisodeRecorder(Numbered([[2]]), episodes.append)
+    env.reset()
+    for _ in range(2):
+        env.step(np.array([1 + 1e-12, 2]))
+    assert episodes[0].actions.dtype == np.float32
+    assert episodes[0].actions.tolist() == [[1, 2]] * 2

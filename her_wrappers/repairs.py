@@ -1,6 +1,6 @@
-"""Adapters: wrappers that fix faults of a goal environment, or give an environment the goal interface.
+"""Repair wrappers: they fix faults of a goal environment, or give an environment the goal interface.
 
-A report of `her_wrappers.checker` names the adapter for each fault that an adapter can fix.
+A report of `her_wrappers.checker` names the repair wrapper for each fault that one of them can fix.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ SampleGoal: TypeAlias = Callable[[Any, Info, np.random.Generator], Any]
 Success: TypeAlias = Callable[[Any, Any], Any]
 
 
-class _Adapter(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """A wrapper that changes observations and infos with `_adapt`."""
+class _Repair(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """A wrapper that changes observations and infos with `_repair`."""
 
     def __init__(self, env: Env) -> None:
         RecordConstructorArgs.__init__(self)
         super().__init__(env)
 
-    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+    def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
         raise NotImplementedError
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
-        """Reset the environment, see `gymnasium.Env.reset`, and return the adapted observation and info."""
-        return self._adapt(*self.env.reset(seed=seed, options=options))
+        """Reset the environment, see `gymnasium.Env.reset`, and return the repaired observation and info."""
+        return self._repair(*self.env.reset(seed=seed, options=options))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
-        """Step the environment, see `gymnasium.Env.step`, and return the adapted observation and info."""
+        """Step the environment, see `gymnasium.Env.step`, and return the repaired observation and info."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        observation, info = self._adapt(observation, info)
+        observation, info = self._repair(observation, info)
         return observation, reward, terminated, truncated, info
 
 
-class CopyObservation(_Adapter):
+class CopyObservation(_Repair):
     """Copies observations, infos and actions, for environments that reuse their arrays (GE301, GE302).
 
     Args:
@@ -58,11 +58,11 @@ class CopyObservation(_Adapter):
         """Step the environment with a copy of the action."""
         return super().step(copy_tree(action))
 
-    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+    def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
         return copy_tree(observation), copy_tree(info)
 
 
-class CastObservation(_Adapter):
+class CastObservation(_Repair):
     """Casts observations to the dtypes of their space, and lists to arrays (GE005).
 
     Shapes and bounds are not corrected. The cast changes values that the dtype of the space cannot hold.
@@ -72,7 +72,7 @@ class CastObservation(_Adapter):
             or not.
     """
 
-    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+    def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
         return _cast(self.observation_space, observation), info
 
 
@@ -85,7 +85,7 @@ def _cast(space: spaces.Space[Any], value: Any) -> Any:
     return value if space.dtype is None else np.asarray(value, dtype=space.dtype)
 
 
-class BooleanSuccess(_Adapter):
+class BooleanSuccess(_Repair):
     """Sets ``info["is_success"]`` to a bool, at reset and at every step (GE201, GE203).
 
     Without ``success``, the flag is read from ``info["is_success"]`` or ``info["success"]``. If the info has
@@ -106,7 +106,7 @@ class BooleanSuccess(_Adapter):
         goal_spaces(env)
         self._success = success
 
-    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+    def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
         return observation, info | {"is_success": self._decide(observation, info)}
 
     def _decide(self, observation: Any, info: Info) -> bool:
@@ -121,7 +121,7 @@ class BooleanSuccess(_Adapter):
         return bool(compute_reward(achieved, desired, info) >= compute_reward(achieved, achieved, info))
 
 
-class AsGoalEnv(_Adapter):
+class AsGoalEnv(_Repair):
     """Gives a plain environment the goal interface (GE001, GE002, GE003).
 
     The reward is 0 on success and -1 otherwise, ``compute_reward`` computes the same, and
@@ -203,7 +203,7 @@ class AsGoalEnv(_Adapter):
         if goal is None:
             goal = self._sample_goal(observation, info, self.np_random)
         self._goal = self._as_goal(goal)
-        return self._adapt(observation, info)
+        return self._repair(observation, info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Step the environment; the reward and the termination also depend on the desired goal."""
@@ -238,7 +238,7 @@ class AsGoalEnv(_Adapter):
         """
         return np.asarray(self._success(achieved_goal, desired_goal), bool)[()] & self._terminates
 
-    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+    def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
         achieved, desired = self._as_goal(self._achieved_goal(observation, info)), self._goal.copy()
         goals = {"observation": copy_tree(observation), "achieved_goal": achieved, "desired_goal": desired}
         return goals, info | {"is_success": bool(self._success(achieved, desired))}
@@ -253,7 +253,7 @@ class AsGoalEnv(_Adapter):
         return own
 
 
-class FlattenGoalObservation(_Adapter):
+class FlattenGoalObservation(_Repair):
     """Flattens observations and goals that are neither vectors nor images.
 
     Discrete goals become one-hot vectors; Dict and Tuple observations are concatenated. The arguments of
@@ -310,7 +310,7 @@ class FlattenGoalObservation(_Adapter):
             goals[key] = _unflatten(self._spaces[key], np.asarray(goals[key]))
         return self.env.get_wrapper_attr(name)(*goals.values(), info)
 
-    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+    def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
         flat = {key: spaces.flatten(self._spaces[key], observation[key]) for key in self._flat_keys}
         return {key: observation[key] for key in GOAL_KEYS} | flat, info
 

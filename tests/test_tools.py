@@ -1,0 +1,59 @@
+"""The programs in tools: mutants of a module, generated texts, sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("coverage", reason="coverage is missing: the extra test")
+
+from tools import size
+from tools.generate import generate
+from tools.mutants import Module, wilson
+
+SOURCE = '''
+def f(a: int | None, text="é") -> bool:
+    """Not changed: 1 < 2."""
+    if not a:
+        raise ValueError(f"{a + 1}")
+    return a < 3 and text == "é"
+'''
+
+
+def test_each_mutant_of_a_module_is_one_change(tmp_path):
+    (tmp_path / "module.py").write_text(SOURCE)
+    changed = [
+        mutant.of(SOURCE).splitlines()[mutant.line - 1].strip()
+        for mutant in Module(tmp_path, "module.py").mutants()
+    ]
+    assert sorted(changed) == [
+        "if (a):",
+        "if (not (not a)):",
+        "pass",
+        "return None",
+        'return a < 3 and text != "é"',
+        'return a < 3 or text == "é"',
+        'return a < 4 and text == "é"',
+        'return a <= 3 and text == "é"',
+    ]
+
+
+def test_a_mutant_names_the_lines_of_its_statement(tmp_path):
+    (tmp_path / "module.py").write_text("x = 1\n\ndef f():\n    return g(\n        2,\n    )\n")
+    mutants = {mutant.line: mutant.lines for mutant in Module(tmp_path, "module.py").mutants()}
+    assert mutants == {1: (), 4: (4, 5, 6), 5: (4, 5, 6)}
+
+
+def test_the_interval_of_a_share():
+    assert wilson(120, 150) == pytest.approx((0.729, 0.856), abs=1e-3)
+
+
+def test_a_generated_number_is_replaced():
+    page = "of <!-- generated: count GE -->0<!-- end --> rules"
+    assert generate(page) != page
+    assert generate(generate(page)) == generate(page)
+
+
+def test_sizes_count_lines_docstrings_and_comments():
+    assert size.count('"""One\n\ntwo."""\n\nx = 1  # why\n') == (5, 3, 1)
+    assert size.part_of("her_wrappers/checker/rules/rewards.py") == "her_wrappers/checker"
+    assert size.part_of("her_wrappers/cli.py") == "her_wrappers/commands + her_wrappers/cli.py"

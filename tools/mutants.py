@@ -1,0 +1,478 @@
+"""Mutation testing: change the code in one place at a time, and print the changes that no test detects.
+
+    make mutants                                              # 150 mutants of each part; resumes
+    make mutants ARGS="checker --sample 20 --seed 1"
+    python tools/mutants.py --tree OTHER_CHECKOUT --out runs/mutants_before
+    python tools/mutants.py --summary --out runs/mutants_before
+
+A mutant is killed if a default test of its part fails or hangs. The tests run once with coverage. Then each
+mutant runs the tests that execute its line, the quickest first, up to the first failure, in a forked process
+that has imported torch and the other libraries already. OUT/PART.jsonl has one line for each mutant. A second
+call with the same arguments resumes. After a change of the code, begin with another OUT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import difflib
+import importlib
+import itertools
+import json
+import math
+import os
+import random
+import resource
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import coverage
+import pytest
+
+PARTS = {
+    "replay": ("her_wrappers/replay",),
+    "recording": ("her_wrappers/recording", "her_wrappers/files"),
+    "checker": ("her_wrappers/checker", "her_wrappers/rules.py"),
+    "conformance": ("her_wrappers/conformance",),
+}
+TESTS = {
+    "replay": ("tests/her_wrappers/replay",),
+    # `HindsightReplayBuffer.add` records episodes too.
+    "recording": (
+        "tests/her_wrappers/recording",
+        "tests/her_wrappers/files",
+        "tests/her_wrappers/replay/test_add*.py",
+    ),
+    "checker": ("tests/her_wrappers/checker", "tests/her_wrappers/test_rules.py"),
+    "conformance": ("tests/her_wrappers/conformance",),
+}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+LIBRARIES = "numpy scipy.stats torch gymnasium hypothesis stable_baselines3 cloudpickle filelock rich typer"
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "runs", "site")
+MEMORY = 12 << 30  # bytes of address space of one mutant
+SWAPS: dict[type[ast.AST], str] = {
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
+    ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*",
+    ast.Pow: "*", ast.BitAnd: "|", ast.BitOr: "&", ast.And: "or", ast.Or: "and",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, order=True)
+class Mutant:
+    """One change: the characters from start to end of a file become text."""
+
+    file: str
+    line: int  # of the changed expression
+    start: int
+    end: int
+    operator: str
+    text: str
+    lines: tuple[int, ...]  # of the statement; empty outside of functions
+
+    @property
+    def key(self) -> str:
+        """Return a text that identifies the mutant in a version of the code."""
+        return f"{self.file}:{self.start}-{self.end}:{self.text}"
+
+    def of(self, source: str) -> str:
+        """Return the changed source of the file."""
+        return source[: self.start] + self.text + source[self.end :]
+
+
+class Module:
+    """The source of a module, and the mutants of its syntax tree."""
+
+    def __init__(self, root: Path, file: str) -> None:
+        self.file, self.source = file, (root / file).read_text()
+        self.starts = [0, *itertools.accumulate(map(len, self.source.splitlines(keepends=True)))]
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the character at a line and a column, which counts bytes."""
+        text = self.source[self.starts[line - 1] : self.starts[line]]
+        return self.starts[line - 1] + len(text.encode()[:column].decode())
+
+    def begin(self, node: Any) -> int:
+        """Return the first character of a node."""
+        return self.offset(node.lineno, node.col_offset)
+
+    def end(self, node: Any) -> int:
+        """Return the character after a node."""
+        return self.offset(node.end_lineno, node.end_col_offset)
+
+    def text(self, node: Any) -> str:
+        """Return the source of a node."""
+        return self.source[self.begin(node) : self.end(node)]
+
+    def mutants(self) -> Iterator[Mutant]:
+        """Yield all mutants that Python can compile."""
+        for mutant in self.visit(ast.parse(self.source), (), in_function=False):
+            with contextlib.suppress(SyntaxError):
+                compile(mutant.of(self.source), self.file, "exec")
+                yield mutant
+
+    def visit(self, node: Any, lines: tuple[int, ...], *, in_function: bool) -> Iterator[Mutant]:
+        """Yield the mutants of a node and of its descendants, without annotations and f-strings."""
+        if isinstance(node, ast.stmt):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in self.text(node.test):
+                return
+            body = getattr(node, "body", None)  # of a compound statement, whose lines are those of its head
+            last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+            lines = tuple(range(node.lineno, last + 1)) if in_function else ()
+        for operator, start, end, new in (*self.swaps(node), *self.replacements(node)):
+            line = self.source.count("\n", 0, start) + 1
+            yield Mutant(self.file, line, start, end, operator, new, lines)
+        for name, value in ast.iter_fields(node):
+            if name in {"annotation", "returns", "decorator_list"} or isinstance(node, ast.JoinedStr):
+                continue
+            is_body = name == "body" and isinstance(node, FUNCTIONS)
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from self.visit(child, lines, in_function=in_function or is_body)
+
+    def swaps(self, node: Any) -> Iterator[tuple[str, int, int, str]]:
+        """Yield mutants with another operator: name, first and last character, new text."""
+        operator: str
+        terms: list[Any]
+        operators: list[Any]
+        match node:
+            case ast.Compare():
+                operator, terms, operators = "comparison", [node.left, *node.comparators], node.ops
+            case ast.BoolOp():
+                operator, terms, operators = "and, or", node.values, [node.op] * len(node.values)
+            case ast.BinOp():
+                operator, terms, operators = "arithmetic", [node.left, node.right], [node.op]
+            case ast.AugAssign():
+                operator, terms, operators = "arithmetic", [node.target, node.value], [node.op]
+            case _:
+                return
+        equals = "=" if isinstance(node, ast.AugAssign) else ""
+        for (left, right), op in zip(itertools.pairwise(terms), operators, strict=False):
+            if type(op) in SWAPS:
+                yield operator, self.end(left), self.begin(right), f" {SWAPS[type(op)]}{equals} "
+
+    def replacements(self, node: Any) -> Iterator[tuple[str, int, int, str]]:
+        """Yield mutants with another text of a node or of a part of it, as `swaps` does."""
+        part: Any
+        match node:
+            case ast.UnaryOp(op=ast.Not()):
+                operator, part, new = "not", node, f"({self.text(node.operand)})"
+            case ast.If() | ast.While() | ast.IfExp() if not isinstance(node.test, ast.Compare):
+                operator, part, new = "condition", node.test, f"(not ({self.text(node.test)}))"
+            case ast.For() | ast.comprehension():
+                operator, part, new = "no iteration", node.iter, "()"
+            case ast.Constant(value=bool()):
+                operator, part, new = "boolean", node, str(not node.value)
+            case ast.Constant(value=int(number)):
+                operator, part, new = "number", node, str(number + 1)
+            case ast.Break() | ast.Continue():
+                operator, part = "break", node
+                new = "break" if isinstance(node, ast.Continue) else "continue"
+            case ast.Raise() | ast.Expr(value=ast.Call()):
+                operator, part, new = "no statement", node, "pass"
+            case ast.Return(value=ast.expr() as value) if getattr(value, "value", True) not in {False, None}:
+                operator, part, new = "return None", node, "return None"
+            case _:
+                return
+        if self.text(part) != new:
+            yield operator, self.begin(part), self.end(part), new
+
+
+class Progress:
+    """A pytest plugin that runs the chosen tests in their order, and writes starts and outcomes to a pipe."""
+
+    def __init__(self, chosen: list[str] | None, pipe: int) -> None:
+        self.order = None if chosen is None else {test: i for i, test in enumerate(chosen)}
+        self.pipe = pipe
+
+    def write(self, *fields: object) -> None:
+        """Write a line to the pipe."""
+        os.write(self.pipe, (json.dumps(fields) + "\n").encode())
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the chosen tests, in their order."""
+        if self.order is not None:
+            items[:] = [item for item in items if item.nodeid in self.order]
+            items.sort(key=lambda item: self.order[item.nodeid])  # type: ignore[index]
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Write the start of a test."""
+        self.write("start", nodeid, 0)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the outcome of a test, of its setup or of its teardown."""
+        self.write("failed" if report.failed else "passed", report.nodeid, report.duration)
+
+
+def run_tests(
+    copy: Path, arguments: list[str], seconds: dict[str, float], chosen: list[str] | None = None
+) -> tuple[list[str], dict[str, float]]:
+    """Run tests in a forked process; return the failed tests, and the seconds of each test.
+
+    A test fails, and is the last one, if it needs 30 s more than ten times its seconds without a mutant.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        run_pytest(copy, arguments, Progress(chosen, writer))
+    os.close(writer)
+    failed: list[str] = []
+    durations: dict[str, float] = {}
+    current, patience, code, rest = "import", 300.0, None, b""
+    while code is None:
+        ready = select.select([reader], [], [], patience)[0]
+        chunk = os.read(reader, 1 << 16) if ready else b""
+        if not chunk:
+            failed.append(f"{current} ({'crash' if ready else 'timeout'})")
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        for event, test, value in map(json.loads, lines):
+            if event == "start":
+                current, patience = test, 30 + 10 * seconds.get(test, 60.0)
+            elif event == "end":
+                code = value
+            else:
+                durations[test] = durations.get(test, 0.0) + value
+                failed += [test] if event == "failed" else []
+    os.close(reader)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    if code not in {None, 0, 1, 5} and not failed:
+        failed.append("import")
+    return failed, durations
+
+
+def run_pytest(copy: Path, arguments: list[str], progress: Progress) -> NoReturn:
+    """Run pytest in this process, a forked one, and end it."""
+    os.setsid()
+    os.chdir(copy)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    log = os.open(copy.parent / "log.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    options += ["--hypothesis-seed=0", f"--basetemp={copy.parent / 'basetemp'}"]
+    code = 3
+    try:
+        code = int(pytest.main([*options, *arguments], plugins=[progress]))
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    progress.write("end", "", code)
+    os._exit(0)
+
+
+class Tests:
+    """The default tests of a part, their seconds, and the tests that execute each line."""
+
+    def __init__(self, copy: Path, part: str, cache: Path) -> None:
+        self.copy = copy
+        if not cache.exists():
+            print(f"{part}: running the tests once with coverage", flush=True)
+            cache.write_text(json.dumps(self.measure(copy, part)))
+        saved = json.loads(cache.read_text())
+        for test in saved["failed"]:
+            print(f"left out, fails without a mutant: {test}")
+        self.seconds = {
+            test: value for test, value in saved["seconds"].items() if test not in saved["failed"]
+        }
+        self.lines: dict[str, dict[str, list[str]]] = saved["lines"]
+        executing = {test for by_line in self.lines.values() for tests in by_line.values() for test in tests}
+        self.elsewhere = self.seconds.keys() - executing
+        self.trusted: set[str] = set()
+
+    @staticmethod
+    def measure(copy: Path, part: str) -> dict[str, Any]:
+        """Run all tests of the part; return their seconds, the failed ones, and the tests of each line."""
+        places = [path for pattern in (*PARTS[part], *TESTS[part]) for path in sorted(copy.glob(pattern))]
+        arguments = [str(path.relative_to(copy)) for path in places]
+        arguments += ["--cov", "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
+        data = copy.parent / "coverage.sqlite"
+        os.environ["COVERAGE_FILE"] = str(data)
+        failed, seconds = run_tests(copy, arguments, {})
+        if not seconds:
+            raise SystemExit((copy.parent / "log.txt").read_text())
+        measured = coverage.CoverageData(str(data))
+        measured.read()
+        lines = {}
+        for file in measured.measured_files():
+            name = str(Path(file).relative_to(copy))
+            if name.startswith(PARTS[part]):
+                by_line = measured.contexts_by_lineno(file)
+                lines[name] = {k: sorted({c.rpartition("|")[0] for c in v}) for k, v in by_line.items()}
+        return {"seconds": seconds, "failed": failed, "lines": lines}
+
+    def of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that execute the mutant's line, the quickest first.
+
+        Outside of functions, these are the tests that execute any line of the file. Tests that execute no
+        line of the part may do so in another process, and come last.
+        """
+        by_line = self.lines.get(mutant.file, {})
+        found = {test for line in mutant.lines for test in by_line.get(str(line), ())}
+        if not mutant.lines or "" in found:
+            found = {test for tests in by_line.values() for test in tests}
+        tests = (found | self.elsewhere) & self.seconds.keys()
+        return sorted(tests, key=lambda test: (test in self.elsewhere, self.seconds[test], test))
+
+    def first_failure(self, chosen: list[str]) -> str | None:
+        """Run tests, and return the first one that fails, or None."""
+        files = sorted({test.partition("::")[0] for test in chosen})
+        failed, _ = run_tests(self.copy, ["-x", "-p", "no:cov", *files], self.seconds, chosen)
+        return failed[0] if failed else None
+
+    def passes(self, test: str) -> bool:
+        """Return whether a test passes alone and without a mutant; leave it out from now on if not."""
+        if test in self.seconds and test not in self.trusted:
+            if self.first_failure([test]):
+                print(f"left out, fails without a mutant: {test}")
+                del self.seconds[test]
+                return False
+            self.trusted.add(test)
+        return True
+
+
+WRITES = itertools.count(1_000_000_000)
+
+
+def write(path: Path, source: str) -> None:
+    """Write a module, with a time of its own, so that Python takes no compiled file of another mutant."""
+    path.write_text(source)
+    os.utime(path, (next(WRITES),) * 2)
+
+
+def try_mutant(copy: Path, mutant: Mutant, tests: Tests) -> dict[str, Any]:
+    """Write the mutant to the copy of the repository, run its tests, and return its record."""
+    path = copy / mutant.file
+    source = path.read_text()
+    changed = mutant.of(source)
+    begin = time.monotonic()
+    killed_by = None
+    while chosen := tests.of(mutant):
+        write(path, changed)
+        try:
+            killed_by = tests.first_failure(chosen)
+        finally:
+            write(path, source)
+        if killed_by is None or tests.passes(killed_by):
+            break
+        killed_by = None
+    diff = difflib.unified_diff(source.splitlines(), changed.splitlines(), n=0, lineterm="")
+    return {
+        "file": mutant.file, "line": mutant.line, "operator": mutant.operator,
+        "killed_by": killed_by, "tests": len(chosen),
+        "seconds": round(time.monotonic() - begin, 1),
+        "diff": [line for line in diff if not line.startswith(("---", "+++", "@@"))], "key": mutant.key,
+    }  # fmt: skip
+
+
+def try_part(tree: Path, part: str, out: Path, sample: int, seed: int) -> None:
+    """Try a random sample of the mutants of a part, except those that OUT has."""
+    with tempfile.TemporaryDirectory(prefix="mutants") as folder:
+        copy = Path(folder).resolve() / "copy"
+        shutil.copytree(tree, copy, ignore=LEFT_OUT)
+        sys.path.insert(0, str(copy))
+        os.environ["PYTHONPATH"] = str(copy)
+        settings = tomllib.loads((copy / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+        ignored = {option.removeprefix("--ignore=") for option in settings["addopts"]}
+        names = {str(path.relative_to(copy)) for path in copy.rglob("her_wrappers/**/*.py")} - ignored
+        files = [name for name in names if name.startswith(PARTS[part])]
+        mutants = sorted(mutant for name in files for mutant in Module(copy, name).mutants())
+        # The first mutants of a larger sample are the sample of a smaller one.
+        chosen = random.Random(seed).sample(mutants, len(mutants))[:sample]
+        results = out / f"{part}.jsonl"
+        done = {record["key"] for record in read(results)}
+        left = [mutant for mutant in chosen if mutant.key not in done]
+        print(f"{part}: {len(mutants):,} mutants, {len(chosen)} in the sample, {len(left)} left", flush=True)
+        if left:
+            tests = Tests(copy, part, out / f"{part}.tests.json")
+        for mutant in left:
+            record = try_mutant(copy, mutant, tests)
+            with results.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            print(
+                f"{mutant.file}:{mutant.line} {mutant.operator}: {record['killed_by'] or 'SURVIVED'}",
+                flush=True,
+            )
+
+
+def read(results: Path) -> list[dict[str, Any]]:
+    """Return the records of a part."""
+    return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+
+
+def forget_survivors(out: Path, part: str) -> None:
+    """Remove the records of the survivors, and what is known about the tests."""
+    killed = [record for record in read(out / f"{part}.jsonl") if record["killed_by"]]
+    (out / f"{part}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in killed))
+    (out / f"{part}.tests.json").unlink(missing_ok=True)
+
+
+def wilson(killed: int, total: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share."""
+    z, share = 1.96, killed / total
+    center = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = z / (1 + z * z / total) * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return center - half, center + half
+
+
+def summarize(out: Path, survivors: bool) -> None:
+    """Print the share of killed mutants of each part, and the survivors."""
+    for path in sorted(out.glob("*.jsonl")):
+        records = read(path)
+        alive = [record for record in records if record["killed_by"] is None]
+        for record in alive if survivors else ():
+            print(f"{record['file']}:{record['line']} {record['operator']}", *record["diff"], sep="\n  ")
+        low, high = wilson(len(records) - len(alive), len(records))
+        share = 1 - len(alive) / len(records)
+        print(
+            f"{path.stem}: {len(records)} mutants, killed {share:.1%} (95 % interval {low:.1%} to {high:.1%})"
+        )
+
+
+def main() -> None:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} [all]")
+    parser.add_argument("--sample", type=int, default=150, help="mutants of each part [%(default)s]")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample [%(default)s]")
+    parser.add_argument("--tree", type=Path, default=Path(__file__).parents[1], help="the checkout to mutate")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/mutants"), help="folder of results [%(default)s]"
+    )
+    parser.add_argument(
+        "--retry", action="store_true", help="try survivors again, after a change of the tests"
+    )
+    parser.add_argument("--summary", action="store_true", help="only print the results so far")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if not options.summary:
+        # conftest.py sets these too, but after torch is imported
+        os.environ |= {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "OMP_NUM_THREADS": "1"}
+        for library in LIBRARIES.split():
+            with contextlib.suppress(ImportError):
+                importlib.import_module(library)
+        for part in options.parts or PARTS:
+            if options.retry:
+                forget_survivors(options.out, part)
+            try_part(options.tree, part, options.out, options.sample, options.seed)
+    summarize(options.out, survivors=not options.summary)
+
+
+if __name__ == "__main__":
+    main()

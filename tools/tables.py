@@ -1,0 +1,249 @@
+"""The tables and numbers that `tools/generate.py` writes into pages, one function each."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from her_agents.recipes import Recipe, read_recipe, recipe_names
+from her_envs import registration
+from her_wrappers import cli
+from her_wrappers.checker import GOAL_ENV_RULES
+from her_wrappers.conformance.registry import REPLAY_RULES
+from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+PEERS = ("Stable-Baselines3", "cpprb", "TorchRL", "Tianshou")
+
+COLUMNS = {
+    "GE": {"what is wrong": "meaning", "repair wrapper": "repair"},
+    "HB": {"what is wrong": "meaning", "fix": "fix"},
+    "GD": {"what is wrong": "meaning", "threshold": "threshold", "change to try": "fix"},
+}
+"""Columns of the tables of rules: the field of a rule by heading, after code, name and severity."""
+
+
+def rule_set(family: str) -> Mapping[str, Any]:
+    """Return the rules of a suite, GE, HB or GD, by code."""
+    return {"GE": GOAL_ENV_RULES, "HB": REPLAY_RULES, "GD": DIAGNOSIS_RULES}[family]
+
+
+def help_texts() -> list[tuple[str, str]]:
+    """Return the name and the description, one paragraph, of each command."""
+    found = get_command(cli.app).commands  # type: ignore[attr-defined]
+    return [(name, command.help.split("\n\n")[0]) for name, command in found.items()]
+
+
+def table(heads: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    """Return a Markdown table."""
+    lines = [list(map(str, heads)), *(list(map(str, row)) for row in rows)]
+    head, *body = (f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *body])
+
+
+def rules(family: str) -> str:
+    """Return the table of the rules of a suite."""
+    columns = COLUMNS[family]
+    rows = [
+        [rule.code, rule.name, rule.severity, *(getattr(rule, field) for field in columns.values())]
+        for _, rule in sorted(rule_set(family).items())
+    ]
+    if family == "GE":  # the last column names a class
+        rows = [[*row[:-1], row[-1] and f"`{row[-1]}`"] for row in rows]
+    return table(["code", "name", "severity", *columns], rows)
+
+
+def count(family: str) -> str:
+    """Return the number of rules of a suite."""
+    return str(len(rule_set(family)))
+
+
+def commands() -> str:
+    """Return the table of all commands."""
+    return table(
+        ["command", "description"], [(f"`her {name}`", " ".join(text.split())) for name, text in help_texts()]
+    )
+
+
+def recipes() -> str:
+    """Return the table of the recipes' measured results, those of most seeds first."""
+    measured = [(recipe, recipe.measured) for recipe in map(read_recipe, recipe_names()) if recipe.measured]
+    rows = []
+    for recipe, result in sorted(measured, key=lambda row: (-row[1].seeds, row[0].environment)):
+        solved = "" if recipe.solved == Recipe.solved else f" (to {recipe.solved:.2f})"
+        page = f"[{recipe.environment}](docs/results/recipe_{recipe.name}.md)"
+        steps = f"{result.steps:,}{solved}"
+        rows.append([page, f"{result.success:.2f}", steps, f"{result.minutes:.0f}", result.seeds])
+    return table(["task", "success rate", "steps to 0.95", "minutes to 0.95", "seeds"], rows)
+
+
+def recipe_details() -> str:
+    """Return the table of all recipes: their tasks, and the medians in docs/results."""
+    heads = ["recipe", "task", "algorithm", "steps to 0.95", "minutes", "final success", "seeds"]
+    rows = []
+    for name in recipe_names():
+        recipe = read_recipe(name)
+        task = re.sub(r"(?: \([^()]*\))?\.$", "", recipe.task)
+        head = [
+            f"`{name}`",
+            f"{recipe.environment}: {task[0].lower()}{task[1:]}",
+            recipe.options["algo"].upper(),
+        ]
+        if recipe.measured is None:
+            rows.append([*head, "not measured yet", "", "", ""])
+            continue
+        steps, minutes, *_, success = row_of(RESULTS / f"recipe_{name}.md", "median")
+        if recipe.solved != Recipe.solved:
+            steps = f"{steps} (to {recipe.solved:.2f})"
+        head[0] = f"[{head[0]}](results/recipe_{name}.md)"
+        rows.append([*head, steps, minutes, success, recipe.measured.seeds])
+    return table(heads, rows)
+
+
+def environments() -> str:
+    """Return the table of the bundled environments: action space, state and end of episodes."""
+    rows = []
+    for env_id, (name, options) in registration.ENTRY_POINTS.items():
+        task = getattr(registration, name).args[1]
+        action = type(task(**options).action_space).__name__
+        if options:
+            shown = ", ".join(f"`{option}={value!r}`" for option, value in options.items())
+            rows.append([f"`{env_id}`", action, f"{task.__name__} with {shown}", ""])
+            continue
+        parts = dict(
+            re.findall(r"^(\w+): ((?:.+\n?)+?)(?=\w+:|\n|$)", inspect.getdoc(task) or "", re.MULTILINE)
+        )
+        texts = (" ".join(parts[part].replace("``", "`").split()) for part in ("State", "Episode"))
+        rows.append([f"`{env_id}`", action, *texts])
+    return table(["id", "actions", "state", "episode"], rows)
+
+
+def tasks() -> str:
+    """Return the entries of the bundled tasks in the reference."""
+    names = {getattr(registration, name).args[1].__name__ for name, _ in registration.ENTRY_POINTS.values()}
+    entry = "::: her_envs.{}\n    options: {{ heading_level: 3, members: false }}"
+    return "\n\n".join(entry.format(name) for name in sorted(names))
+
+
+def mistakes() -> str:
+    """Return the numbers of the faults that each checker finds, from docs/checking.md."""
+    planted, *found = row_of(ROOT / "docs" / "checking.md", "all")
+    return table(
+        ["`her check`", "Gymnasium", "Stable-Baselines3"], [[f"{each} of {planted}" for each in found]]
+    )
+
+
+def planted() -> str:
+    """Return the number of planted faults, from docs/checking.md."""
+    return row_of(ROOT / "docs" / "checking.md", "all")[0]
+
+
+def scoreboard() -> str:
+    """Return the numbers of rules that each buffer breaks, from docs/scoreboard.md."""
+    page = ROOT / "docs" / "scoreboard.md"
+    names = row_of(page, "rule |")  # the second cell is empty
+    shown = [name == "her-toolkit" or not name.startswith("her-toolkit") for name in names]
+    counts = {kind: row_of(page, f"all | {kind}") for kind in ("errors", "warnings")}
+    rows = [
+        [kind, *(cell for cell, is_shown in zip(cells, shown, strict=True) if is_shown)]
+        for kind, cells in counts.items()
+    ]
+    return table(["", *(name for name, is_shown in zip(names, shown, strict=True) if is_shown)], rows)
+
+
+def speed() -> str:
+    """Return the table of the replay buffer's speed compared with other libraries, from docs/results."""
+    ours = measured("replay.md", "## sample(256)", "her-toolkit", 2)
+    small = [measured("replay.md", "## sample(256)", peer, 2) / ours for peer in PEERS]
+    # The median of the ratios of each turn is less noisy than the ratio of the medians.
+    small[1] = measured("replay.md", "## Promised", "sample(256) of 10,000: times as fast as cpprb", 2)
+    cost = "sample(256) and update_priorities of {}: cost over cpprb, HER"
+    priorities, few_priorities = (
+        1 / measured("replay_priorities.md", "## Promised", cost.format(size), 2)
+        for size in ("1,000,000", "10,000")
+    )
+    recorded = "cost of EpisodeRecorder into buffer / SB3 HerReplayBuffer.add"
+    theirs, mine = (
+        measured("sb3_training.md", "## Cost of a step", f"1,000,000 | {name}", 3)
+        for name in ("Stable-Baselines3", "her_wrappers")
+    )
+    rows: list[tuple[str, str, list[float]]] = [
+        (
+            "`sample(256)` of 1,000,000 transitions",
+            "replay",
+            [measured("replay.md", "## sample(256)", peer, 5) for peer in PEERS],
+        ),
+        ("`sample(256)` of 10,000 transitions", "replay", small),
+        (
+            "adding a step, then `sample(256)` of 1,000,000",
+            "replay",
+            [measured("replay.md", "## Adding and sampling", peer, 3) for peer in PEERS],
+        ),
+        (
+            "`sample(256)` of 1,000,000 with priorities, and updating them",
+            "replay_priorities",
+            [0, priorities],
+        ),
+        (
+            "`sample(256)` of 10,000 with priorities, and updating them",
+            "replay_priorities",
+            [0, few_priorities],
+        ),
+        (
+            "recording a step into the buffer with `EpisodeRecorder`",
+            "recording",
+            [1 / measured("recording.md", "## Promised", recorded, 2)],
+        ),
+        ("a whole step of a SAC training, buffer of 1,000,000", "sb3_training", [theirs / mine]),
+    ]
+    return table(
+        ["", *PEERS],
+        [
+            [f"[{label}](docs/results/{page}.md)", *([in_words(ratio) for ratio in ratios] + [""] * 4)[:4]]
+            for label, page, ratios in rows
+        ],
+    )
+
+
+def sb3_success(buffer: str) -> str:
+    """Return the mean success rate of a buffer, `theirs` or `ours`, in the test of Stable-Baselines3."""
+    row = {"theirs": "Stable-Baselines3", "ours": 'her_wrappers, termination="success"'}[buffer]
+    return f"{measured('sb3_success.md', '## Success', row, 2):.2f}"
+
+
+def in_words(ratio: float) -> str:
+    """Return the cost of another library relative to that of her-toolkit, 0 if unknown, in words."""
+    if not ratio:
+        return ""
+    factor = max(ratio, 1 / ratio)
+    shown = f"{factor:.0f}" if factor >= 9.95 else f"{factor:.1f}"
+    return f"{shown} times {'faster' if ratio > 1 else 'slower'}"
+
+
+@cache
+def read(page: Path) -> str:
+    """Return the text of a page."""
+    return page.read_text()
+
+
+def row_of(page: Path, start: str) -> list[str]:
+    """Return the cells of the first row of a page that begins with some cells, without these."""
+    (row,) = re.findall(rf"^\| {re.escape(start)} \| (.*) \|$", read(page), re.MULTILINE)[:1]
+    return list(row.split(" | "))
+
+
+def measured(page: str, section: str, row: str, column: int) -> float:
+    """Return the number in a column of the first row ``row`` after ``section`` in a page of results."""
+    text = read(RESULTS / page).split(section, 1)[1]
+    (line,) = re.findall(rf"^\| {re.escape(row)} \|.*$", text, re.MULTILINE)[:1]
+    found = re.search(r"[\d.,]+", line.split("|")[column])
+    if found is None:
+        raise ValueError(f"{page}: no number in column {column} of {row}")
+    return float(found[0].replace(",", ""))
