@@ -1,4 +1,4 @@
-"""Environments that return precomputed arrays, to measure the cost of wrappers and recorders."""
+"""Environments without a simulator: of precomputed arrays, and with the spaces and rewards of FetchPush."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from benchmarks.replay_task import ACTION_SPACE, OBSERVATION_SPACE, never_reached
+from benchmarks.replay_task import (
+    ACTION,
+    ACTION_SPACE,
+    GOAL,
+    HORIZON,
+    OBSERVATION,
+    OBSERVATION_SPACE,
+    TOLERANCE,
+    never_reached,
+    observation_space,
+)
 
 
 class ArrayEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
@@ -74,3 +84,38 @@ class ArrayVectorEnv(gym.vector.VectorEnv[dict[str, np.ndarray], np.ndarray, np.
         self._t = (self._t + 1) % (self._horizon + 1)
         truncated = self._flags[self._t == self._horizon]
         return self._observations[self._t % 8], self._rewards, self._flags[0], truncated, {}
+
+
+class PushSpaces(gym.Env[dict[str, np.ndarray], np.ndarray]):
+    """An environment with the spaces and the reward of FetchPush, without a simulator."""
+
+    observation_space = observation_space(np.float64)  # as in Fetch
+    action_space = ACTION_SPACE
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Start an episode in a random state."""
+        super().reset(seed=seed)
+        self._state, self._goal = self.np_random.normal(size=OBSERVATION), self.np_random.normal(size=GOAL)
+        self._t = 0
+        return self._observation(), {}
+
+    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
+        """Move the achieved goal by the action."""
+        self._state[:ACTION] += 0.03 * action
+        self._t += 1
+        reward = self.compute_reward(self._state[:GOAL], self._goal, {})
+        return self._observation(), float(reward), False, self._t == HORIZON, {"is_success": reward == 0}
+
+    def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> Any:
+        """Return 0 within 5 cm and -1 outside, (..., 3), (..., 3) -> (...)."""
+        apart = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+        return -(apart > TOLERANCE).astype(np.float32)
+
+    def _observation(self) -> dict[str, np.ndarray]:
+        return {
+            "observation": self._state.copy(),
+            "achieved_goal": self._state[:GOAL].copy(),
+            "desired_goal": self._goal.copy(),
+        }

@@ -14,8 +14,7 @@ measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -27,30 +26,12 @@ from benchmarks.benchmark import Benchmark
 from benchmarks.timing import Timing, Workload, measure
 from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid
 
-BIT_FLIPPING, POINT_REACH, POINT_MAZE = (
-    f"her_envs/{name}-v0" for name in ("BitFlipping", "PointReach", "PointMaze")
-)
 BENCHMARK = Benchmark("env_speed", "Speed of the bundled environments", __doc__, ("stable-baselines3",))
 SCALE = (64, 256, 1024, 4096, 16384)
 
 
-@dataclass(frozen=True)
-class Contender:
-    """An environment to measure.
-
-    Attributes:
-        name: Name in the table.
-        num_envs: Number of environments that one call steps.
-        run: Function of a number of calls; makes the calls of `step`.
-    """
-
-    name: str
-    num_envs: int
-    run: Callable[[int], None]
-
-
-def single(name: str, env: gym.Env[Any, Any]) -> Contender:
-    """Return the contender of a single environment, which is reset when an episode ends."""
+def single(env: gym.Env[Any, Any]) -> Workload:
+    """Return the workload of stepping a single environment, which is reset when an episode ends."""
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(97)]
     env.reset(seed=0)
@@ -61,11 +42,11 @@ def single(name: str, env: gym.Env[Any, Any]) -> Contender:
             if terminated or truncated:
                 env.reset()
 
-    return Contender(name, 1, run)
+    return Workload(run)
 
 
-def vector(name: str, env: gym.vector.VectorEnv[Any, Any, Any]) -> Contender:
-    """Return the contender of a vector environment with autoreset."""
+def vector(env: gym.vector.VectorEnv[Any, Any, Any]) -> Workload:
+    """Return the workload of stepping a vector environment with autoreset; a unit is one environment."""
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(17)]
     env.reset(seed=0)
@@ -74,31 +55,30 @@ def vector(name: str, env: gym.vector.VectorEnv[Any, Any, Any]) -> Contender:
         for i in range(calls):
             env.step(actions[i % 17])
 
-    return Contender(name, env.num_envs, run)
+    return Workload(run, units=env.num_envs)
 
 
-def native(env_id: str, num_envs: int, **options: Any) -> Contender:
-    """Return the contender of a bundled vector environment, made by `gym.make_vec`."""
-    extra = "".join(f", {value}" for value in options.values())
-    name = f"{env_id.split('/')[1]} native x{num_envs}{extra}"
-    return vector(name, gym.make_vec(env_id, num_envs=num_envs, **options))
-
-
-def contenders() -> list[Contender]:
-    """Return all environments of the table."""
-    return [
-        single("BitFlipping single", her_envs.TaskEnv(her_envs.BitFlipping())),
-        single("SB3 BitFlippingEnv single", BitFlippingEnv(10)),
-        single("PointReach single", her_envs.TaskEnv(her_envs.PointReach())),
-        vector("SB3 BitFlippingEnv sync x64", gym.vector.SyncVectorEnv([lambda: BitFlippingEnv(10)] * 64)),
-        vector("CartPole native x4096", gym.make_vec("CartPole-v1", num_envs=4096)),
-        native(BIT_FLIPPING, 1),
-        *(native(env_id, count) for env_id in (BIT_FLIPPING, POINT_REACH) for count in SCALE),
-        native(BIT_FLIPPING, 1024, autoreset_mode="SameStep"),
-        native("her_envs/BitFlippingImage-v0", 1024),
-        native("her_envs/PointPush-v0", 4096),
-        native(POINT_MAZE, 4096),
+def workloads() -> dict[str, Workload]:
+    """Return the workloads of all environments of the table by name."""
+    made = {
+        "BitFlipping single": single(her_envs.TaskEnv(her_envs.BitFlipping())),
+        "SB3 BitFlippingEnv single": single(BitFlippingEnv(10)),
+        "PointReach single": single(her_envs.TaskEnv(her_envs.PointReach())),
+        "SB3 BitFlippingEnv sync x64": vector(gym.vector.SyncVectorEnv([lambda: BitFlippingEnv(10)] * 64)),
+        "CartPole native x4096": vector(gym.make_vec("CartPole-v1", num_envs=4096)),
+    }
+    native: list[tuple[str, int, dict[str, Any]]] = [
+        ("BitFlipping", 1, {}),
+        *((name, count, {}) for name in ("BitFlipping", "PointReach") for count in SCALE),
+        ("BitFlipping", 1024, {"autoreset_mode": "SameStep"}),
+        ("BitFlippingImage", 1024, {}),
+        ("PointPush", 4096, {}),
+        ("PointMaze", 4096, {}),
     ]
+    for name, count, options in native:
+        label = ", ".join([f"{name}-v0 native x{count}", *options.values()])
+        made[label] = vector(gym.make_vec(f"her_envs/{name}-v0", num_envs=count, **options))
+    return made
 
 
 RATIOS = [
@@ -117,19 +97,13 @@ RATIOS = [
 """Two environments, and the promised and hoped-for ratio of their speeds."""
 
 
-def speeds_of(measured: list[Contender], timing: Timing) -> dict[str, np.ndarray]:
-    """Return the steps per second of each contender in each turn, (turns,)."""
-    workloads = {contender.name: Workload(contender.run, units=contender.num_envs) for contender in measured}
-    return {name: 1 / costs for name, costs in measure(workloads, timing).items()}
-
-
-def speed_grid(measured: list[Contender], speeds: dict[str, np.ndarray]) -> Grid:
-    """Return the median speed of each contender."""
+def speed_grid(measured: dict[str, Workload], speeds: dict[str, np.ndarray]) -> Grid:
+    """Return the median speed of each environment."""
     rows = []
-    for contender in measured:
-        speed = float(np.median(speeds[contender.name]))
-        call = 1e6 * contender.num_envs / speed
-        rows.append([contender.name, f"{speed:,.0f}", f"{call:,.1f}", f"{1e9 / speed:,.1f}"])
+    for name, workload in measured.items():
+        speed = float(np.median(speeds[name]))
+        call = 1e6 * workload.units / speed
+        rows.append([name, f"{speed:,.0f}", f"{call:,.1f}", f"{1e9 / speed:,.1f}"])
     header = ["environment", "steps/s", "us per call", "ns per environment step"]
     return Grid("Speed", header, rows)
 
@@ -151,8 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(arguments, quick="a short, inaccurate measurement: seconds instead of minutes")
     timing = Timing(5, 0.02) if options.quick else Timing(15, 0.2)
-    measured = contenders()
-    speeds = speeds_of(measured, timing)
+    measured = workloads()
+    speeds = {name: 1 / costs for name, costs in measure(measured, timing).items()}
     grids = [requirement_grid(requirements(speeds), quick=options.quick), speed_grid(measured, speeds)]
     BENCHMARK.publish(options, grids, {"run": str(timing)})
 

@@ -20,7 +20,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 import ray
 from ray.rllib.algorithms.dqn import DQNConfig
@@ -29,7 +28,8 @@ from ray.rllib.connectors.learner import AddNextObservationsFromEpisodesToTrainB
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.replay_buffers import EpisodeReplayBuffer
 
-from benchmarks.replay_task import ACTION_SPACE, GOAL, HORIZON, OBSERVATION, observation_space
+from benchmarks.array_envs import PushSpaces
+from benchmarks.replay_task import ACTION_SPACE, GOAL, HORIZON, OBSERVATION
 from her_wrappers.integrations.rllib import HerDQNConfig
 from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer, NetworkInputs
 
@@ -42,17 +42,6 @@ CALLS = {"add a step": 940, "sample, connect": 50, "add a step, sample, connect"
 CHUNKS = 1_000
 """Chunks made for each round, more than are added."""
 OPERATIONS = tuple(CALLS)
-
-
-class PushSpaces(gym.Env[Any, Any]):
-    """The spaces and the reward of FetchPush, without a simulator."""
-
-    observation_space = observation_space(np.float64)
-    action_space = ACTION_SPACE
-
-    def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> Any:
-        """Return 0 within 5 cm and -1 outside, (..., 3), (..., 3) -> (...)."""
-        return (np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05) - 1.0
 
 
 def make_chunks(rng: np.random.Generator, steps: int, inputs: NetworkInputs | None) -> list[Any]:

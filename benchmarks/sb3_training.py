@@ -25,21 +25,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import stable_baselines3 as sb3
 import torch
 
+from benchmarks.array_envs import PushSpaces
 from benchmarks.benchmark import Benchmark
-from benchmarks.replay_task import (
-    ACTION,
-    ACTION_SPACE,
-    GOAL,
-    HORIZON,
-    OBSERVATION,
-    TOLERANCE,
-    observation_space,
-)
+from benchmarks.replay_task import ACTION, HORIZON
 from benchmarks.timing import Stopwatch
 from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid
 from her_wrappers.integrations.sb3 import HerReplayBuffer
@@ -52,41 +44,6 @@ BENCHMARK = Benchmark(
 )
 OURS, SB3 = "her_wrappers", "Stable-Baselines3"
 CLASSES: dict[str, type[sb3.HerReplayBuffer]] = {OURS: HerReplayBuffer, SB3: sb3.HerReplayBuffer}
-
-
-class PushSpaces(gym.Env[dict[str, np.ndarray], np.ndarray]):
-    """An environment with the spaces and the reward of FetchPush, without a simulator."""
-
-    observation_space = observation_space(np.float64)  # as in Fetch
-    action_space = ACTION_SPACE
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Start an episode in a random state."""
-        super().reset(seed=seed)
-        self._state, self._goal = self.np_random.normal(size=OBSERVATION), self.np_random.normal(size=GOAL)
-        self._t = 0
-        return self._observation(), {}
-
-    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
-        """Move the achieved goal by the action."""
-        self._state[:ACTION] += 0.03 * action
-        self._t += 1
-        reward = self.compute_reward(self._state[:GOAL], self._goal, {})
-        return self._observation(), float(reward), False, self._t == HORIZON, {"is_success": reward == 0}
-
-    def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> Any:
-        """Return 0 within 5 cm and -1 outside, (..., 3), (..., 3) -> (...)."""
-        apart = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-        return -(apart > TOLERANCE).astype(np.float32)
-
-    def _observation(self) -> dict[str, np.ndarray]:
-        return {
-            "observation": self._state.copy(),
-            "achieved_goal": self._state[:GOAL].copy(),
-            "desired_goal": self._goal.copy(),
-        }
 
 
 class Training:

@@ -289,7 +289,11 @@ class Tests:
         self.seconds = {
             test: value for test, value in saved["seconds"].items() if test not in saved["failed"]
         }
-        self.lines: dict[str, dict[str, list[str]]] = saved["lines"]
+        names = ["", *saved["seconds"]]
+        self.lines = {
+            file: {line: [names[i] for i in found] for line, found in by_line.items()}
+            for file, by_line in saved["lines"].items()
+        }
         executing = {test for by_line in self.lines.values() for tests in by_line.values() for test in tests}
         self.elsewhere = self.seconds.keys() - executing
         self.trusted: set[str] = set()
@@ -307,12 +311,17 @@ class Tests:
             raise SystemExit((copy.parent / "log.txt").read_text())
         measured = coverage.CoverageData(str(data))
         measured.read()
+        numbers = {
+            test: i for i, test in enumerate(["", *seconds])
+        }  # names are long, and repeated very often
         lines = {}
         for file in measured.measured_files():
             name = str(Path(file).relative_to(copy))
             if name.startswith(PARTS[part]):
-                by_line = measured.contexts_by_lineno(file)
-                lines[name] = {k: sorted({c.rpartition("|")[0] for c in v}) for k, v in by_line.items()}
+                lines[name] = {
+                    line: sorted({numbers[context.rpartition("|")[0]] for context in contexts})
+                    for line, contexts in measured.contexts_by_lineno(file).items()
+                }
         return {"seconds": seconds, "failed": failed, "lines": lines}
 
     def of(self, mutant: Mutant) -> list[str]:

@@ -16,7 +16,7 @@ from her_envs import registration
 from her_wrappers import cli
 from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.conformance.registry import REPLAY_RULES
-from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+from her_wrappers.diagnosis import DIAGNOSIS_RULES
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"

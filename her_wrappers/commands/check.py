@@ -117,7 +117,7 @@ def rules(
     - `her rules --doctor`
     """
     from her_wrappers.conformance.registry import REPLAY_RULES
-    from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+    from her_wrappers.diagnosis import DIAGNOSIS_RULES
 
     listed: Any = REPLAY_RULES if replay else DIAGNOSIS_RULES if doctor else GOAL_ENV_RULES
     print_rules([rule for _, rule in sorted(listed.items())], console())
@@ -133,7 +133,7 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
     - `her explain GD102`
     """
     from her_wrappers.conformance.registry import REPLAY_RULES
-    from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+    from her_wrappers.diagnosis import DIAGNOSIS_RULES
 
     known: dict[str, Any] = {**GOAL_ENV_RULES, **REPLAY_RULES, **DIAGNOSIS_RULES}
     rule = known.get(code.upper())

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from her_wrappers.checker.registry import selected
 from her_wrappers.commands.check import (
     Format,
     IgnoredCodes,
@@ -56,24 +55,24 @@ def doctor(
     - `her doctor recorded/episodes --gamma 0.98`
     - `her doctor her_envs/PointMaze-v0 -o layout=large -o max_steps=10`
     """
-    from her_wrappers.diagnosis.diagnose import judge_case
-    from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
-    from her_wrappers.diagnosis.targets import open_target, with_given
+    from her_wrappers.diagnosis import DIAGNOSIS_RULES
+    from her_wrappers.diagnosis.diagnose import judge
+    from her_wrappers.diagnosis.targets import read_target
 
     options = parse_options(option)
     try:
-        rules = selected(codes(select), codes(ignore), DIAGNOSIS_RULES)
+        rules = DIAGNOSIS_RULES.select(codes(select), codes(ignore))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     try:
-        name, case = open_target(target, max_steps=steps, seed=seed, env_options=options)
+        facts = read_target(target, max_steps=steps, seed=seed, env_options=options)
     except TypeError as error:  # the target cannot be used
         fail(str(error))
-    case = with_given(case, gamma=gamma, clip_targets=clip_targets or None)
-    report = judge_case(name, case, rules, seed=seed)
+    facts = facts.with_options(gamma=gamma, clip_targets=clip_targets or None)
+    report = judge(facts, rules, seed=seed)
     if html is not None:
         from her_wrappers.diagnosis.html import write_page
 
         with usage_errors():
-            write_page(html, report, case)
+            write_page(html, report, facts)
     finish(report, output, strict=strict)

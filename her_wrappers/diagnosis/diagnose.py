@@ -1,29 +1,18 @@
-"""diagnose: reads episodes and the history of a training, applies the rules, and returns a report."""
+"""diagnose: reads episodes and the history of a run, applies the rules, and returns a report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_count
-from her_wrappers.checker.judge import ORDER, apply, unmet_needs, without_implied
-from her_wrappers.checker.registry import Rule, selected
-from her_wrappers.checker.report import Finding, Report
+from her_wrappers.arguments import require_count, require_gamma
 from her_wrappers.diagnosis import rules as _register_rules  # noqa: F401 - importing it registers the rules
-from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES, Case
-from her_wrappers.diagnosis.targets import open_target, options_of_config, with_given
-
-if TYPE_CHECKING:
-    from her_wrappers.replay.buffer import HindsightReplayBuffer
-
-FAMILIES = "532416"
-"""First digits of the rule codes, in the order in which a report lists them: possible causes before effects.
-
-Faults of the data (GD5xx) can cause all others. The metrics of learning (GD6xx) have no effect on others.
-"""
+from her_wrappers.diagnosis.facts import DIAGNOSIS_RULES, Facts
+from her_wrappers.diagnosis.targets import options_of_config, read_target
+from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.rules import Report, Rule, unmet_needs
 
 
 def diagnose(
@@ -38,7 +27,7 @@ def diagnose(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
 ) -> Report:
-    """Find out why a training does not learn.
+    """Find out why an agent does not learn.
 
     Args:
         target: The path of an `EpisodeArchive`, of a folder of `her train`, or of a saved buffer; an
@@ -65,73 +54,62 @@ def diagnose(
         BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
         OSError: A file does not exist, or cannot be read.
         TypeError: ``target`` has another type, or is a vector environment.
-        ValueError: A rule code is unknown, ``gamma`` is outside [0, 1], another number is out of range, a
-            file is damaged, the target lacks episodes or goals, or an environment cannot be used.
+        ValueError: A rule code is unknown, ``gamma`` is out of range, another number is out of range, a file
+            is damaged or of another version, the target lacks episodes or goals, or an environment cannot be
+            used.
 
     Example:
         >>> import her_envs
         >>> diagnose("her_envs/PointReach-v0", max_steps=1000).codes
         []
     """
-    rules = selected(select, ignore, DIAGNOSIS_RULES)
-    if gamma is not None and not 0 <= gamma <= 1:
-        raise ValueError(f"gamma must lie in [0, 1], got {gamma}")
+    rules = DIAGNOSIS_RULES.select(select, ignore)
+    if gamma is not None:
+        require_gamma(gamma)
     if time_limit is not None:
         require_count("time_limit", time_limit, at_least=1)
     max_steps = require_count("max_steps", max_steps, at_least=1)
-    name, case = open_target(target, max_steps=max_steps, seed=require_count("seed", seed, at_least=0))
-    case = with_given(case, gamma=gamma, clip_targets=clip_targets, time_limit=time_limit)
-    if history:
-        case = replace(case, history=history)
-    return judge_case(name, case, rules, seed=seed)
+    seed = require_count("seed", seed, at_least=0)
+    facts = read_target(target, max_steps=max_steps, seed=seed).with_options(
+        gamma=gamma, clip_targets=clip_targets, time_limit=time_limit, history=history or None
+    )
+    return judge(facts, rules, seed=seed)
 
 
 def diagnose_training(
     buffer: HindsightReplayBuffer, config: Mapping[str, Any], history: Sequence[Mapping[str, float]]
 ) -> Report:
-    """Diagnose a running training of `her train`; neither the buffer nor its random sequence changes.
+    """Diagnose a run of `her train` that has not ended; neither the buffer nor its random sequence changes.
 
     Args:
         buffer: Replay buffer with at least one complete episode.
-        config: Options of the training, as in ``config.json``.
+        config: Options of the run, as in ``config.json``.
         history: A row for each evaluation.
 
     Raises:
         ValueError: The buffer has no complete episode.
     """
-    name, case = open_target(buffer, max_steps=1, seed=0)
-    case = replace(case, options=options_of_config(config), history=history)
-    return judge_case(name, case, list(DIAGNOSIS_RULES.values()), seed=None)
+    facts = read_target(buffer).with_options(history=history, **options_of_config(config))
+    return judge(facts, DIAGNOSIS_RULES.values())
 
 
-def judge_case(name: str, case: Case, rules: Sequence[Rule], *, seed: int | None) -> Report:
-    """Return the report on a case.
+def judge(facts: Facts, rules: Iterable[Rule], *, seed: int | None = None) -> Report:
+    """Return the report on a target.
 
     Args:
-        name: Name of the target.
-        case: The facts and options of the target.
-        rules: Rules to report. All rules are applied, since findings of other rules can imply, and thus
-            remove, findings of these rules.
+        facts: The facts of the target.
+        rules: Rules to report.
         seed: Seed of the run of an environment, which the report shows; not used for other targets.
     """
+    rules = list(rules)
     with np.errstate(all="ignore"):
-        findings = without_implied(apply(DIAGNOSIS_RULES.values(), case), DIAGNOSIS_RULES)
-    codes = {rule.code for rule in rules}
-    facts = case.episodes
+        findings = DIAGNOSIS_RULES.judge(facts, rules)
     return Report(
-        name,
-        seed if case.is_environment else None,
-        0 if facts is None else len(facts.rewards),
-        0 if facts is None else len(facts),
-        0 if facts is None or facts.success is None else int(facts.success.sum()),
-        tuple(causes_first(finding for finding in findings if finding.code in codes)),
-        tuple(unmet_needs(case, rules)),
-    )
-
-
-def causes_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings sorted by severity, then by `FAMILIES`, code and subject."""
-    return sorted(
-        findings,
-        key=lambda each: (ORDER[each.severity], FAMILIES.index(each.code[2]), each.code, each.subject),
+        facts.name,
+        seed if facts.is_environment else None,
+        steps=len(facts.rewards),
+        episodes=len(facts),
+        successes=int(facts.success.sum()),
+        findings=tuple(findings),
+        not_exercised=tuple(unmet_needs(facts, rules)),
     )

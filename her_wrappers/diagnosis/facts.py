@@ -1,12 +1,39 @@
-"""Facts of recorded episodes: numbers that rules read, computed from the columns at their first use."""
+"""Facts: the numbers about a target that the rules judge, computed in one pass over its episodes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
-from her_wrappers.diagnosis.columns import Bounds, Columns
+from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.rules import RuleSet, Severity
+from her_wrappers.spaces import SpaceSpec
+from her_wrappers.success_flag import flag_name
+from her_wrappers.trees import NUMBERS, Tree, leaf_arrays
+
+DIAGNOSIS_RULES = RuleSet("532416")
+"""All rules of the diagnosis, with the order of their families in a report: possible causes before effects.
+
+Faults of the data (GD5xx) can cause all others. The metrics of learning (GD6xx) have no effect on others.
+"""
+
+rule = DIAGNOSIS_RULES.rule
+"""Decorator that adds a function of `Facts` to the rules; the arguments are the fields of `Rule`."""
+
+FEW_EPISODES = 10
+"""Number of episodes that rules about shares of episodes need."""
+
+SOLVED = 0.9
+"""Success rate from which a run counts as solved; rules with the need "unsolved" then do not apply."""
+
+MAX_GOAL_SIZE, PROJECTED_SIZE = 64, 16
+"""Goals with more components, such as images, are projected to 16, which keeps different goals different."""
 
 SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
 """Rewards of a missed and a reached goal that environments with sparse rewards use."""
@@ -15,8 +42,118 @@ MOVED = 0.01
 """Share of the distance in `Facts.has_moved` by which an achieved goal must move to count as moved."""
 
 
-class Facts(Columns):
-    """Columns of episodes, with the numbers that are derived from them."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Facts:
+    """Facts of n episodes of T steps together, whose goals have G components, and of the run they come from.
+
+    The fields of the episodes are arrays of length 0 if the target has no episodes. Fields whose names end
+    with ``_range`` are (2, K) float64: the smallest and the largest value of each of K components.
+    """
+
+    # Of the episodes
+    lengths: np.ndarray  # (n,) int64, steps of each episode
+    terminated: np.ndarray  # (n,) bool
+    truncated: np.ndarray  # (n,) bool
+    desired: np.ndarray  # (n, G) float64, desired goal of the first state
+    starts: np.ndarray  # (n, G) float64, achieved goal of the first state
+    finals: np.ndarray  # (n, G) float64, achieved goal of the last state
+    moves: np.ndarray  # (n,) float64, largest distance of the achieved goal from that of the first state
+    is_observation_moved: np.ndarray  # (n,) bool, whether the observation without goals ever changes
+    # (n,) float64, Euclidean distance of achieved and desired goal in the first state
+    start_distances: np.ndarray
+    # (n,) uint64, hash of the first observation without its goals, and all actions
+    episode_hashes: np.ndarray
+    start_hashes: np.ndarray  # (n,) uint64, hash of the first observation with its goals
+    # (n,) bool, whether the first observation, without goals, has values that are not integers
+    has_fractions: np.ndarray
+    # Of the steps
+    rewards: np.ndarray  # (T,) float32; 0 instead of NaN and infinity
+    flags: np.ndarray  # (T,) int8, success flag of each step; -1 where it was not recorded
+    distances: np.ndarray  # (T,) float32, distance of achieved and desired goal after each step
+    speeds: np.ndarray  # (T,) float32, distance by which the achieved goal moves in each step
+    # (T,) float32, distance of the achieved goals before the step and in a random later state of the
+    # episode, which the strategy "future" could choose as the new goal
+    future_distances: np.ndarray
+    # (T, 4) bool, whether observation, goals, action or reward of a step have NaN or infinity
+    not_finite: np.ndarray
+    # Of all steps together
+    achieved_range: np.ndarray
+    desired_range: np.ndarray
+    action_range: np.ndarray
+    observation_ranges: dict[str, np.ndarray]  # of each array of numbers, without the goals, by name
+    is_projected: bool  # whether goals with more than `MAX_GOAL_SIZE` components were projected
+    # Of the run
+    name: str  # of the target
+    gamma: float | None = None  # discount per step; None if unknown
+    # whether targets are clipped to the returns of rewards in [-1, 0]; None if unknown
+    clip_targets: bool | None = None
+    time_limit: int | None = None  # largest number of steps of an episode; None if unknown
+    batch_size: int | None = None  # number of transitions in an update; None if unknown
+    normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
+    # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
+    history: Sequence[Mapping[str, float]] = ()
+    # whether the policies of the checker collected the episodes from an environment
+    is_environment: bool = False
+    # (B,) rewards of ``compute_reward`` for desired goals that equal the achieved goals, and (B,)
+    # rewards for the same achieved goals and other desired goals; None if unknown
+    self_goal_rewards: tuple[np.ndarray, np.ndarray] | None = None
+
+    @classmethod
+    def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
+        """Return the facts of episodes.
+
+        Args:
+            name: Name of the target.
+            blocks: Episodes of the same spaces; may be empty.
+            **others: Fields of `Facts` that are not computed from episodes.
+
+        Raises:
+            ValueError: The observations lack a goal key, or the goals are not numbers of one size.
+        """
+        rng = np.random.default_rng(0)  # of future_distances
+        parts = [_columns(block, rng) for block in blocks]
+        names = [each.name for each in fields(cls) if each.default is MISSING and each.name != "name"]
+        columns: Any = {each: _joined(each, [part[each] for part in parts]) for each in names}
+        return cls(name=name, **columns, **others)
+
+    def __len__(self) -> int:
+        """Return the number of episodes."""
+        return len(self.lengths)
+
+    def with_options(self, **given: Any) -> Facts:
+        """Return a copy with other values of fields, such as ``gamma``; None keeps the value of the field."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    def missing(self, need: str) -> str:
+        """Return the reason why the facts do not meet a need, a key of `NEEDS`, or an empty text."""
+        is_met, reason = NEEDS[need]
+        return "" if is_met(self) else reason.format(count=len(self))
+
+    @property
+    def severity_of_exploration(self) -> Severity:
+        """Severity "warning" for an environment, whose policies may explore too little; else "error"."""
+        return "warning" if self.is_environment else "error"
+
+    @property
+    def horizon(self) -> float:
+        """Number of steps after which rewards count little, 1 / (1 - gamma); infinite if gamma is unknown."""
+        return np.inf if self.gamma is None or self.gamma >= 1 else 1 / (1 - self.gamma)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return the values of a column of the history, (m,) float64, without rows that lack the column."""
+        return np.array([row[name] for row in self.history if name in row], np.float64)
+
+    @cached_property
+    def is_solved(self) -> bool:
+        """Whether the success rate is at least `SOLVED`; False for an environment.
+
+        The success rate is that of the last evaluation or, without evaluations, of the last quarter of the
+        episodes.
+        """
+        rates = self.column("success_rate")[-1:]
+        if not rates.size:
+            rates = self.final_success[-(len(self) // 4 + 1) :]
+        return not self.is_environment and rates.size > 0 and float(rates.mean()) >= SOLVED
 
     @cached_property
     def offsets(self) -> np.ndarray:
@@ -26,7 +163,8 @@ class Facts(Columns):
     @cached_property
     def goal_width(self) -> np.ndarray:
         """(G,) float64, largest minus smallest value of each component of all achieved and desired goals."""
-        return Bounds.joined([self.achieved, self.desired_bounds]).width
+        width: np.ndarray = np.ptp(np.concatenate([self.achieved_range, self.desired_range]), axis=0)
+        return width
 
     @cached_property
     def has_moved(self) -> np.ndarray:
@@ -36,44 +174,41 @@ class Facts(Columns):
         shorter diagonal, it is this diagonal, but at least a hundredth of the median.
         """
         way = float(np.median(self.start_distances))
-        scale = max(min(way, float(np.linalg.norm(self.achieved.width))), 0.01 * way)
-        moved: np.ndarray = self.moves > MOVED * scale
-        return moved
+        scale = max(min(way, float(np.linalg.norm(np.ptp(self.achieved_range, axis=0)))), 0.01 * way)
+        return np.asarray(self.moves > MOVED * scale)
+
+    @cached_property
+    def num_rewards(self) -> int:
+        """Number of different rewards, after rounding to 6 decimals."""
+        return len(np.unique(np.round(self.rewards.astype(np.float64), 6)))
+
+    @cached_property
+    def has_flags(self) -> bool:
+        """Whether success flags were recorded."""
+        return bool((self.flags >= 0).all())
 
     @cached_property
     def sparse_pair(self) -> tuple[float, float] | None:
         """Rewards of a missed and a reached goal: the first of `SPARSE_PAIRS` with all rewards, or None."""
-        low, high = float(self.rewards.min()), float(self.rewards.max())
-        for pair in SPARSE_PAIRS:
-            if low in pair and high in pair and np.isin(self.rewards, pair).all():
-                return pair
-        return None
+        return next((pair for pair in SPARSE_PAIRS if np.isin(self.rewards, pair).all()), None)
 
     @cached_property
-    def num_rewards(self) -> int:
-        """Number of different rewards, after rounding to 6 decimals, and at most 100."""
-        return min(100, len(np.unique(np.round(self.rewards.astype(np.float64), 6))))
-
-    @cached_property
-    def success(self) -> np.ndarray | None:
-        """(T,) bool, success of each step, by the recorded flags or else sparse rewards; None if unknown."""
-        if (self.flags >= 0).all():
+    def success(self) -> np.ndarray:
+        """(T,) bool, success of each step, by the recorded flags or else sparse rewards; False if unknown."""
+        if self.has_flags:
             return self.flags > 0
-        return None if self.sparse_pair is None else self.rewards == self.sparse_pair[1]
+        reached: np.ndarray = self.rewards == (np.nan if self.sparse_pair is None else self.sparse_pair[1])
+        return reached
 
     @cached_property
     def is_success_episode(self) -> np.ndarray:
-        """(n,) bool, whether a step of the episode was a success; False if success is unknown."""
-        if self.success is None:
-            return np.zeros(len(self), np.bool_)
+        """(n,) bool, whether a step of the episode was a success."""
         succeeded: np.ndarray = np.logical_or.reduceat(self.success, self.offsets[:-1])
         return succeeded
 
     @cached_property
     def final_success(self) -> np.ndarray:
-        """(n,) bool, whether the last step of the episode was a success; False if success is unknown."""
-        if self.success is None:
-            return np.zeros(len(self), np.bool_)
+        """(n,) bool, whether the last step of the episode was a success."""
         last: np.ndarray = self.success[self.offsets[1:] - 1]
         return last
 
@@ -83,13 +218,10 @@ class Facts(Columns):
 
         These are the episodes with a success whose first state has not achieved the desired goal.
         """
-        if self.success is None:
-            return np.zeros(0, np.int64)
         begins = self.offsets[:-1].repeat(self.lengths)
         steps = np.where(self.success, np.arange(len(begins)) - begins + 1, np.iinfo(np.int64).max)
         first: np.ndarray = np.minimum.reduceat(steps, self.offsets[:-1])
-        successful: np.ndarray = first[self.is_success_episode & (self.start_distances > self.tolerance)]
-        return successful
+        return first[self.is_success_episode & (self.start_distances > self.tolerance)]
 
     @cached_property
     def radius(self) -> float:
@@ -98,28 +230,13 @@ class Facts(Columns):
         The radius is the largest distance to the goal in a successful step, or the smallest distance in
         another step if the latter is smaller.
         """
-        if self.success is None or not self.success.any():
-            return 0.0
-        reached = float(self.distances[self.success].max())
-        missed = self.distances[~self.success]
-        return min(reached, float(missed.min())) if missed.size else reached
+        reached = float(self.distances[self.success].max(initial=0))
+        return min(reached, float(self.distances[~self.success].min(initial=np.inf)))
 
     @cached_property
     def tolerance(self) -> float:
-        """Distance up to which goals count as equal: `radius`; without success, 1e-6 of the widest range."""
-        if self.success is not None and self.success.any():
-            return self.radius
-        return 1e-6 * float(self.goal_width.max(initial=0))
-
-    @cached_property
-    def trivial_share(self) -> float:
-        """Share of steps before which the achieved goal of a random later state was already achieved."""
-        return float((self.future_distances <= self.tolerance).mean())
-
-    @cached_property
-    def solved_starts(self) -> float:
-        """Share of the episodes whose first state has achieved the desired goal."""
-        return float((self.start_distances <= self.tolerance).mean())
+        """Goals closer than this count as equal: `radius`; without success, 1e-6 of the widest goal range."""
+        return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property
     def steps_needed(self) -> np.ndarray:
@@ -133,20 +250,175 @@ class Facts(Columns):
             return np.zeros(len(self))
         return np.maximum(0, self.start_distances - self.radius) / fastest
 
-    @cached_property
-    def time_limit(self) -> int | None:
-        """Largest length, if at least nine in ten truncated episodes have this length; else None."""
-        lengths = self.lengths[self.truncated & ~self.terminated]
-        longest = int(self.lengths.max())
-        return longest if lengths.size and (lengths == longest).mean() >= 0.9 else None
 
-    @cached_property
-    def outside_achieved(self) -> np.ndarray:
-        """(n, G) bool, whether a component of the desired goal lies outside the range ever achieved.
+NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
+    "episode": (lambda facts: len(facts) > 0, "the target has no episodes"),
+    "episodes": (
+        lambda facts: len(facts) >= FEW_EPISODES,
+        f"{{count}} episodes, and rules about shares of episodes need {FEW_EPISODES}",
+    ),
+    "success": (
+        lambda facts: facts.has_flags or facts.sparse_pair is not None,
+        "success is unknown: is_success was not recorded, and rewards are not sparse",
+    ),
+    "components": (lambda facts: not facts.is_projected, "goals have too many components to judge each"),
+    "unsolved": (lambda facts: not facts.is_solved, "the run succeeds"),
+    "environment": (lambda facts: facts.is_environment, "the target is not an environment"),
+    "history": (lambda facts: len(facts.history) > 0, "the target has no progress.csv of a run"),
+    "gamma": (lambda facts: facts.gamma is not None, "gamma is unknown; pass --gamma"),
+    "clip_targets": (
+        lambda facts: bool(facts.clip_targets),
+        "targets are not clipped, or this is unknown; pass --clip-targets",
+    ),
+}
+"""Needs of rules, by name: whether facts meet the need, and the reason why facts do not meet it."""
 
-        The range is extended on both sides by the radius or by 5 % of its width, whichever is larger.
-        """
-        margin = np.maximum(self.radius, 0.05 * self.achieved.width)
-        low, high = self.achieved.low - margin, self.achieved.high + margin
-        outside: np.ndarray = (self.desired < low) | (self.desired > high)
-        return outside
+
+def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the fields of `Facts` that are computed from episodes."""
+    achieved, desired, others = _split(block.observations)
+    before, begins = block.state_of_step, block.ends[:-1]
+    last = block.ends[1:] + np.arange(len(block))
+    first = last - block.lengths
+    first_of_state = first.repeat(block.lengths + 1)
+
+    not_finite = []
+    for leaves in (others.values(), (achieved, desired)):
+        of_state = _not_finite(leaves, len(achieved))
+        of_step = of_state[before + 1]
+        of_step[begins] |= of_state[before[begins]]  # the first state of an episode belongs to its first step
+        not_finite.append(of_step)
+    not_finite += [
+        _not_finite(leaves, len(before)) for leaves in (leaf_arrays(block.actions), [block.rewards])
+    ]
+
+    achieved, desired = (np.nan_to_num(goals, nan=0, posinf=0, neginf=0) for goals in (achieved, desired))
+    is_projected = achieved.shape[1] > MAX_GOAL_SIZE
+    if is_projected:
+        matrix = np.random.default_rng(0).normal(size=(achieved.shape[1], PROJECTED_SIZE))
+        achieved, desired = achieved @ matrix, desired @ matrix
+    future = (
+        before + 1 + np.floor(rng.random(len(before)) * (last.repeat(block.lengths) - before)).astype(int)
+    )
+
+    is_changed = np.zeros(len(achieved), np.bool_)
+    for leaf in others.values():
+        rows = leaf.reshape(len(leaf), -1)
+        is_changed |= (rows != rows[first_of_state]).any(axis=1)
+    actions = [_flat(leaf) for leaf in leaf_arrays(block.actions) if leaf.dtype.kind in NUMBERS]
+    first_rows = [(leaf, first, first + 1) for leaf in others.values()]
+    return {
+        "lengths": block.lengths.astype(np.int64),
+        "terminated": block.terminated,
+        "truncated": block.truncated,
+        "desired": desired[first],
+        "starts": achieved[first],
+        "finals": achieved[last],
+        "moves": np.maximum.reduceat(_norm(achieved - achieved[first_of_state]), first),
+        "is_observation_moved": np.logical_or.reduceat(is_changed, first),
+        "start_distances": _norm(achieved[first] - desired[first]),
+        "episode_hashes": _hashes(
+            first_rows + [(leaf, begins, block.ends[1:]) for leaf in leaf_arrays(block.actions)]
+        ),
+        "start_hashes": _hashes([(leaf, first, first + 1) for leaf in leaf_arrays(block.observations)]),
+        "has_fractions": np.logical_or.reduce(
+            [(_flat(leaf[first]) % 1 != 0).any(axis=1) for leaf in others.values() if leaf.dtype.kind == "f"]
+            or [np.zeros(len(first), np.bool_)]
+        ),
+        "rewards": np.nan_to_num(block.rewards, nan=0, posinf=0, neginf=0).astype(np.float32),
+        "flags": _flags(block),
+        "distances": _norm(achieved[before + 1] - desired[before]).astype(np.float32),
+        "speeds": _norm(achieved[before + 1] - achieved[before]).astype(np.float32),
+        "future_distances": _norm(achieved[before] - achieved[future]).astype(np.float32),
+        "not_finite": np.stack(not_finite, axis=1),
+        "achieved_range": _range(achieved),
+        "desired_range": _range(desired),
+        "action_range": _range(np.concatenate(actions, axis=1) if actions else np.zeros((1, 0))),
+        "observation_ranges": {
+            name: _range(_flat(leaf)) for name, leaf in others.items() if leaf.dtype.kind in NUMBERS
+        },
+        "is_projected": is_projected,
+    }
+
+
+def _joined(name: str, parts: list[Any]) -> Any:
+    """Return a field of `Facts` from its values in each block."""
+    if not parts:
+        return np.zeros(0, np.int64)
+    if isinstance(parts[0], dict):
+        return {key: _range(np.concatenate([part[key] for part in parts])) for key in parts[0]}
+    if name.endswith("_range"):
+        return _range(np.concatenate(parts))
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else parts[0]
+
+
+def _range(rows: np.ndarray) -> np.ndarray:
+    """Return the smallest and the largest value of each component of (N, K) numbers, as (2, K) float64.
+
+    NaN is ignored; with an infinite value or a component of NaN, NaN and infinity count as 0 everywhere.
+    """
+    found = np.stack([np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)]).astype(np.float64)
+    return found if np.isfinite(found).all() else _range(np.nan_to_num(rows, nan=0, posinf=0, neginf=0))
+
+
+def _flat(leaf: np.ndarray) -> np.ndarray:
+    return leaf.reshape(len(leaf), -1)
+
+
+def _norm(rows: np.ndarray) -> np.ndarray:
+    length: np.ndarray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return length
+
+
+def _split(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Return achieved and desired goals, (S, G) each, and the other arrays of the observations by name."""
+    missing = [key for key in GOAL_KEYS if not isinstance(observations, dict) or key not in observations]
+    if not isinstance(observations, dict) or missing:
+        raise ValueError(
+            f"the observations must have the keys {', '.join(GOAL_KEYS)}, but lack {', '.join(missing)}; "
+            "her doctor needs episodes of a goal environment"
+        )
+    goals = []
+    for key in GOAL_KEYS[1:]:
+        leaves = _named_leaves(observations[key])
+        if not leaves or any(leaf.dtype.kind not in NUMBERS for leaf in leaves.values()):
+            raise ValueError(f"{key} must consist of arrays of numbers; her doctor cannot use other goals")
+        rows = [_flat(leaf) for _, leaf in sorted(leaves.items())]
+        goals.append(np.concatenate(rows, axis=1).astype(np.float64))
+    achieved, desired = goals
+    if achieved.shape != desired.shape:
+        raise ValueError(
+            "achieved_goal and desired_goal must have equal numbers of components, got "
+            f"{achieved.shape[1]} and {desired.shape[1]}; run `her check` on the environment"
+        )
+    rest = {key: value for key, value in observations.items() if key not in GOAL_KEYS[1:]}
+    return achieved, desired, _named_leaves(rest)
+
+
+def _named_leaves(tree: Tree) -> dict[str, np.ndarray]:
+    return {leaf.name: leaf.find(tree, "") for leaf in SpaceSpec.of_rows("", tree)}
+
+
+def _not_finite(leaves: Iterable[np.ndarray], count: int) -> np.ndarray:
+    found = np.zeros(count, np.bool_)
+    for leaf in leaves:
+        if leaf.dtype.kind == "f":
+            found |= ~np.isfinite(leaf).reshape(count, -1).all(axis=1)
+    return found
+
+
+def _flags(block: Episodes) -> np.ndarray:
+    name = flag_name(block.infos)
+    flags = None if name is None else block.infos[name]
+    if flags is None or flags.size != block.num_steps or flags.dtype.kind not in NUMBERS:
+        return np.full(block.num_steps, -1, np.int8)
+    return (flags.reshape(-1) > 0.5).astype(np.int8)
+
+
+def _hashes(columns: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return for each i a hash of the rows ``begins[i]`` to ``ends[i] - 1`` of all (leaf, begins, ends)."""
+    digests = [blake2b(digest_size=8) for _ in columns[0][1]]
+    for leaf, begins, ends in columns:
+        for digest, begin, end in zip(digests, begins.tolist(), ends.tolist(), strict=True):
+            digest.update(leaf[begin:end].tobytes())
+    return np.array([int.from_bytes(digest.digest(), "little") for digest in digests], np.uint64)

@@ -1,4 +1,4 @@
-"""Targets of a diagnosis: archives, run folders, replay buffers, episodes, and environments, as a `Case`."""
+"""Targets of a diagnosis: archives, run folders, replay buffers, episodes, and environments, as `Facts`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.arguments import require_count
+from her_wrappers.arguments import require_count, require_gamma
 from her_wrappers.checker.check import ignore_warnings, open_env
 from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.goal_calls import stack
@@ -23,7 +22,6 @@ from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.replicas import close_safely
 from her_wrappers.checker.rollout import Budget, roll_out
 from her_wrappers.diagnosis.facts import Facts
-from her_wrappers.diagnosis.registry import Case, Row, SelfGoals, TrainingOptions
 from her_wrappers.environments import make_env, present_folder
 from her_wrappers.goal_interface import GoalInterface, env_name, env_spec
 from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
@@ -32,9 +30,6 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.success_flag import flag_of
 from her_wrappers.trees import STRINGS, leaf_arrays
-
-if TYPE_CHECKING:
-    from her_wrappers.checker.records import Rollout
 
 CHUNK = 1000
 """Largest number of episodes that are concatenated in a block."""
@@ -46,10 +41,10 @@ EPISODE_SHARE = 0.1
 """An episode that does not end stops after this share of the steps, so that several episodes begin."""
 
 
-def open_target(
-    target: Any, *, max_steps: int, seed: int, env_options: Mapping[str, Any] | None = None
-) -> tuple[str, Case]:
-    """Return the name of a target, and its case.
+def read_target(
+    target: Any, *, max_steps: int = 3000, seed: int = 0, env_options: Mapping[str, Any] | None = None
+) -> Facts:
+    """Return the facts of a target.
 
     Args:
         target: See `diagnose`.
@@ -59,45 +54,51 @@ def open_target(
 
     Raises:
         BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
-        OSError: A file does not exist, or cannot be read.
+        FileNotFoundError: There is no file, folder or environment of this name.
+        OSError: A file cannot be read.
         TypeError: The target is of another type, or is a vector environment.
-        ValueError: A file is damaged, the target lacks episodes or goals, or an environment cannot be used.
+        ValueError: A file is damaged or of another version, the target lacks episodes or goals, or an
+            environment cannot be used.
     """
+    if isinstance(target, str | Path) and Path(target).exists():
+        return _read_path(Path(target))
     if isinstance(target, str | Path):
-        return _open_path(target) or _open_env_name(str(target), env_options or {}, max_steps, seed)
+        name = str(target)
+        if name not in gym.registry and ":" not in name and not re.search(r"-v\d+$", name):
+            raise FileNotFoundError(
+                f"there is no file or folder {name}, and no environment of this name; expected an archive, a "
+                "folder of her train, a saved buffer, or an environment"
+            )
+        with present_folder(), closing(make_env(name, disable_env_checker=True, **env_options or {})) as env:
+            return _run_environment(env, max_steps, seed)
     if isinstance(target, EpisodeArchive):
-        return str(target.path), Case(require_episodes(target.iter_shards(), f"the archive {target.path}"))
+        return _facts_of_episodes(str(target.path), target.iter_shards())
     if isinstance(target, HindsightReplayBuffer):
-        return "replay buffer", Case(require_episodes(_blocks(target.episodes()), "the replay buffer"))
+        return _facts_of_episodes("replay buffer", _blocks(target.episodes()))
     if isinstance(target, gym.Env) or callable(target):
-        return _open_environment(target, max_steps=max_steps, seed=seed)
-    if isinstance(target, Episodes):
-        return "episodes", Case(require_episodes([target], "the target"))
+        env, factory = open_env(target)
+        try:
+            return _run_environment(env, max_steps, seed)
+        finally:
+            if factory is not None:
+                close_safely(env)
     if isinstance(target, Iterable):
-        return "episodes", Case(require_episodes(_blocks(target), "the target"))
+        return _facts_of_episodes("episodes", [target] if isinstance(target, Episodes) else _blocks(target))
     raise TypeError(
         "target must be a path, an EpisodeArchive, a HindsightReplayBuffer, episodes or an environment, got "
         f"{type(target).__name__}"
     )
 
 
-def require_episodes(blocks: Iterable[Episodes], name: str) -> Facts:
-    """Return the facts of episodes.
-
-    Args:
-        blocks: The episodes.
-        name: Name of the target, for the message.
-
-    Raises:
-        ValueError: ``blocks`` is empty, or the observations lack goals.
-    """
-    facts = Facts.of(blocks)
-    if facts is None:
+def _facts_of_episodes(name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
+    facts = Facts.of(name, blocks, **others)
+    if not len(facts):
         raise ValueError(f"{name} has no complete episode; her doctor needs recorded episodes")
     return facts
 
 
 def _blocks(episodes: Iterable[Any]) -> Iterator[Episodes]:
+    """Yield successive episodes of the same dtypes, concatenated."""
     source = iter(episodes)
     while chunk := list(islice(source, CHUNK)):
         for episode in chunk:
@@ -115,105 +116,55 @@ def _dtypes(episode: Episode) -> list[Any]:
     return [sorted(episode.infos), *(dtype.kind if dtype.kind in STRINGS else dtype for dtype in dtypes)]
 
 
-def _open_path(target: str | Path) -> tuple[str, Case] | None:
-    """Return the name and case of a file or folder; None if it does not exist."""
-    path = Path(target)
+def _read_path(path: Path) -> Facts:
+    """Return the facts of a saved buffer, an archive, or a run folder of `her train`."""
     if path.is_file():
-        saved = HindsightReplayBuffer.load(path)
-        return str(target), Case(require_episodes(_blocks(saved.episodes()), f"the buffer {path}"))
+        return _facts_of_episodes(str(path), _blocks(HindsightReplayBuffer.load(path).episodes()))
     if (path / MANIFEST).exists():
-        return str(target), Case(require_episodes(EpisodeArchive(path).iter_shards(), f"the archive {path}"))
-    return (str(target), read_run(path)) if path.is_dir() else None
-
-
-def _open_env_name(name: str, options: Mapping[str, Any], max_steps: int, seed: int) -> tuple[str, Case]:
-    if name not in gym.registry and ":" not in name and not re.search(r"-v\d+$", name):
-        raise FileNotFoundError(
-            f"there is no file or folder {name}, and no environment of this name; expected an archive, a "
-            "folder of her train, a saved buffer, or an environment"
-        )
-    with present_folder(), closing(make_env(name, disable_env_checker=True, **options)) as env:
-        return _open_environment(env, max_steps=max_steps, seed=seed)
-
-
-def read_run(folder: Path) -> Case:
-    """Return the case of a run folder of `her train`: config, history, and the latest saved buffer.
-
-    Args:
-        folder: The run folder.
-
-    Raises:
-        OSError: A file cannot be read.
-        ValueError: The folder is not that of a training, has neither evaluations nor saved episodes, or has a
-            damaged file.
-    """
-    if not (folder / "config.json").exists():
+        return _facts_of_episodes(str(path), EpisodeArchive(path).iter_shards())
+    config, progress = path / "config.json", path / "progress.csv"
+    if not config.exists():
         raise ValueError(
-            f"{folder} is neither an archive nor a folder of her train: no {MANIFEST}, no config.json"
+            f"{path} is neither an archive nor a folder of her train: no {MANIFEST}, no config.json"
         )
-    options = read_config(folder / "config.json")
-    progress = folder / "progress.csv"
-    history = read_progress(progress) if progress.exists() else []
-    buffers = [
-        (int(path.stem.removeprefix("buffer-")), path)
-        for path in folder.glob("buffer-*.replay")
-        if path.stem.removeprefix("buffer-").isdigit()
-    ]
-    facts = None
-    if buffers:
-        facts = Facts.of(_blocks(HindsightReplayBuffer.load(max(buffers)[1]).episodes()))
-    if facts is None and not history:
-        raise ValueError(
-            f"{folder} has neither an evaluation nor a saved buffer; train for at least one epoch"
-        )
-    return Case(facts, options, history)
-
-
-def read_config(path: Path) -> TrainingOptions:
-    """Return the options that rules read from a ``config.json`` of `her train`.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file is damaged.
-    """
     try:
-        return options_of_config(json.loads(path.read_text()))
+        options = options_of_config(json.loads(config.read_text()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: it is not the config of a training ({error})") from error
+        raise ValueError(f"{config} is damaged: it is not the config of a run ({error})") from error
+    history = _read_progress(progress) if progress.exists() else []
+    numbers = [each.stem.removeprefix("buffer-") for each in path.glob("buffer-*.replay")]
+    latest = max(filter(str.isdigit, numbers), key=int, default="")
+    saved = HindsightReplayBuffer.load(path / f"buffer-{latest}.replay").episodes() if latest else ()
+    facts = Facts.of(str(path), _blocks(saved), history=history, **options)
+    if not len(facts) and not history:
+        raise ValueError(f"{path} has neither an evaluation nor a saved buffer; train for at least one epoch")
+    return facts
 
 
-def options_of_config(config: Mapping[str, Any]) -> TrainingOptions:
-    """Return the options that rules read from a config of `her train`.
+def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `Facts` that a config of `her train` determines.
 
     Args:
-        config: Options of the training by name, as in ``config.json``.
+        config: Options of the run by name, as in ``config.json``.
 
     Raises:
         AttributeError: ``env_kwargs`` is not a dict.
         KeyError: An option is missing.
-        TypeError: ``gamma`` is not a number.
+        TypeError: ``config`` is not a dict.
         ValueError: An option is out of range.
     """
     limit = config["env_kwargs"].get("max_steps")
-    gamma = float(config["gamma"])
-    if not 0 <= gamma <= 1:
-        raise ValueError(f"gamma must lie in [0, 1], got {gamma}")
-    return TrainingOptions(
-        gamma=gamma,
-        clip_targets=bool(config["clip_targets"]),
-        time_limit=None if limit is None else require_count("max_steps", limit, at_least=1),
-        batch_size=require_count("batch_size", config["batch_size"], at_least=1),
-        normalizes=True,
-    )
+    return {
+        "gamma": require_gamma(config["gamma"]),
+        "clip_targets": bool(config["clip_targets"]),
+        "time_limit": None if limit is None else require_count("max_steps", limit, at_least=1),
+        "batch_size": require_count("batch_size", config["batch_size"], at_least=1),
+        "normalizes": True,
+    }
 
 
-def read_progress(path: Path) -> list[Row]:
-    """Return the rows of a ``progress.csv`` of `her train`, without empty cells.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file is damaged.
-    """
+def _read_progress(path: Path) -> list[dict[str, float]]:
+    """Return the rows of a ``progress.csv`` of `her train`, without empty cells."""
     try:
         with path.open(newline="") as file:
             rows = [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
@@ -221,79 +172,53 @@ def read_progress(path: Path) -> list[Row]:
         raise ValueError(f"{path} is damaged: its cells must be numbers ({error})") from error
     if any("success_rate" not in row for row in rows):
         raise ValueError(f"{path} is damaged: each row must have a success_rate")
-    return list(rows)
+    return rows
 
 
-def _open_environment(target: Any, *, max_steps: int, seed: int) -> tuple[str, Case]:
-    env, factory = open_env(target)
-    try:
-        if not isinstance(env, gym.Env):
-            raise TypeError(
-                "her doctor needs a single environment, got a vector environment; use gymnasium.make"
+def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts:
+    """Return the facts of a run with the policies of the checker: random, repeated and steering actions."""
+    if not isinstance(env, gym.Env):
+        raise TypeError("her doctor needs a single environment, got a vector environment; use gymnasium.make")
+    compute_reward, spec, name = GoalInterface.of(env).compute_reward, env_spec(env), env_name(env)
+    with ignore_warnings():
+        rollout = roll_out(env, Budget(max_steps, seed=seed, episode_share=EPISODE_SHARE))
+        failure, steps = rollout.failure, rollout.steps
+        if failure is not None:
+            raise ValueError(
+                f"{failure.call} of {name} raised at {failure.place}: {describe(failure.error)}; "
+                "`her check` finds the reason"
+            ) from failure.error
+        episodes = (_episode(list(group)) for _, group in groupby(steps, lambda step: step.episode))
+        try:
+            return _facts_of_episodes(
+                name,
+                _blocks(episodes),
+                time_limit=None if spec is None else spec.max_episode_steps,
+                is_environment=True,
+                self_goal_rewards=_self_goal_rewards(steps, compute_reward, seed),
             )
-        interface = GoalInterface.of(env)
-        spec = env_spec(env)
-        limit = None if spec is None else spec.max_episode_steps
-        with ignore_warnings():
-            rollout = _collect(env, max_steps, seed)
-            facts = _facts_of_rollout(rollout, env_name(env))
-            self_goals = _self_goals(rollout.steps, interface.compute_reward, seed)
-        case = Case(facts, TrainingOptions(time_limit=limit), is_environment=True, self_goals=self_goals)
-        return env_name(env), case
-    finally:
-        if factory is not None:
-            close_safely(env)
-
-
-def _collect(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Rollout:
-    """Run the policies of the checker: random, repeated and steering actions."""
-    rollout = roll_out(env, Budget(max_steps, seed=seed, episode_share=EPISODE_SHARE))
-    failure = rollout.failure
-    if failure is not None:
-        raise ValueError(
-            f"{failure.call} of {env_name(env)} raised at {failure.place}: {describe(failure.error)}; "
-            "`her check` finds the reason"
-        ) from failure.error
-    return rollout
-
-
-def _facts_of_rollout(rollout: Rollout, name: str) -> Facts:
-    try:
-        return require_episodes(_blocks(episodes_of_rollout(rollout)), name)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} returned values that cannot be recorded ({error}); `her check` finds the reason"
-        ) from error
-
-
-def episodes_of_rollout(rollout: Rollout) -> Iterator[Episode]:
-    """Yield the episodes of a rollout; an episode that was cut off is neither terminated nor truncated."""
-    begin = 0
-    steps = rollout.steps
-    while begin < len(steps):
-        end = begin + 1
-        while end < len(steps) and steps[end].episode == steps[begin].episode:
-            end += 1
-        yield _episode(steps[begin:end])
-        begin = end
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} returned values that cannot be recorded ({error}); `her check` finds the reason"
+            ) from error
 
 
 def _episode(steps: Sequence[StepRecord]) -> Episode:
+    """Return an episode; one that was cut off is neither terminated nor truncated."""
     flags = [flag_of(step.info) for step in steps]
-    infos = {} if None in flags else {"is_success": np.array(flags, np.bool_)}
     return Episode(
         observations=stack([steps[0].before, *(step.observation for step in steps)]),
         actions=stack([step.action for step in steps]),
         rewards=np.array([float(step.reward) for step in steps]),
         terminated=bool(steps[-1].terminated),
         truncated=bool(steps[-1].truncated),
-        infos=infos,
+        infos={} if None in flags else {"is_success": np.array(flags, np.bool_)},
     )
 
 
-def _self_goals(
+def _self_goal_rewards(
     steps: Sequence[StepRecord], compute_reward: Callable[..., Any], seed: int
-) -> SelfGoals | None:
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Return rewards of equal and of different goals; None if compute_reward raises an exception."""
     rng = np.random.default_rng(seed)
     chosen = [steps[i] for i in rng.integers(len(steps), size=PAIRS)]
@@ -302,20 +227,9 @@ def _self_goals(
     achieved = stack([step.observation["achieved_goal"] for step in chosen])
     desired = stack([step.observation["desired_goal"] for step in others])
     try:
-        equal, different = (
-            np.asarray(compute_reward(achieved, goals, infos), np.float64) for goals in (achieved, desired)
+        return (
+            np.asarray(compute_reward(achieved, achieved, infos), np.float64),
+            np.asarray(compute_reward(achieved, desired, infos), np.float64),
         )
     except Exception:  # of the environment; `her check` reports it
         return None
-    return SelfGoals(equal, different)
-
-
-def with_given(case: Case, **given: Any) -> Case:
-    """Return a copy of a case with other options.
-
-    Args:
-        case: The case.
-        **given: Fields of `TrainingOptions`; None keeps the option of the case.
-    """
-    known = {name: value for name, value in given.items() if value is not None}
-    return replace(case, options=replace(case.options, **known))

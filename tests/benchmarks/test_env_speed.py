@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks import env_speed
-from benchmarks.timing import Timing
+from benchmarks.timing import Timing, measure
 
 
 def test_measures_every_environment_of_the_requirements():
-    contenders = env_speed.contenders()
-    speeds = env_speed.speeds_of(contenders, Timing(turns=2, seconds=0.0))
+    workloads = env_speed.workloads()
+    speeds = {name: 1 / costs for name, costs in measure(workloads, Timing(turns=2, seconds=0.0)).items()}
     assert all(np.isfinite(values).all() and (values > 0).all() for values in speeds.values())
     assert len(env_speed.requirements(speeds)) == len(env_speed.RATIOS)
-    assert len(env_speed.speed_grid(contenders, speeds).rows) == len(speeds) == len(contenders)
+    assert len(env_speed.speed_grid(workloads, speeds).rows) == len(speeds) == len(workloads)
 
 
 def test_requirement_is_met_at_the_promised_ratio():

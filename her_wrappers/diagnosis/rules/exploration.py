@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from her_wrappers.checker.registry import Violation
-from her_wrappers.diagnosis.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from her_wrappers.diagnosis.registry import Case
+from her_wrappers.diagnosis.facts import Facts, rule
+from her_wrappers.rules import Violation
 
 MAX_STILL = 0.8
 """GD101 and GD102 are reported from this share of episodes in which the achieved goal does not move."""
@@ -27,8 +22,8 @@ STILL_THRESHOLD = (
     "achieved-goal-never-moves",
     "error",
     meaning="In most episodes neither the achieved goal nor the rest of the observation changes.",
-    fix="check that step() applies the action; then enlarge the actions, or explore more (ddpg, td3: --agent "
-    "noise=0.3; sac: --agent temperature=0.2 --agent learn_temperature=false)",
+    fix="check that step() applies the action; then enlarge the actions, or explore more (ddpg, td3: "
+    "--agent.noise 0.3; sac: --agent.temperature 0.2 --agent.no-learn-temperature)",
     wrong="""
 def step(self, action):
     self.position + 0.05 * action  # the result is not assigned
@@ -40,11 +35,11 @@ def step(self, action):
     threshold=STILL_THRESHOLD,
     source="panda-gym #103, Gymnasium-Robotics #251",
     needs=("episodes", "unsolved"),
-    implies=("GD103", "GD204", "GD205", "GD501", "GD601", "GD605"),
+    implies=("GD103", "GD204", "GD205", "GD501"),
 )
-def nothing_moves(case: Case) -> Iterator[Violation]:
+def nothing_moves(facts: Facts) -> Iterator[Violation]:
     """Where nothing else changes, the achieved goal must move in over one episode in five."""
-    yield from _still_episodes(case, is_observation_moved=False)
+    yield from _still_episodes(facts, is_observation_moved=False)
 
 
 @rule(
@@ -52,12 +47,12 @@ def nothing_moves(case: Case) -> Iterator[Violation]:
     "object-not-touched",
     "error",
     meaning="The agent moves, but in most episodes the achieved goal does not: the object is not touched.",
-    fix="sample transitions with large TD errors more often (--prioritized), explore more (ddpg: --agent "
-    "epsilon=0.3; sac: --agent temperature=0.05 --agent learn_temperature=false), train for more steps, or "
-    "begin some episodes next to the object",
+    fix="sample transitions with large TD errors more often (--prioritized, if it is off), explore more "
+    "(ddpg: --agent.epsilon 0.3; sac: --agent.temperature 0.05 --agent.no-learn-temperature), train for "
+    "more steps, or begin some episodes next to the object",
     wrong="""
 # The gripper of FetchPush moves a little, and the block stays where it is.
-her train --env gymnasium_robotics:FetchPush-v4 --algo ddpg --agent noise=0.02 --agent epsilon=0
+her train gymnasium_robotics:FetchPush-v4 --algo ddpg --agent.noise 0.02 --agent.epsilon 0
 """,
     right="""
 # A constant temperature explores, and priorities select the few transitions in which the block moves.
@@ -66,25 +61,25 @@ her train --recipe fetch_push
     threshold=STILL_THRESHOLD,
     source="RHER (arXiv 2208.00843), panda-gym #103",
     needs=("episodes", "unsolved"),
-    implies=("GD103", "GD204", "GD205", "GD601", "GD605"),
+    implies=("GD103", "GD204", "GD205"),
 )
-def object_is_still(case: Case) -> Iterator[Violation]:
+def object_is_still(facts: Facts) -> Iterator[Violation]:
     """Where the rest of the observation changes, the achieved goal must move in over one episode in five."""
-    yield from _still_episodes(case, is_observation_moved=True)
+    yield from _still_episodes(facts, is_observation_moved=True)
 
 
-def _still_episodes(case: Case, *, is_observation_moved: bool) -> Iterator[Violation]:
-    facts = case.facts
+def _still_episodes(facts: Facts, *, is_observation_moved: bool) -> Iterator[Violation]:
     still = ~facts.has_moved
     if still.mean() < MAX_STILL:
         return
     others = facts.is_observation_moved[still].mean()
     if (others >= 0.5) == is_observation_moved:
-        moves = "while the rest of the observation moves" if is_observation_moved else "nor anything else"
+        share = f"in {still.mean():.1%} of {len(facts)} episodes"
         yield Violation(
-            f"the achieved goal stays in {still.mean():.1%} of {len(facts)} episodes, {moves}",
-            f"less than {MAX_STILL:.0%}",
-            severity=case.severity_of_exploration(),
+            f"the achieved goal stays where it is {share}, while the rest of the observation changes"
+            if is_observation_moved
+            else f"neither the achieved goal nor the rest of the observation changes {share}",
+            severity=facts.severity_of_exploration,
         )
 
 
@@ -109,16 +104,14 @@ def _sample_goal(self):
     source="hindsight relabeling: arXiv 1707.01495, section 4.2",
     needs=("episodes", "success", "unsolved"),
 )
-def no_success(case: Case) -> Iterator[Violation]:
+def no_success(facts: Facts) -> Iterator[Violation]:
     """An episode that does not begin with its goal achieved must have a success."""
-    facts = case.facts
     if not facts.success_steps.size:
         solved = int(facts.is_success_episode.sum())
+        begun = f", except {solved} that begin with their goal achieved" if solved else ""
         yield Violation(
-            f"none in {len(facts)} episodes"
-            + (f", except {solved} that begin with the goal achieved" if solved else "")
-            + f"; the smallest distance to a goal was {facts.distances.min():.3g}",
-            "a success by chance",
+            f"none of {len(facts)} episodes reaches its goal{begun}; the smallest distance to a goal is "
+            f"{facts.distances.min():.3g}"
         )
 
 
@@ -128,21 +121,15 @@ def no_success(case: Case) -> Iterator[Violation]:
     "error",
     meaning="All actions are the same, so that nothing is explored.",
     fix="act with exploration while collecting: agent.act(observation, explore=True), with noise (ddpg, td3: "
-    "--agent noise=0.2) or a temperature above 0 (sac)",
-    wrong="""
-action = agent.act(observation)  # always the same while the agent is not trained
-""",
-    right="""
-action = agent.act(observation, explore=True)
-""",
+    "--agent.noise 0.2) or a temperature above 0 (sac)",
+    wrong="action = agent.act(observation)  # always the same while the agent is not trained",
+    right="action = agent.act(observation, explore=True)",
     threshold="actions are equal in all of at least 50 steps",
     needs=("episodes", "unsolved"),
-    implies=("GD101", "GD103", "GD204", "GD402", "GD504", "GD505"),
+    implies=("GD101", "GD402", "GD504"),
 )
-def constant_actions(case: Case) -> Iterator[Violation]:
+def constant_actions(facts: Facts) -> Iterator[Violation]:
     """At least one component of the actions must vary."""
-    facts = case.facts
-    if len(facts.rewards) >= 50 and facts.actions.width.size and not facts.actions.width.any():
-        yield Violation(
-            f"{facts.actions.low.round(3).tolist()} in all {len(facts.rewards)} steps", "actions that vary"
-        )
+    low, high = facts.action_range
+    if len(facts.rewards) >= 50 and low.size and (low == high).all():
+        yield Violation(f"the action is {low.round(3).tolist()} in all {len(facts.rewards)} steps")

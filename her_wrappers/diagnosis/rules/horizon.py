@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.checker.registry import Violation
-from her_wrappers.diagnosis.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from her_wrappers.diagnosis.registry import Case
+from her_wrappers.diagnosis.facts import Facts, rule
+from her_wrappers.rules import Violation
 
 FEW_SUCCESSES = 5
 """Number of successes from which rules use the median number of steps until a success."""
@@ -27,37 +22,28 @@ LATE = 0.8
     "error",
     meaning="The horizon 1 / (1 - gamma) is shorter than the steps that successes take.",
     fix="raise --gamma to at least 1 - 1 / (steps that successes take)",
-    wrong="""
-her train --env her_envs/PointMaze-v0 --gamma 0.8  # a horizon of 5 steps
-""",
-    right="""
-her train --env her_envs/PointMaze-v0 --gamma 0.98  # a horizon of 50 steps
-""",
+    wrong="her train her_envs/PointMaze-v0 --gamma 0.8  # a horizon of 5 steps",
+    right="her train her_envs/PointMaze-v0 --gamma 0.98  # a horizon of 50 steps",
     threshold="a horizon below the median of the steps until the first success (a warning), or below a third "
     "of it (an error): there the value differs by less than gamma^(3 / (1 - gamma)) = 5 % from that of a "
     "missed goal. With fewer than 5 successes, the steps are those to the goal at the largest speed seen",
     source="TianhongDai/hindsight-experience-replay #26",
     needs=("episodes", "gamma", "unsolved"),
-    implies=("GD601", "GD605"),
+    implies=("GD601",),
 )
-def short_discount(case: Case) -> Iterator[Violation]:
+def short_discount(facts: Facts) -> Iterator[Violation]:
     """The horizon must not be shorter than the median number of steps to the goal."""
-    facts = case.facts
     if len(facts.success_steps) >= FEW_SUCCESSES:
-        steps, kind = float(np.median(facts.success_steps)), f"median of {len(facts.success_steps)} successes"
+        steps, kind = np.median(facts.success_steps), f"{len(facts.success_steps)} successes take"
     elif facts.has_moved.mean() >= 0.5:
-        steps, kind = (
-            float(np.median(facts.steps_needed)),
-            "median number of steps to the goal at the largest speed seen",
-        )
+        steps, kind = np.median(facts.steps_needed), "goals need, at the largest speed seen,"
     else:
         return
-    if steps > case.horizon:
+    if steps > facts.horizon:
         yield Violation(
-            f"a horizon of {case.horizon:.3g} steps with gamma {case.options.gamma:g}",
-            f"at least {steps:.3g} steps, the {kind}",
-            severity="error" if steps > 3 * case.horizon else "warning",
-            hint=f"raise gamma to {1 - 1 / steps:.3f}" if steps > 1 else "",
+            f"gamma {facts.gamma:g} has a horizon of {facts.horizon:.3g} steps, but {kind} {steps:.3g} steps "
+            f"(median), for which gamma must be at least {1 - 1 / steps:.3f}",
+            severity="error" if steps > 3 * facts.horizon else "warning",
         )
 
 
@@ -68,38 +54,38 @@ def short_discount(case: Case) -> Iterator[Violation]:
     meaning="Episodes are truncated before the goal can be reached.",
     fix="raise the time limit: max_steps= of the environment (-o max_steps=N), or max_episode_steps= of "
     "gym.make",
-    wrong="""
-her train --env her_envs/PointMaze-v0 -o layout=large -o max_steps=10
-""",
-    right="""
-her train --env her_envs/PointMaze-v0 -o layout=large  # the default fits the layout
-""",
+    wrong="her train her_envs/PointMaze-v0 -o layout=large -o max_steps=10",
+    right="her train her_envs/PointMaze-v0 -o layout=large  # the default fits the layout",
     threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the time "
     "limit (an error); or the median success comes after 80 % of the limit while less than 90 % succeed (a "
     "warning)",
     source="HighwayEnv #473",
     needs=("episodes", "unsolved"),
-    implies=("GD103", "GD601", "GD605"),
+    implies=("GD103", "GD601"),
 )
-def short_time_limit(case: Case) -> Iterator[Violation]:
+def short_time_limit(facts: Facts) -> Iterator[Violation]:
     """The goal must be near enough to be reached within the time limit."""
-    facts = case.facts
-    limit = case.options.time_limit or facts.time_limit
-    if limit is None or facts.has_moved.mean() < 0.5:
+    limit = facts.time_limit
+    if limit is None:  # estimated
+        lengths = facts.lengths[facts.truncated & ~facts.terminated]
+        limit = int(facts.lengths.max())
+        if not lengths.size or (lengths == limit).mean() < 0.9:
+            return
+    if facts.has_moved.mean() < 0.5:
         return
     too_far = float((facts.steps_needed > limit).mean())
     if too_far >= 0.5:
         yield Violation(
-            f"a limit of {limit} steps; {too_far:.1%} of {len(facts)} goals are farther away than "
-            f"{limit} times the largest step seen",
-            f"at least {np.quantile(facts.steps_needed, 0.9):.0f} steps for nine in ten goals",
+            f"the limit is {limit} steps, but {too_far:.1%} of {len(facts)} goals are farther away than "
+            f"{limit} times the largest step seen; nine in ten goals need at least "
+            f"{np.quantile(facts.steps_needed, 0.9):.0f} steps"
         )
     elif len(facts.success_steps) >= FEW_SUCCESSES and facts.is_success_episode.mean() < 0.9:
         median = float(np.median(facts.success_steps))
         if median > LATE * limit:
             yield Violation(
-                f"half of the successes come after step {median:.0f} of {limit}",
-                f"before step {LATE * limit:.0f}",
+                f"half of the successes come after step {median:.0f} of {limit}, and only "
+                f"{facts.is_success_episode.mean():.1%} of the episodes succeed",
                 severity="warning",
             )
 
@@ -110,22 +96,18 @@ def short_time_limit(case: Case) -> Iterator[Violation]:
     "error",
     meaning="Most episodes have one step, so that the only later goal is that of the same step.",
     fix="return terminated=False until the task ends; call reset() only after terminated or truncated",
-    wrong="""
-terminated = not success
-""",
-    right="""
-terminated = False  # the time limit truncates
-""",
+    wrong="terminated = not success",
+    right="terminated = False  # the time limit truncates",
     threshold="50 % of the episodes",
     source="highway-env episodes that end in a crash at once: HighwayEnv #457",
     needs=("episodes",),
-    implies=("GD103", "GD402", "GD404", "GD405"),
+    implies=("GD402", "GD404"),
 )
-def one_step(case: Case) -> Iterator[Violation]:
+def one_step(facts: Facts) -> Iterator[Violation]:
     """Fewer than half of the episodes may have one step."""
-    found = float((case.facts.lengths == 1).mean())
+    found = float((facts.lengths == 1).mean())
     if found >= 0.5:
-        yield Violation(f"{found:.1%} of {len(case.facts)} episodes", "less than 50%")
+        yield Violation(f"{found:.1%} of {len(facts)} episodes have one step")
 
 
 @rule(
@@ -136,28 +118,20 @@ def one_step(case: Case) -> Iterator[Violation]:
     "value.",
     fix="return truncated=True, terminated=False at the time limit, or pass max_episode_steps= to "
     "gym.register",
-    wrong="""
-terminated = self.steps >= 50
-""",
-    right="""
-truncated = self.steps >= 50
-""",
+    wrong="terminated = self.steps >= 50",
+    right="truncated = self.steps >= 50",
     threshold="90 % of the failed episodes terminate at the largest length",
     source="arXiv 1712.00378; checker rule GE208",
     needs=("episodes", "success"),
     implies=("GD405",),
 )
-def limit_terminates(case: Case) -> Iterator[Violation]:
+def limit_terminates(facts: Facts) -> Iterator[Violation]:
     """Failed episodes must not terminate at the time limit."""
-    facts = case.facts
     failed = ~facts.final_success
     longest = int(facts.lengths.max())
     at_limit = failed & facts.terminated & (facts.lengths == longest)
     if longest > 1 and failed.sum() >= 5 and at_limit.sum() >= 0.9 * failed.sum():
-        yield Violation(
-            f"{int(at_limit.sum())} of {int(failed.sum())} failed episodes terminate at step {longest}",
-            "truncated=True at the time limit",
-        )
+        yield Violation(f"{at_limit.sum()} of {failed.sum()} failed episodes terminate at step {longest}")
 
 
 @rule(
@@ -166,24 +140,18 @@ def limit_terminates(case: Case) -> Iterator[Violation]:
     "warning",
     meaning="Most episodes terminate without a success, such as by a crash, before a goal is reached.",
     fix="end episodes less often, punish the failure in the reward, or start in safer states",
-    wrong="""
-terminated = bool(self.crashed)  # random actions crash within 5 steps
-""",
-    right="""
-terminated = False  # the reward of a crash is low, and the episode continues
-""",
+    wrong="terminated = bool(self.crashed)  # random actions crash within 5 steps",
+    right="terminated = False  # the reward of a crash is low, and the episode continues",
     threshold="90 % of the episodes",
     source="HighwayEnv #457",
     needs=("episodes", "success", "unsolved"),
     implies=("GD103",),
 )
-def failures_terminate(case: Case) -> Iterator[Violation]:
+def failures_terminate(facts: Facts) -> Iterator[Violation]:
     """Fewer than nine in ten episodes may terminate without a success."""
-    facts = case.facts
     found = float((facts.terminated & ~facts.final_success).mean())
     if found >= 0.9:
         yield Violation(
             f"{found:.1%} of {len(facts)} episodes terminate without a success, after "
-            f"{np.median(facts.lengths):.0f} steps (median)",
-            "less than 90%",
+            f"{np.median(facts.lengths):.0f} steps (median)"
         )

@@ -1,18 +1,13 @@
-"""GD6xx: the logged metrics of a training show that its critic or its actor does not learn."""
+"""GD6xx: the logged metrics of a run show that its critic or its actor does not learn."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.checker.registry import Violation
-from her_wrappers.diagnosis.registry import SOLVED, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from her_wrappers.diagnosis.registry import Case
+from her_wrappers.diagnosis.facts import SOLVED, Facts, rule
+from her_wrappers.rules import Violation
 
 FLAT = 0.05
 """A success rate up to this value counts as no success, such as two lucky episodes of 50."""
@@ -41,31 +36,20 @@ EVALUATIONS = 5
     "values-at-lower-bound",
     "error",
     meaning="The mean value is at the lowest value that clipped targets allow: all goals look unreachable.",
-    fix="look at the goals first (other findings); then raise --k, use --strategy future, or lower the "
-    "learning rate (--agent learning_rate=3e-4)",
-    wrong="""
-her train --env MyPush-v0 --no-her  # no transition of a batch has a reward of 0
-""",
-    right="""
-her train --env MyPush-v0 --her --k 4
-""",
+    fix="look at the goals first (other findings); then raise --n-sampled-goal, use "
+    "--goal-selection-strategy future, or lower the learning rate (--agent.learning-rate 3e-4)",
+    wrong="her train MyPush-v0 --no-her  # no transition of a batch has a reward of 0",
+    right="her train MyPush-v0 --her --n-sampled-goal 4",
     threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("history", "gamma", "clip_targets", "unsolved"),
     implies=("GD605",),
 )
-def values_at_bound(case: Case) -> Iterator[Violation]:
+def values_at_bound(facts: Facts) -> Iterator[Violation]:
     """The mean value must be clearly above the lower bound."""
-    values = case.column("q_mean")
-    if (
-        values.size
-        and np.isfinite(values[-1])
-        and -1.5 * case.horizon < values[-1] <= -AT_BOUND * case.horizon
-    ):
-        yield Violation(
-            f"q_mean {values[-1]:.4g}, the bound is {-case.horizon:.4g}",
-            f"above {-AT_BOUND * case.horizon:.4g}",
-        )
+    for value in facts.column("q_mean")[-1:]:
+        if np.isfinite(value) and -1.5 * facts.horizon < value <= -AT_BOUND * facts.horizon:
+            yield Violation(f"q_mean is {value:.4g}, and clipped targets are at least {-facts.horizon:.4g}")
 
 
 @rule(
@@ -73,31 +57,27 @@ def values_at_bound(case: Case) -> Iterator[Violation]:
     "values-diverge",
     "error",
     meaning="The mean value is larger than any return that the rewards allow: the critic diverges.",
-    fix="pass --clip-targets if rewards lie in [-1, 0]; otherwise lower the learning rate (--agent "
-    "learning_rate=3e-4) or tau (--agent tau=0.005)",
-    wrong="""
-her train --env MyReach-v0 --no-clip-targets --agent learning_rate=0.01
-""",
-    right="""
-her train --env MyReach-v0 --clip-targets --agent learning_rate=0.001
-""",
+    fix="pass --clip-targets if rewards lie in [-1, 0]; otherwise lower the learning rate ("
+    "--agent.learning-rate 3e-4) or tau (--agent.tau 0.005)",
+    wrong="her train MyReach-v0 --algo sac --no-clip-targets --agent.learning-rate 0.01",
+    right="her train MyReach-v0 --algo sac --clip-targets --agent.learning-rate 0.001",
     threshold="twice the largest absolute reward divided by (1 - gamma), since the entropy of SAC adds to "
     "the value",
     source="arXiv 2312.05787 (bounded values with HER)",
     needs=("history", "gamma"),
-    implies=("GD601", "GD605"),
+    implies=("GD601",),
 )
-def diverging_values(case: Case) -> Iterator[Violation]:
+def diverging_values(facts: Facts) -> Iterator[Violation]:
     """The mean value must be at most twice as large as the rewards allow."""
-    values = case.column("q_mean")
-    bound = 2 * _largest_reward(case) * case.horizon
-    if values.size and abs(values[-1]) > bound:
-        yield Violation(f"q_mean {values[-1]:.4g}", f"at most {bound:.4g} in magnitude")
+    bound = 2 * _largest_reward(facts) * facts.horizon
+    for value in facts.column("q_mean")[-1:]:
+        if abs(value) > bound:
+            yield Violation(f"q_mean is {value:.4g}, and twice the largest possible return is {bound:.4g}")
 
 
-def _largest_reward(case: Case) -> float:
+def _largest_reward(facts: Facts) -> float:
     """Return the largest absolute reward; 1 if no episodes are known, as for rewards of -1 and 0."""
-    return 1.0 if case.episodes is None else max(1e-6, float(np.abs(case.facts.rewards).max()))
+    return max(1e-6, float(np.abs(facts.rewards).max())) if len(facts) else 1.0
 
 
 @rule(
@@ -105,14 +85,10 @@ def _largest_reward(case: Case) -> float:
     "temperature-collapsed",
     "error",
     meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded.",
-    fix="keep the temperature constant (--agent temperature=0.05 --agent learn_temperature=false), raise the "
-    "target entropy (--agent target_entropy=-1), or use ddpg with noise (--algo ddpg)",
-    wrong="""
-her train --env MyPush-v0 --algo sac --agent target_entropy=-50
-""",
-    right="""
-her train --env MyPush-v0 --algo sac --agent target_entropy=-2
-""",
+    fix="keep the temperature constant (--agent.temperature 0.05 --agent.no-learn-temperature), raise the "
+    "target entropy (--agent.target-entropy -1), or use ddpg with noise (--algo ddpg)",
+    wrong="her train MyPush-v0 --algo sac --agent.target-entropy -50",
+    right="her train MyPush-v0 --algo sac --agent.target-entropy -2",
     threshold="a temperature below 0.005 (a warning) or 0.0001 (an error), relative to the largest absolute "
     "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with "
     "the constant temperature 0.05 the task was solved after 100,000",
@@ -120,15 +96,15 @@ her train --env MyPush-v0 --algo sac --agent target_entropy=-2
     needs=("history", "unsolved"),
     implies=("GD605",),
 )
-def cold(case: Case) -> Iterator[Violation]:
-    """The temperature must be at least `COLD`, relative to the rewards, until the training succeeds."""
-    temperature, largest = case.column("temperature"), _largest_reward(case)
-    if temperature.size and temperature[-1] < COLD * largest:
-        yield Violation(
-            f"temperature {temperature[-1]:.3g}",
-            f"at least {COLD * largest:.2g}",
-            severity="error" if temperature[-1] < COLDEST * largest else "warning",
-        )
+def cold(facts: Facts) -> Iterator[Violation]:
+    """The temperature must be at least `COLD`, relative to the rewards, until the run succeeds."""
+    largest = _largest_reward(facts)
+    for temperature in facts.column("temperature")[-1:]:
+        if temperature < COLD * largest:
+            yield Violation(
+                f"the temperature is {temperature:.3g}, less than {COLD * largest:.2g}",
+                severity="error" if temperature < COLDEST * largest else "warning",
+            )
 
 
 @rule(
@@ -136,23 +112,19 @@ def cold(case: Case) -> Iterator[Violation]:
     "temperature-explodes",
     "error",
     meaning="The temperature of SAC is so high that the entropy outweighs the rewards.",
-    fix="lower the target entropy (--agent target_entropy=-2), or begin with --agent temperature=0.05",
-    wrong="""
-her train --env MyPush-v0 --algo sac --agent target_entropy=5
-""",
-    right="""
-her train --env MyPush-v0 --algo sac  # minus the number of action components
-""",
+    fix="lower the target entropy (--agent.target-entropy -2), or begin with --agent.temperature 0.05",
+    wrong="her train MyPush-v0 --algo sac --agent.target-entropy 5",
+    right="her train MyPush-v0 --algo sac  # minus the number of action components",
     threshold="a temperature above 10: one unit of entropy is worth ten steps",
     source="SAC: arXiv 1812.05905",
     needs=("history", "unsolved"),
-    implies=("GD602", "GD605"),
+    implies=("GD602",),
 )
-def hot(case: Case) -> Iterator[Violation]:
-    """The temperature must be at most `HOT` until the training succeeds."""
-    temperature = case.column("temperature")
-    if temperature.size and temperature[-1] > HOT:
-        yield Violation(f"temperature {temperature[-1]:.3g}", f"at most {HOT:g}")
+def hot(facts: Facts) -> Iterator[Violation]:
+    """The temperature must be at most `HOT` until the run succeeds."""
+    for temperature in facts.column("temperature")[-1:]:
+        if temperature > HOT:
+            yield Violation(f"the temperature is {temperature:.3g}, more than {HOT:g}")
 
 
 @rule(
@@ -162,28 +134,23 @@ def hot(case: Case) -> Iterator[Violation]:
     meaning="The loss of the critic fell, but the success rate stayed flat: the critic predicts failure "
     "well.",
     fix="change what is collected, not how it is learned: explore more, nearer goals, or demonstrations",
-    wrong="""
-her train --env MyPush-v0 --steps 10000000  # the same for longer
-""",
-    right="""
-her train --env MyPush-v0 --algo ddpg --agent epsilon=0.3 --agent noise=0.2
-""",
+    wrong="her train MyPush-v0 --steps 10000000  # the same for longer",
+    right="her train MyPush-v0 --algo ddpg --agent.epsilon 0.3 --agent.noise 0.2",
     threshold="the last loss is below a fifth of the largest, and no evaluation of at least 5 had a success "
     "rate above 5 %",
     source="TianhongDai/hindsight-experience-replay #26, hill-a/stable-baselines #424",
     needs=("history", "unsolved"),
 )
-def settled_critic(case: Case) -> Iterator[Violation]:
+def settled_critic(facts: Facts) -> Iterator[Violation]:
     """If the loss falls, the success rate must rise."""
-    rates = case.column("success_rate")
-    losses = case.column("critic_loss") if case.column("critic_loss").size else case.column("loss")
+    rates = facts.column("success_rate")
+    losses = facts.column("critic_loss") if facts.column("critic_loss").size else facts.column("loss")
     if len(rates) < EVALUATIONS or len(losses) < EVALUATIONS or rates.max() > FLAT:
         return
     if losses[-1] < losses.max() / 5:
         yield Violation(
             f"the loss fell from {losses.max():.3g} to {losses[-1]:.3g}, and the best success rate of "
-            f"{len(rates)} evaluations is {rates.max():.2f}",
-            f"a success rate above {FLAT}",
+            f"{len(rates)} evaluations is {rates.max():.2f}"
         )
 
 
@@ -193,29 +160,24 @@ def settled_critic(case: Case) -> Iterator[Violation]:
     "error",
     meaning="The agent is updated too rarely for the steps that it collects.",
     fix="raise --updates-per-step, or --batch-size",
-    wrong="""
-her train --env MyReach-v0 --updates-per-step 0.001
-""",
-    right="""
-her train --env MyReach-v0 --updates-per-step 0.25
-""",
+    wrong="her train MyReach-v0 --updates-per-step 0.001",
+    right="her train MyReach-v0 --updates-per-step 0.25",
     threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); "
     "the default is 32, that of openai/baselines 102",
     source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
     needs=("history", "unsolved"),
     implies=("GD605",),
 )
-def few_updates(case: Case) -> Iterator[Violation]:
+def few_updates(facts: Facts) -> Iterator[Violation]:
     """Each collected step must be sampled at least 5 times on average."""
-    steps, updates, batch = case.column("env_steps"), case.column("updates"), case.options.batch_size
+    steps, updates, batch = facts.column("env_steps"), facts.column("updates"), facts.batch_size
     if not steps.size or not updates.size or not batch or steps[-1] <= 0:
         return
     found = updates[-1] * batch / steps[-1]
     if found < FEW_SAMPLES:
         yield Violation(
-            f"{updates[-1]:,.0f} updates of {batch} transitions in {steps[-1]:,.0f} steps, "
-            f"{found:.2g} samples of each",
-            f"at least {FEW_SAMPLES:g}",
+            f"{updates[-1]:,.0f} updates of {batch} transitions sample each of {steps[-1]:,.0f} steps "
+            f"{found:.2g} times",
             severity="error" if found < FEWEST_SAMPLES else "warning",
         )
 
@@ -226,7 +188,7 @@ def few_updates(case: Case) -> Iterator[Violation]:
     "error",
     meaning="Episodes succeed while collecting, but not in evaluations.",
     fix="compare the two environments and their options, and check that the deterministic action is inside "
-    "the action space; with sac, a lower target entropy helps (--agent target_entropy=-4)",
+    "the action space; with sac, a lower target entropy helps (--agent.target-entropy -4)",
     wrong="""
 envs = gym.make_vec("MyReach-v0", 16)
 test_env = gym.make("MyReach-v0", goal_range=0.5)
@@ -241,17 +203,16 @@ test_env = gym.make("MyReach-v0", goal_range=0.5)
     needs=("history",),
     implies=("GD605",),
 )
-def evaluation_disagrees(case: Case) -> Iterator[Violation]:
-    """Evaluations must not succeed much less often than the episodes of the training."""
-    rows = [row for row in case.history if "collected_success" in row and "success_rate" in row][-3:]
+def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
+    """Evaluations must not succeed much less often than the episodes of the run."""
+    rows = [row for row in facts.history if "collected_success" in row and "success_rate" in row][-3:]
     if len(rows) == 3:
         collected, evaluated = (
             float(np.mean([row[name] for row in rows])) for name in ("collected_success", "success_rate")
         )
         if collected - evaluated > MAX_GAP and evaluated < SOLVED:
             yield Violation(
-                f"success rate {collected:.2f} while collecting, {evaluated:.2f} in evaluations",
-                f"a difference of at most {MAX_GAP}",
+                f"the success rate is {collected:.2f} while collecting, and {evaluated:.2f} in evaluations"
             )
 
 
@@ -259,27 +220,22 @@ def evaluation_disagrees(case: Case) -> Iterator[Violation]:
     "GD608",
     "losses-not-finite",
     "error",
-    meaning="A loss or a value of the training is NaN or infinite; the weights of the agent are lost.",
-    fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent learning_rate=3e-4), "
+    meaning="A loss or a value of the run is NaN or infinite; the weights of the agent are lost.",
+    fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent.learning-rate 3e-4), "
     "and continue from best.pt",
-    wrong="""
-her train --env MyReach-v0 --agent learning_rate=1
-""",
-    right="""
-her train --env MyReach-v0 --agent learning_rate=0.001
-""",
+    wrong="her train MyReach-v0 --algo sac --agent.learning-rate 1",
+    right="her train MyReach-v0 --algo sac --agent.learning-rate 0.001",
     threshold="a single value",
     needs=("history",),
-    implies=("GD601", "GD602", "GD603", "GD604", "GD605"),
+    implies=("GD603", "GD604"),
 )
-def not_finite_losses(case: Case) -> Iterator[Violation]:
+def not_finite_losses(facts: Facts) -> Iterator[Violation]:
     """All numbers of the history must be finite."""
-    for row in case.history:
+    for row in facts.history:
         wrong = [name for name, value in row.items() if not np.isfinite(value)]
         if wrong:
             yield Violation(
-                ", ".join(f"{name} {row[name]}" for name in wrong),
-                "finite numbers",
+                ", ".join(f"{name} is {row[name]}" for name in wrong),
                 place=f"epoch {row.get('epoch', 0):g}",
             )
             return

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.checker.registry import Violation
-from her_wrappers.diagnosis.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from her_wrappers.diagnosis.registry import Case
+from her_wrappers.diagnosis.facts import Facts, rule
+from her_wrappers.rules import Violation
 
 MIXED = 0.05
 """Smallest share of episodes with sparse rewards, and of the others, at which both kinds count as mixed."""
@@ -31,26 +26,23 @@ CORRELATED = 0.5
 reward = -1.0
 return observation, reward, False, False, {"is_success": self._is_success()}
 """,
-    right="""
-reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)
-""",
+    right='reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)',
     threshold="one reward in all steps, although some steps are successes and others are not, or although "
     "compute_reward was called with equal goals and with different goals and returned one value for all",
     source="rl-zoo #433",
     needs=("episode",),
     implies=("GD103",),
 )
-def constant_rewards(case: Case) -> Iterator[Violation]:
+def constant_rewards(facts: Facts) -> Iterator[Violation]:
     """Rewards of steps that reach their goal must differ from the others."""
-    facts, tried = case.facts, case.self_goals
     if facts.num_rewards > 1:
         return
-    reached = 0 if not (facts.flags >= 0).all() else int((facts.flags > 0).sum())
-    is_constant = tried is not None and np.ptp(np.concatenate([tried.equal, tried.different])) == 0
-    if 0 < reached < len(facts.rewards) or is_constant:
+    reached = int((facts.flags > 0).sum()) if facts.has_flags else 0
+    tried = facts.self_goal_rewards
+    if 0 < reached < len(facts.rewards) or (tried is not None and np.ptp(np.concatenate(tried)) == 0):
         yield Violation(
-            f"the reward {facts.rewards[0]:g} in all {len(facts.rewards)} steps, {reached} of them successes",
-            "rewards that differ between reached and missed goals",
+            f"the reward is {facts.rewards[0]:g} in all {len(facts.rewards)} steps, of which {reached} reach "
+            "their goal"
         )
 
 
@@ -60,21 +52,17 @@ def constant_rewards(case: Case) -> Iterator[Violation]:
     "error",
     meaning="Targets are clipped to the returns of rewards in [-1, 0], but rewards lie outside.",
     fix="pass --no-clip-targets, or use rewards of -1 and 0",
-    wrong="""
-her train --env MyReach-v0 --clip-targets  # rewards of 0 and 1
-""",
-    right="""
-her train --env MyReach-v0 --no-clip-targets
-""",
+    wrong="her train MyReach-v0 --clip-targets  # rewards of 0 and 1",
+    right="her train MyReach-v0 --no-clip-targets",
     threshold="any reward outside [-1, 0]: the value of a success would be clipped away",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("episode", "clip_targets"),
 )
-def outside_clip(case: Case) -> Iterator[Violation]:
+def outside_clip(facts: Facts) -> Iterator[Violation]:
     """Rewards must lie in [-1, 0] if targets are clipped."""
-    low, high = float(case.facts.rewards.min()), float(case.facts.rewards.max())
+    low, high = float(facts.rewards.min()), float(facts.rewards.max())
     if low < -1 or high > 0:
-        yield Violation(f"rewards from {low:.4g} to {high:.4g}", "rewards from -1 to 0")
+        yield Violation(f"rewards range from {low:.4g} to {high:.4g}, and targets are clipped for [-1, 0]")
 
 
 @rule(
@@ -87,25 +75,21 @@ def outside_clip(case: Case) -> Iterator[Violation]:
 buffer.extend(EpisodeArchive("runs/dense"))
 buffer.extend(EpisodeArchive("runs/sparse"))
 """,
-    right="""
-buffer.extend(EpisodeArchive("runs/sparse"))
-""",
+    right='buffer.extend(EpisodeArchive("runs/sparse"))',
     threshold="at least 5 % of the episodes of each kind; dense values of -0.1 and sparse values of -1 "
     "contradict each other in one critic",
     source="panda-gym #65",
     needs=("episodes",),
     implies=("GD302",),
 )
-def mixed_rewards(case: Case) -> Iterator[Violation]:
+def mixed_rewards(facts: Facts) -> Iterator[Violation]:
     """Nearly all episodes must have sparse rewards, or nearly none."""
-    facts = case.facts
     rounded = np.round(facts.rewards, 6)
     is_sparse = np.logical_and.reduceat(np.isin(rounded, (-1, 0, 1)), facts.offsets[:-1])
     found = float(is_sparse.mean())
     if MIXED <= found <= 1 - MIXED:
         yield Violation(
-            f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, the others do not",
-            "one kind of rewards",
+            f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, and the others do not"
         )
 
 
@@ -115,34 +99,25 @@ def mixed_rewards(case: Case) -> Iterator[Violation]:
     "error",
     meaning="Rewards are higher where goals are missed or far away: the sign of the reward is wrong.",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
-    wrong="""
-return np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-""",
-    right="""
-return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-""",
+    wrong="return np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
     threshold="successes have a lower mean reward than other steps, or the correlation of reward and "
     "distance is above 0.5",
     source="checker rule GE202",
     needs=("episode",),
     implies=("GD302",),
 )
-def wrong_sign(case: Case) -> Iterator[Violation]:
+def wrong_sign(facts: Facts) -> Iterator[Violation]:
     """Rewards must not be higher where goals are missed."""
-    facts = case.facts
-    if (facts.flags >= 0).all() and 0 < facts.flags.sum() < len(facts.flags):
+    if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
         reached = float(facts.rewards[facts.flags > 0].mean())
         missed = float(facts.rewards[facts.flags == 0].mean())
         if reached < missed:
             yield Violation(
-                f"mean reward {reached:.3g} of successes, {missed:.3g} of other steps",
-                "a higher reward of successes",
+                f"the mean reward of successes is {reached:.3g}, that of other steps {missed:.3g}"
             )
             return
     if facts.num_rewards > 2 and np.ptp(facts.distances) > 0:
         correlation = float(np.corrcoef(facts.rewards, facts.distances)[0, 1])
         if correlation > CORRELATED:
-            yield Violation(
-                f"a correlation of {correlation:.2f} between reward and distance to the goal",
-                f"at most {CORRELATED}",
-            )
+            yield Violation(f"rewards and distances to the goal have a correlation of {correlation:.2f}")

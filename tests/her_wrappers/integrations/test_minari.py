@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from her_envs.registration import ENTRY_POINTS
-from her_wrappers import Episode, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers import EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.integrations.minari import from_minari, to_minari
 from tests.support import archived_episodes
 from tests.support.archived_episodes import assert_same_episodes
@@ -275,16 +275,3 @@ def test_without_minari_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     with pytest.raises(ImportError, match=re.escape('run: pip install "her-toolkit[minari]"')):
         to_minari([], "some/thing-v0", BOX)
-
-
-def test_episodes_are_written_one_at_a_time():
-    alive = []
-
-    def episodes():
-        for length in (1, 2, 3):
-            alive.append(length)
-            yield Episode(np.zeros((length + 1, 4)), np.zeros(length, int), np.zeros(length), True, False)
-
-    dataset = to_minari(episodes(), "some/thing-v0", BOX, **METADATA)
-    read = from_minari(dataset)
-    assert len(next(read)) == 1

@@ -61,3 +61,5 @@ def test_resumed_episodes_must_have_the_given_lengths():
             opened().resume(is_single, wrong, copies)
     episodes.discard()
     assert episodes.copy()[1].tolist() == []
+    episodes.resume(False, np.zeros(2, int), None)
+    assert episodes.copy()[1].tolist() == [0, 0]

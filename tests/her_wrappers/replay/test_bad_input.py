@@ -81,6 +81,7 @@ def test_a_bad_argument_of_another_object(call, error, word):
 
 CALLS = [
     (lambda buffer: buffer.sample(8, beta=1.1), ValueError, "beta"),
+    (lambda buffer: buffer.add_episode({"observations": []}), TypeError, "dict"),
     (lambda buffer: buffer.add_episodes(counting_episode(0, 2)), TypeError, "one Episode; use add_episode"),
     (lambda buffer: buffer.add_episodes(5), TypeError, "int"),
     (lambda buffer: buffer.add_episodes([counting_episode(0, 3), {}]), TypeError, r"episodes\[1\].* dict"),
