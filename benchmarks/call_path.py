@@ -30,8 +30,7 @@ import gymnasium as gym
 
 import her_envs  # noqa: F401 - registers the environments
 import her_wrappers
-from benchmarks.benchmark import Benchmark
-from her_agents.studies.result_page import Grid, Requirement, at_most, requirement_grid
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, requirement_grid
 from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from typing import Any
 import gymnasium as gym
 
 import her_envs
-from benchmarks.benchmark import Benchmark, count
-from her_agents.studies.result_page import Grid
+from benchmarks.result_page import Benchmark, Grid, count
 from her_wrappers import GoalEnvChecker, check_goal_env
 from her_wrappers.checker.passive import WATCHED_CLOSELY
 

@@ -30,8 +30,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from benchmarks.benchmark import Benchmark
-from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid, spread
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid, spread
 from her_wrappers import Collector
 
 BENCHMARK = Benchmark(

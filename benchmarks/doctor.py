@@ -24,8 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.benchmark import Benchmark, count
-from her_agents.studies.result_page import Grid, at_most, requirement_grid, spread
+from benchmarks.result_page import Benchmark, Grid, at_most, count, requirement_grid, spread
 from her_wrappers import EpisodeArchive
 from her_wrappers.recording.episodes import Episodes
 
@@ -71,7 +70,7 @@ class Cost(NamedTuple):
 def run_doctor(archive: Path) -> Cost:
     """Run the command in a process, and return its cost."""
     begin = time.perf_counter()
-    arguments = [sys.executable, "-c", "from her_wrappers.cli import app; app()", "doctor", str(archive)]
+    arguments = [sys.executable, "-m", "her_wrappers.cli", "doctor", str(archive)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)  # the resource use of this process alone
     seconds = time.perf_counter() - begin

@@ -22,9 +22,8 @@ import numpy as np
 from stable_baselines3.common.envs import BitFlippingEnv
 
 import her_envs
-from benchmarks.benchmark import Benchmark
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid
 from benchmarks.timing import Timing, Workload, measure
-from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid
 
 BENCHMARK = Benchmark("env_speed", "Speed of the bundled environments", __doc__, ("stable-baselines3",))
 SCALE = (64, 256, 1024, 4096, 16384)

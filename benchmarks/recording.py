@@ -30,10 +30,9 @@ import numpy as np
 from stable_baselines3 import HerReplayBuffer
 
 from benchmarks.array_envs import ArrayEnv, ArrayVectorEnv
-from benchmarks.benchmark import Benchmark
 from benchmarks.replay_task import ACTION, ACTION_SPACE, OBSERVATION_SPACE, never_reached
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, at_most, requirement_grid
 from benchmarks.timing import Timing, Workload, measure
-from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, requirement_grid
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 
 NUM_ENVS = 4096

@@ -44,8 +44,7 @@ from typing import NamedTuple
 import numpy as np
 from rich.progress import Progress
 
-from benchmarks.benchmark import Benchmark, count
-from her_agents.studies.result_page import Grid
+from benchmarks.result_page import Benchmark, Grid, count
 from tests.support.trials import KINDS
 
 BENCHMARK = Benchmark("reliability", "Interruptions, kills and damage: random trials", __doc__)

@@ -44,7 +44,6 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from benchmarks.benchmark import Benchmark
 from benchmarks.replay_buffers import installed_peers
 from benchmarks.replay_buffers.contender import Contender, check_relabeling
 from benchmarks.replay_buffers.floor import Floor
@@ -60,6 +59,7 @@ from benchmarks.replay_work import (
     add_steps_and_sample,
     sampling,
 )
+from benchmarks.result_page import Benchmark
 from benchmarks.timing import Timing, Workload, measure
 
 BENCHMARK = Benchmark(

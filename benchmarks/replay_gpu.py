@@ -29,7 +29,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from benchmarks.benchmark import Benchmark
 from benchmarks.replay_buffers.contender import SAMPLED_GOALS
 from benchmarks.replay_task import (
     ACTION,
@@ -42,8 +41,8 @@ from benchmarks.replay_task import (
     make_episodes,
 )
 from benchmarks.replay_work import Costs, Sampling
+from benchmarks.result_page import Benchmark, Grid
 from benchmarks.timing import Timing, Workload, measure
-from her_agents.studies.result_page import Grid
 from her_wrappers import HindsightReplayBuffer
 
 BENCHMARK = Benchmark("replay_gpu", "The replay buffer on a device", __doc__)

@@ -28,14 +28,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from benchmarks.benchmark import Benchmark
 from benchmarks.replay import FULL, QUICK, Plan
 from benchmarks.replay_buffers.contender import check_relabeling
 from benchmarks.replay_buffers.prioritized import OursPrioritized, Prioritized, check_priorities
 from benchmarks.replay_task import make_episodes
 from benchmarks.replay_work import Costs, Sampling, sampling
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, requirement_grid
 from benchmarks.timing import Workload, measure
-from her_agents.studies.result_page import Grid, Requirement, at_most, requirement_grid
 
 BENCHMARK = Benchmark(
     "replay_priorities", "The replay buffer with priorities compared with cpprb", __doc__, ("cpprb",)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.replay_requirements import FLOOR, OURS, memory_requirements, speed_requirements
 from benchmarks.replay_work import AddAndSample, Costs, Key, Sampling
-from her_agents.studies.result_page import Grid, Requirement, requirement_grid
+from benchmarks.result_page import Grid, Requirement, requirement_grid
 
 BATCH_SIZES = (256, 1024)
 RHYTHMS = ("a batch per step", "a batch per episode")

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
 from benchmarks.replay_work import Costs, Sampling
-from her_agents.studies.result_page import Requirement, at_least, at_most
+from benchmarks.result_page import Requirement, at_least, at_most
 
 OURS, SB3, CPPRB, FLOOR = "her-toolkit", "Stable-Baselines3", "cpprb", "floor"
 TENSORS = "her-toolkit, to_torch()"

@@ -26,8 +26,7 @@ import torch
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.envs import BitFlippingEnv
 
-from benchmarks.benchmark import Benchmark, count
-from her_agents.studies.result_page import Grid
+from benchmarks.result_page import Benchmark, Grid, count
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 if TYPE_CHECKING:

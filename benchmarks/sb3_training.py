@@ -30,10 +30,9 @@ import stable_baselines3 as sb3
 import torch
 
 from benchmarks.array_envs import PushSpaces
-from benchmarks.benchmark import Benchmark
 from benchmarks.replay_task import ACTION, HORIZON
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid
 from benchmarks.timing import Stopwatch
-from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 BENCHMARK = Benchmark(

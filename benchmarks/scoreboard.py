@@ -90,7 +90,7 @@ HB502 to HB513, HB517 and HB605 do not judge an aspect of rows (goals, rewards o
 already wrong without their special case. For example, in buffers with the error HB401 they do not judge
 terminations.
 
-`her explain HB101` explains a rule. RLLTE 1.0.1 has no adapter and was not run; the
+`her rules HB101` explains a rule. RLLTE 1.0.1 has no adapter and was not run; the
 [comparison](comparison.md#errors-in-the-peers) describes its buffer from the source.
 
 """

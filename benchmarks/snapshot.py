@@ -18,9 +18,8 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.benchmark import Benchmark, count
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, compute_reward, make_episodes
-from her_agents.studies.result_page import Grid
+from benchmarks.result_page import Benchmark, Grid, count
 from her_wrappers import HindsightReplayBuffer
 
 if TYPE_CHECKING:

@@ -43,10 +43,9 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from benchmarks.benchmark import Benchmark, count
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, count, requirement_grid, spread
 from benchmarks.sb3_training import OURS, SB3
 from benchmarks.solving import Result, Settings, Trial, train_ours, train_sb3
-from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid, spread
 
 BENCHMARK = Benchmark("time_to_solve", "Time to solve BitFlipping", __doc__, ("stable-baselines3",))
 EVALUATION_INTERVAL = 500  # steps

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 import torch
-import typer
+import tyro
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -102,7 +102,7 @@ def train(archive: EpisodeArchive, updates: int, seed: int, *, relabel: bool) ->
     her_ratio = float(relabel)
     for_values = fill(archive, seed, her_ratio=her_ratio, goal_selection_strategy=VALUE_GOALS)
     for_policy = fill(archive, seed + 1, her_ratio=her_ratio, goal_selection_strategy=POLICY_GOALS)
-    agent = IQL(for_values.observation_space, for_values.action_space, seed=seed)
+    agent = IQL(for_values.observation_space, for_values.action_space, gamma=GAMMA, seed=seed)
     name = "relabeled goals  " if relabel else "recorded goals   "
     for _ in track(range(updates), name, console=console):
         agent.update(for_values.sample(BATCH_SIZE), for_policy.sample(BATCH_SIZE))
@@ -110,16 +110,7 @@ def train(archive: EpisodeArchive, updates: int, seed: int, *, relabel: bool) ->
 
 
 def main(
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes to record.")] = 200,
-    updates: Annotated[int, typer.Option(min=1, help="Updates of each training.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Seed of everything random.")] = 0,
-    archive: Annotated[
-        Path | None,
-        typer.Option(
-            file_okay=False, help="Folder of the archive; episodes are added. By default temporary."
-        ),
-    ] = None,
-    quick: Annotated[bool, typer.Option(help="A short test: few episodes, few updates.")] = False,
+    episodes: int = 200, updates: int = 2000, seed: int = 0, archive: Path | None = None, quick: bool = False
 ) -> None:
     """Learn to reach goals in a maze from recorded episodes, with and without relabeled goals.
 
@@ -127,9 +118,16 @@ def main(
 
     For example:
 
-    - `python -m examples.offline_goals --seed 1`
-    - `python -m examples.offline_goals --archive runs/play`, then `her inspect runs/play`
-    - `python -m examples.offline_goals --quick`
+    - python -m examples.offline_goals --seed 1
+    - python -m examples.offline_goals --archive runs/play, then `her inspect runs/play`
+    - python -m examples.offline_goals --quick
+
+    Args:
+        episodes: Episodes to record.
+        updates: Updates of each run.
+        seed: Seed of everything random.
+        archive: Folder of the archive; episodes are added. By default a temporary one.
+        quick: A short test: few episodes, few updates.
     """
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     episodes, updates, test_episodes = QUICK if quick else (episodes, updates, TEST_EPISODES)
@@ -149,8 +147,5 @@ def main(
     console.print(table)
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-app.command()(main)
-
 if __name__ == "__main__":
-    app()
+    tyro.cli(main)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import imageio.v3 as imageio
 import numpy as np
 import torch
-import typer
+import tyro
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
@@ -149,25 +149,22 @@ def results_table(runs: list[Run], bits: int) -> Table:
     return table
 
 
-def main(
-    bits: Annotated[int, typer.Option(min=1, help="Number of bits to flip.")] = 15,
-    steps: Annotated[int, typer.Option(min=1, help="Largest number of steps of a training.")] = 50_000,
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**31 - 1, help="Seed of environments, buffers and weights.")
-    ] = 0,
-    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the pictures.")] = Path(
-        "runs/quickstart"
-    ),
-) -> None:
+def main(bits: int = 15, steps: int = 50_000, seed: int = 0, out: Path = Path("runs/quickstart")) -> None:
     """Train DQN on BitFlipping with Hindsight Experience Replay, then without for twice as many steps.
 
     Writes rollout.gif and learning_curve.png.
 
     For example:
 
-    - `python -m examples.quickstart --seed 1`
-    - `python -m examples.quickstart --bits 8`: DQN without HER solves this too, but later
-    - `python -m examples.quickstart --bits 30 --steps 150000`
+    - python -m examples.quickstart --seed 1
+    - python -m examples.quickstart --bits 8: DQN without HER solves this too, but later
+    - python -m examples.quickstart --bits 30 --steps 150000
+
+    Args:
+        bits: Number of bits to flip.
+        steps: Largest number of steps of a run.
+        seed: Seed of environments, buffers and weights.
+        out: Folder for the pictures.
     """
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # faster than several threads, since the network is small
@@ -188,8 +185,5 @@ def main(
     console.print(f"Learning curve: {out / 'learning_curve.png'}", soft_wrap=True)
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-app.command()(main)
-
 if __name__ == "__main__":
-    app()
+    tyro.cli(main)

@@ -7,11 +7,11 @@ without the copies. Run it with ``python -m examples.relabel_for_cpprb``.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import typer
+import tyro
 from rich.console import Console
 from rich.progress import track
 
@@ -158,43 +158,28 @@ def train(bits: int, episodes: int, seed: int, *, her: bool) -> LinearQ:
     return agent
 
 
-def train_or_exit(bits: int, episodes: int, seed: int, *, her: bool) -> LinearQ:
-    """Call `train`; exit with an error message if cpprb is not installed.
-
-    Raises:
-        typer.Exit: cpprb is not installed.
-    """
-    try:
-        return train(bits, episodes, seed, her=her)
-    except ImportError as error:
-        console.print(f"[red]{error}[/red]")
-        raise typer.Exit(1) from error
-
-
-def main(
-    bits: Annotated[int, typer.Option(min=1, max=30, help="Number of bits to flip.")] = 8,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes of each training.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of environment and agent.")] = 0,
-) -> None:
+def main(bits: int = 8, episodes: int = 500, seed: int = 0) -> None:
     """Train on BitFlipping from cpprb's prioritized buffer, with and without relabeled copies.
 
     Needs cpprb, which is not a dependency of her-toolkit: pip install cpprb
 
     For example:
 
-    - `python -m examples.relabel_for_cpprb --seed 1`: some seconds
-    - `python -m examples.relabel_for_cpprb --bits 5`: random actions also reach goals with 5 bits
-    - `python -m examples.relabel_for_cpprb --bits 12 --episodes 2000`: a minute
+    - python -m examples.relabel_for_cpprb --seed 1: some seconds
+    - python -m examples.relabel_for_cpprb --bits 5: random actions also reach goals with 5 bits
+    - python -m examples.relabel_for_cpprb --bits 12 --episodes 2000: a minute
+
+    Args:
+        bits: Number of bits to flip.
+        episodes: Episodes of each run.
+        seed: Seed of environment and agent.
     """
     test_env = gym.make(ENV_ID, n_bits=bits)
     for her in (True, False):
-        agent = train_or_exit(bits, episodes, seed, her=her)
+        agent = train(bits, episodes, seed, her=her)
         result = evaluate(test_env, agent.act, 100, TEST_SEED)
         console.print(f"  success rate of the greedy policy: {result.success_rate:.2f}")
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-app.command()(main)
-
 if __name__ == "__main__":
-    app()
+    tyro.cli(main)

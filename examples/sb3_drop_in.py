@@ -6,11 +6,11 @@ SAC is trained on PointReach and DQN on BitFlipping. Run it with ``python -m exa
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import torch
-import typer
+import tyro
 from rich.console import Console
 from stable_baselines3 import DQN, SAC
 
@@ -74,18 +74,19 @@ def train(name: str, model: BaseAlgorithm, env: gym.Env[Any, Any], steps: int) -
     return rate.success_rate
 
 
-def main(
-    reach_steps: Annotated[int, typer.Option(min=1, help="Environment steps of SAC.")] = 3000,
-    flip_steps: Annotated[int, typer.Option(min=1, help="Environment steps of DQN.")] = 3000,
-    bits: Annotated[int, typer.Option(min=1, help="Number of bits to flip.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of everything random.")] = 0,
-) -> None:
+def main(reach_steps: int = 3000, flip_steps: int = 3000, bits: int = 10, seed: int = 0) -> None:
     """Train SAC on PointReach and DQN on BitFlipping with Stable-Baselines3.
 
     For example:
 
-    - `python -m examples.sb3_drop_in --seed 1`
-    - `python -m examples.sb3_drop_in --bits 15 --flip-steps 10000`
+    - python -m examples.sb3_drop_in --seed 1
+    - python -m examples.sb3_drop_in --bits 15 --flip-steps 10000
+
+    Args:
+        reach_steps: Environment steps of SAC.
+        flip_steps: Environment steps of DQN.
+        bits: Number of bits to flip.
+        seed: Seed of everything random.
     """
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     train("SAC on PointReach", reach(seed), gym.make("her_envs/PointReach-v0"), reach_steps)
@@ -93,8 +94,5 @@ def main(
     train("DQN on BitFlipping", flip(seed, bits), env, flip_steps)
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-app.command()(main)
-
 if __name__ == "__main__":
-    app()
+    tyro.cli(main)

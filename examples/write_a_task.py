@@ -1,6 +1,6 @@
 """Write a `GoalTask`, and make environments from it. Run it with ``python -m examples.write_a_task``.
 
-Train on it with ``her train --env examples/write_a_task.py:King-v0``.
+Train on it with ``her train examples/write_a_task.py:King-v0``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Agents for goal environments, their training, and studies of papers; used by ``her train``.
+"""Agents for goal environments, and their training; used by ``her train``.
 
 `import her_agents` does not import torch; the first use of a public name that needs torch does.
 """
@@ -12,35 +12,27 @@ if TYPE_CHECKING:
     from her_agents.agent import Agent
     from her_agents.checkpoints import export_policy, load_agent
     from her_agents.config import Config, make_config
-    from her_agents.ddpg import DDPG
     from her_agents.dqn import DQN
     from her_agents.evaluation import Evaluation, evaluate, play_episode
     from her_agents.iql import IQL
     from her_agents.loop import Result, is_solved, train
     from her_agents.sac import SAC
-    from her_agents.td3 import TD3
+    from her_agents.td3 import DDPG, TD3
     from her_agents.tqc import TQC
 
-_MODULES = {
-    "Agent": "agent",
-    "Config": "config",
-    "DDPG": "ddpg",
-    "DQN": "dqn",
-    "Evaluation": "evaluation",
-    "IQL": "iql",
-    "Result": "loop",
-    "SAC": "sac",
-    "TD3": "td3",
-    "TQC": "tqc",
-    "evaluate": "evaluation",
-    "export_policy": "checkpoints",
-    "is_solved": "loop",
-    "load_agent": "checkpoints",
-    "make_config": "config",
-    "play_episode": "evaluation",
-    "train": "loop",
+_NAMES = {
+    "agent": ("Agent",),
+    "checkpoints": ("export_policy", "load_agent"),
+    "config": ("Config", "make_config"),
+    "dqn": ("DQN",),
+    "evaluation": ("Evaluation", "evaluate", "play_episode"),
+    "iql": ("IQL",),
+    "loop": ("Result", "is_solved", "train"),
+    "sac": ("SAC",),
+    "td3": ("DDPG", "TD3"),
+    "tqc": ("TQC",),
 }
-"""Module of each public name."""
+"""Public names of each module."""
 
 __all__ = [
     "DDPG",
@@ -70,10 +62,11 @@ def __getattr__(name: str) -> Any:
         AttributeError: The package does not define the name.
         ModuleNotFoundError: The name needs torch or another package that is not installed.
     """
-    if name not in _MODULES:
+    module = next((module for module, names in _NAMES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(import_module(f"{__name__}.{module}"), name)
     except ModuleNotFoundError as error:
         if error.name == "torch":
             error.msg = 'her_agents needs torch; run: pip install "her-toolkit[agents]"'

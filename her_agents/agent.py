@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from her_agents.networks import GoalInputs
+from her_agents.networks import GoalInputs, Network
+from her_wrappers.arguments import require_gamma
 
 if TYPE_CHECKING:
     from torch import nn
 
     from her_agents.networks import NetworkInput
+    from her_agents.options import AgentOptions
     from her_wrappers import Batch
 
 ModuleT = TypeVar("ModuleT", bound="nn.Module")
@@ -26,34 +27,69 @@ ModuleT = TypeVar("ModuleT", bound="nn.Module")
 class Agent:
     """Base class of agents: a policy for single and vector environments that is trained on batches.
 
-    A subclass implements `_choose` and `update`, and adds its networks and optimizers to ``_modules``.
+    A subclass names the class of its options, makes its networks and optimizers in `_build`, and implements
+    `_choose` and `update`.
 
     Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
-        seed: Seed of the exploration.
-        tau: Weight of the online parameters in the Polyak update of the target networks.
-        target_update_interval: Number of updates for each Polyak update.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
+        action_space: Action space of one environment.
+        gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
+        clip_targets: Whether to clip targets to the range of returns of rewards in [-1, 0].
+        seed: Seed of the weights, the exploration and the noise of targets.
+        **options: Attributes of the class of options, such as `her_agents.options.SACOptions` for `SAC`.
+
+    Attributes:
+        options: The options.
+
+    Raises:
+        TypeError: The algorithm does not support the action space, observations or goals are neither vectors
+            nor images, or an option is unknown or has a wrong type.
+        ValueError: ``gamma`` or an option is out of range.
     """
 
+    options_type: type[AgentOptions]
+    options: Any
     _acting_network = "_actor"  # the attribute with the network that chooses actions
 
     def __init__(
-        self, observation_space: spaces.Dict, seed: int, *, tau: float, target_update_interval: int = 1
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        *,
+        gamma: float = 0.98,
+        clip_targets: bool = True,
+        seed: int = 0,
+        **options: Any,
     ) -> None:
-        self._tau, self._target_update_interval = tau, target_update_interval
+        self.options = self.options_type(**options)
+        lowest = -1 / (1 - gamma) if require_gamma(gamma) < 1 else -math.inf
+        self._bounds = (lowest, 0.0) if clip_targets else (-math.inf, math.inf)
         self._updates = 0
+        self._target_update_interval = self.options.target_update_interval
         self._target_parameters: list[torch.Tensor] = []
         self._online_parameters: list[torch.Tensor] = []
-        self._errors = torch.zeros(0)  # TD errors of the latest update, (B,), or (2, B) with two critics
+        self._errors = torch.zeros(0)  # TD errors of the latest update, (..., B)
         self._inputs = GoalInputs(observation_space)
         self._generator = torch.Generator().manual_seed(seed)
         self._modules: dict[str, Any] = {"normalizer": self._inputs.normalizer}
+        with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
+            torch.manual_seed(seed)
+            self._build(action_space)
+
+    @property
+    def algo(self) -> str:
+        """Name of the algorithm, for error messages."""
+        return type(self).__name__.lower()
+
+    def _build(self, action_space: spaces.Space[Any]) -> None:
+        """Make the networks and optimizers, and add them to ``_modules``."""
+        raise NotImplementedError
 
     @property
     def td_errors(self) -> np.ndarray:
         """Absolute TD errors of the latest update, (B,) float32, averaged over the critics."""
         errors = self._errors.detach().abs()
-        sizes: np.ndarray = (errors.mean(dim=0) if errors.ndim == 2 else errors).numpy()
+        sizes: np.ndarray = errors.reshape(-1, errors.shape[-1]).mean(dim=0).numpy()
         return sizes
 
     @torch.no_grad()
@@ -101,6 +137,20 @@ class Agent:
         self._generator.set_state(state["generator"])
         self._updates = state["updates"]
 
+    def _make_network(self, num_outputs: int, num_actions: int = 0) -> Network:
+        """Return a new network with the hidden layers of the options."""
+        return Network(
+            self._inputs,
+            self.options.hidden,
+            num_outputs,
+            num_actions=num_actions,
+            layer_norm=self.options.layer_norm,
+        )
+
+    def _adam(self, module: nn.Module) -> torch.optim.Optimizer:
+        """Return an optimizer of the parameters of a module."""
+        return torch.optim.Adam(module.parameters(), self.options.learning_rate, fused=True)
+
     def _make_target(self, online: ModuleT) -> ModuleT:
         """Return a target network: a copy of a network that `_update_target` moves towards the original."""
         target = copy.deepcopy(online).requires_grad_(False)
@@ -114,7 +164,17 @@ class Agent:
         """Count an update; at each interval, set target = (1 - tau) * target + tau * online."""
         self._updates += 1
         if self._updates % self._target_update_interval == 0:
-            torch._foreach_lerp_(self._target_parameters, self._online_parameters, self._tau)
+            torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.options.tau)
+
+    def _bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
+        """Return the targets ``rewards + discounts * next_value`` within the bounds, (..., B)."""
+        target = torch.as_tensor(batch.rewards) + torch.as_tensor(batch.discounts) * next_value
+        return target.clamp(*self._bounds)
+
+    def _squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the mean of the weighted squared errors of the values (..., B), and keep the errors."""
+        self._errors = values - target
+        return (torch.as_tensor(batch.weights) * self._errors.square()).mean()
 
     def scale_learning_rates(self, factor: float) -> None:
         """Set the learning rate of each optimizer to ``factor`` times the one that it was made with."""
@@ -180,14 +240,6 @@ class BoxActions:
         return (vectors - self._low) / self._half - 1
 
 
-@contextmanager
-def seeded_weights(seed: int) -> Iterator[None]:
-    """Seed the weights of networks that are created in the block; torch's global generator is unchanged."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
-
-
 def gradient_step(
     optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, inputs: list[nn.Parameter] | None = None
 ) -> None:
@@ -201,39 +253,3 @@ def gradient_step(
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()
-
-
-def bellman_target(batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
-    """Return the Bellman targets ``rewards + discounts * next_value``, (..., B), for next values (..., B)."""
-    target: torch.Tensor = torch.as_tensor(batch.rewards) + torch.as_tensor(batch.discounts) * next_value
-    return target
-
-
-def mean_square(batch: Batch, errors: torch.Tensor) -> torch.Tensor:
-    """Return the mean of the squared errors (..., B), weighted by the weights of the batch."""
-    return (torch.as_tensor(batch.weights) * errors.square()).mean()
-
-
-def add_exploration_noise(
-    actions: torch.Tensor, epsilon: float, noise: float, generator: torch.Generator
-) -> torch.Tensor:
-    """Return actions with Gaussian noise; some rows are replaced by uniformly random actions.
-
-    Args:
-        actions: (B, A) actions in [-1, 1].
-        epsilon: Probability of a uniformly random row.
-        noise: Standard deviation of the Gaussian noise; noisy actions are clipped to [-1, 1].
-        generator: Random generator.
-
-    Returns:
-        (B, A) actions in [-1, 1].
-    """
-    noisy = actions + noise * torch.randn(actions.shape, generator=generator)
-    uniform = 2 * torch.rand(actions.shape, generator=generator) - 1
-    is_uniform = torch.rand(len(actions), 1, generator=generator) < epsilon
-    return torch.where(is_uniform, uniform, noisy.clamp(-1, 1))
-
-
-def target_bounds(gamma: float, clip: bool) -> tuple[float, float]:
-    """Return bounds of returns with discount ``gamma`` of rewards in [-1, 0]; infinite without ``clip``."""
-    return (-1 / (1 - gamma), 0.0) if clip else (-math.inf, math.inf)

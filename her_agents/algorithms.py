@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
 
-from her_agents.ddpg import DDPG
 from her_agents.dqn import DQN
+from her_agents.iql import IQL
 from her_agents.sac import SAC
-from her_agents.td3 import TD3
+from her_agents.td3 import DDPG, TD3
 from her_agents.tqc import TQC
 from her_wrappers.goal_interface import env_spec
 
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from her_agents.agent import Agent
     from her_agents.config import Config
 
-ALGORITHMS: dict[str, type[Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC, "tqc": TQC}
-
+ALGORITHMS: dict[str, type[Agent]] = {
+    "dqn": DQN,
+    "ddpg": DDPG,
+    "td3": TD3,
+    "sac": SAC,
+    "tqc": TQC,
+    "iql": IQL,
+}
 
 STEPS_PER_LENGTH = 4_000
 """Default number of training steps, in episodes of full length."""
@@ -73,18 +79,13 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
 
     Raises:
         TypeError: The algorithm does not support the spaces.
-        ValueError: The algorithm, or one of its arguments, is unknown, or an argument is out of range.
     """
-    if config.algo not in ALGORITHMS:
-        raise ValueError(f"unknown algo {config.algo!r}; choose from {', '.join(map(repr, ALGORITHMS))}")
-    algorithm = ALGORITHMS[config.algo]
-    known = (algorithm.__init__.__kwdefaults__ or {}).keys() - {"seed", "gamma", "clip_targets"}
-    for name in config.agent:
-        if name not in known:
-            raise ValueError(
-                f"unknown option {name!r} of {config.algo}; choose from {', '.join(map(repr, sorted(known)))}"
-            )
-    options = {"gamma": config.gamma, "clip_targets": config.clip_targets, "seed": config.seed}
-    arguments: dict[str, Any] = options | config.agent
-    agent: Agent = algorithm(observation_space, action_space, **arguments)
+    agent: Agent = ALGORITHMS[config.algo](
+        observation_space,
+        action_space,
+        gamma=config.gamma,
+        clip_targets=config.clip_targets,
+        seed=config.seed,
+        **config.agent,
+    )
     return agent

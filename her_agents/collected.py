@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from her_agents.algorithms import make_agent
-from her_agents.training import Training
+from her_agents.training import Training, make_buffer
 from her_wrappers.collecting import Collector
 from her_wrappers.environments import make_vector_env
 
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 
 class ExploringPolicy:
-    """An exploring policy for a `Collector`; it is pickled as the arguments from which its agent is made.
-
-    Args:
-        config: The options of the training.
-        observation_space: Observation space of one environment.
-        action_space: Action space of one environment.
-    """
+    """An exploring policy for a `Collector`; it is pickled as the arguments from which its agent is made."""
 
     def __init__(
         self, config: Config, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
@@ -59,37 +53,17 @@ class CollectedTraining(Training):
 
     Each of ``config.workers`` workers steps ``config.num_envs`` environments. A step of this training is a
     round: one episode of each environment.
-
-    Args:
-        config: The options.
-        buffer_file: File of the saved replay buffer of a resumed training; None for a new training.
-        backend: Backend of the `Collector`.
-        address: Address of a Ray cluster, or None; see `Collector`.
-
-    Raises:
-        ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
-        TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: As in `Training`; or ``backend`` does not exist, or ``address`` is given for a backend
-            other than ``"ray"``.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        buffer_file: Path | None = None,
-        *,
-        backend: str = "process",
-        address: str | None = None,
-    ) -> None:
-        super().__init__(config, buffer_file)
-        self._envs.close()  # the workers have environments of their own
+    def _open(self, buffer_file: Path | None) -> None:
+        config = self.config
+        self.buffer = make_buffer(config, self._test_env, buffer_file)
         self._collector = Collector(
             partial(make_vector_env, config.env, config.num_envs, **config.env_kwargs),
             ExploringPolicy(config, *self._spaces),
             num_workers=config.workers,
-            backend=backend,
-            address=address,
+            backend=self._backend,
+            address=self._address,
             seed=config.seed,
             info_keys=self._info_keys,
             fresh_envs=config.fresh_envs,
@@ -114,15 +88,7 @@ class CollectedTraining(Training):
         return super().state_dict() | {"collector": self._collector.state_dict()}
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
-        """Restore the content of a checkpoint; `begin_episodes` must follow.
-
-        Args:
-            path: File of the checkpoint, for the message.
-            state: Content of the checkpoint.
-
-        Raises:
-            ValueError: The environment's spaces are not those of the checkpoint.
-        """
+        """Restore the content of a checkpoint, and continue the unfinished rounds."""
         super().load_state_dict(path, state)
         self._collector.load_state_dict(state["collector"])
         self._rounds = self._collector.rounds()
@@ -130,4 +96,4 @@ class CollectedTraining(Training):
     def close(self) -> None:
         """Stop the workers, and close the environments."""
         self._collector.close()
-        super().close()
+        self._test_env.close()

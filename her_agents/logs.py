@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,11 @@ COLUMNS = (
 """First columns of every log, in order; the losses are the last columns. See `docs/training.md`."""
 
 Row = dict[str, float]
+
+
+def steps_of(row: Mapping[str, float]) -> int:
+    """Return the progress towards ``Config.steps``: env steps, or updates of an offline run."""
+    return int(row["env_steps"] or row["updates"])
 
 
 class Meter:
@@ -88,42 +92,25 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *losses], restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _short(value) for name, value in row.items()} for row in rows)
+    for row in rows:
+        writer.writerow({
+            name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()
+        })
     with replacement(path) as file:
         file.write(text.getvalue().encode())
 
 
-class TensorBoard:
-    """Writes the rows of a log for TensorBoard.
-
-    Args:
-        folder: Folder of the event files.
-        env_steps: Environment steps so far; existing rows of later steps are replaced.
+def open_tensorboard(folder: Path, steps: int) -> Any:
+    """Return a writer of event files; existing rows of steps after ``steps`` are replaced.
 
     Raises:
         ValueError: The package tensorboard is not installed.
     """
-
-    def __init__(self, folder: Path, env_steps: int = 0) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
-        except ImportError as error:
-            raise ValueError(
-                'tensorboard=True needs the package tensorboard; run: pip install "her-toolkit[agents]", '
-                "or pass --no-tensorboard"
-            ) from error
-        self._writer: Any = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
-
-    def write(self, row: Mapping[str, float]) -> None:
-        """Write a row."""
-        for name, value in row.items():
-            if name not in COUNTS and math.isfinite(value):
-                self._writer.add_scalar(name, value, int(row["env_steps"]))
-
-    def close(self) -> None:
-        """Write pending rows, and close the files."""
-        self._writer.close()
-
-
-def _short(value: float) -> float | str:
-    return f"{value:.6g}" if isinstance(value, float) else value
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        raise ValueError(
+            'tensorboard=True needs the package tensorboard; run: pip install "her-toolkit[agents]", '
+            "or pass --no-tensorboard"
+        ) from error
+    return SummaryWriter(str(folder), purge_step=steps + 1 if steps else None)

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from her_agents.collected import CollectedTraining
+from her_agents.offline import OfflineTraining
 from her_agents.run_folder import RunFolder
 from her_agents.training import Training
 from her_wrappers.arguments import require_count
@@ -32,12 +32,12 @@ SOLVED_IN_A_ROW = 2
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a training.
+    """The result of a run.
 
     Attributes:
-        agent: The agent at the end of the training.
+        agent: The agent at the end of the run.
         history: A row for each epoch: counts, evaluation, diagnostics and losses by name.
-        interrupted: Whether the training was ended by Ctrl-C.
+        interrupted: Whether the run was ended by Ctrl-C.
     """
 
     agent: Agent
@@ -64,18 +64,13 @@ def epoch_line(row: Mapping[str, float]) -> str:
     """Return one line of text with the counts, evaluation and diagnostics of an epoch."""
     texts = [
         f"epoch {row['epoch']:>3}",
-        f"{row['env_steps']:>9,} steps",
+        f"{row['env_steps']:>9,} steps" if row["env_steps"] else f"{row['updates']:>9,} updates",
         f"success {row['success_rate']:.2f}",
         f"return {row['mean_return']:.2f}",
         f"length {row['mean_length']:.1f}",
     ]
     diagnostics = ("q_mean", "relabeled_success", "goal_age")
     return " | ".join(texts + [f"{name} {row[name]:.2f}" for name in diagnostics if name in row])
-
-
-def print_epoch(row: Mapping[str, float]) -> None:
-    """Print `epoch_line`."""
-    print(epoch_line(row), flush=True)
 
 
 def train(
@@ -86,7 +81,7 @@ def train(
     tensorboard: bool = False,
     threads: int = 1,
     stop: Callable[[list[Row]], bool] = lambda history: False,
-    on_epoch: Callable[[Row], None] | None = print_epoch,
+    on_epoch: Callable[[Row], None] | None = lambda row: print(epoch_line(row), flush=True),
     on_step: Callable[[Training], None] = lambda training: None,
     backend: str = "process",
     address: str | None = None,
@@ -94,12 +89,12 @@ def train(
     """Train an agent.
 
     Args:
-        config: The options of the training, which determine its result.
+        config: The options of the run, which determine its result.
         folder: Folder of logs and checkpoints; None writes no files.
         resume: Whether to continue from ``latest.pt`` in ``folder``. Only the option ``steps`` may differ.
         tensorboard: Whether to write logs for TensorBoard.
         threads: Number of torch threads in this process. With small networks, one thread is fastest.
-        stop: Function of the history, called after each evaluation; the training ends if it returns True,
+        stop: Function of the history, called after each evaluation; the run ends if it returns True,
             as with `is_solved`. The history has a row for each epoch.
         on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
         on_step: Called with the training after each step of the environments, or each round of the workers.
@@ -108,27 +103,26 @@ def train(
         address: Address of a Ray cluster, as in `Collector`.
 
     Returns:
-        The agent at the end of the training, and a row for each epoch.
+        The agent at the end of the run, and a row for each epoch.
 
     Raises:
         BrokenModuleError: The environment or its module raised an error.
         ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: ``backend`` is ``"ray"``, ``config.workers`` is above 0, and Ray is not installed.
-        InUseError: Another training writes to the folder.
+        ImportError: ``backend`` is ``"ray"``, ``config.workers`` is above 0, and Ray is not installed; or
+            ``config.offline`` is neither a folder nor a file, and Minari is not installed.
+        InUseError: Another run writes to the folder.
         KeyboardInterrupt: Ctrl-C was pressed a second time.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, or has no success flag; the
-            folder contains another training, or no training to resume with these options; ``resume`` is True
-            without a folder; ``threads`` is below 1; a reward is outside the range of
-            clipped targets; or tensorboard is not installed.
+            folder contains another run, or no run to resume with these options; ``resume`` is True without a
+            folder; ``threads`` is below 1; a reward is outside the range of clipped targets; the episodes of
+            ``config.offline`` cannot be used; or tensorboard is not installed.
     """
     torch.set_num_threads(require_count("threads", threads, at_least=1))
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
-        kind: Callable[..., Training] = Training
-        if config.workers:
-            kind = partial(CollectedTraining, backend=backend, address=address)
-        training = stack.enter_context(closing(_begin(kind, config, files, resume=resume)))
+        source = {"backend": backend, "address": address}
+        training = stack.enter_context(closing(_begin(config, files, resume=resume, **source)))
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
             stack.callback(files.close)
@@ -139,26 +133,23 @@ def train(
             completed = training.run_epoch(interrupted.is_set, on_step)
             if completed and on_epoch is not None:
                 on_epoch(training.history[-1])
-            ended = (
-                interrupted.is_set() or stop(training.history) or training.counts.env_steps >= config.steps
-            )
+            ended = interrupted.is_set() or stop(training.history) or training.counts.steps >= config.steps
             if files is not None:
                 files.write(training, ended=ended)
         return Result(training.agent, training.history, interrupted.is_set())
 
 
-def _begin(
-    kind: Callable[..., Training], config: Config, files: RunFolder | None, *, resume: bool
-) -> Training:
+def _begin(config: Config, files: RunFolder | None, *, resume: bool, **source: Any) -> Training:
     """Return a new training, or the resumed one."""
+    kind = OfflineTraining if config.offline else CollectedTraining if config.workers else Training
     if not resume:
         if files is not None:
             files.require_new()
-        return kind(config)
+        return kind(config, **source)
     if files is None:
-        raise ValueError("resume=True needs folder=, the folder of the training, got None")
+        raise ValueError("resume=True needs folder=, the folder of the run, got None")
     saved, buffer = files.read_latest(config)
-    training = kind(config, buffer)
+    training = kind(config, buffer, **source)
     training.load_state_dict(files.path / "latest.pt", saved)
     return training
 

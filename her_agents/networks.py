@@ -230,27 +230,12 @@ class Network(nn.Module):
         return outputs
 
 
-class TwinCritics(nn.Module):
-    """Two critics with different initial weights.
-
-    Args:
-        inputs: Determines the size of the input.
-        hidden: Units of each hidden layer.
-        num_actions: Length of an action vector, A.
-        layer_norm: As in `Network`.
-    """
-
-    def __init__(
-        self, inputs: GoalInputs, hidden: Sequence[int], num_actions: int, *, layer_norm: bool = False
-    ) -> None:
-        super().__init__()
-        self.first, self.second = (
-            Network(inputs, hidden, 1, num_actions=num_actions, layer_norm=layer_norm) for _ in range(2)
-        )
+class Critics(nn.ModuleList):
+    """C critics: networks with different initial weights, each with K outputs."""
 
     def forward(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
-        """Return the values of both critics, (2, B), for B inputs and (B, A) actions."""
-        return torch.stack([critic(inputs, actions).squeeze(1) for critic in (self.first, self.second)])
+        """Return the values of all critics, (C, K, B), for B inputs and (B, A) actions."""
+        return torch.stack([critic(inputs, actions).T for critic in self])
 
 
 def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from her_agents.checkpoints import load_checkpoint, save_checkpoint
-from her_agents.logs import TensorBoard, write_csv
+from her_agents.logs import COUNTS, open_tensorboard, steps_of, write_csv
 from her_wrappers.files.atomic import acquire_lock
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class RunFolder:
         self.path = path
         self._latest = path / "latest.pt"
         self._lock: BaseFileLock | None = None
-        self._tensorboard: TensorBoard | None = None
+        self._tensorboard: Any = None
 
     def require_new(self) -> None:
         """Check that the folder does not contain a training.
@@ -61,7 +62,7 @@ class RunFolder:
                     f"{self._latest} is of a training with {name} {before.get(name)!r}, got "
                     f"{given.get(name)!r}; only steps may change"
                 )
-        if (taken := saved["counts"]["env_steps"]) >= config.steps:
+        if (taken := steps_of(saved["counts"])) >= config.steps:
             raise ValueError(
                 f"steps must be above {taken}, the steps so far in {self.path}, got {config.steps}; "
                 "pass a larger --steps"
@@ -82,7 +83,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
         if tensorboard:
-            self._tensorboard = TensorBoard(self.path / "tensorboard", training.counts.env_steps)
+            self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
         (self.path / "config.json").write_text(json.dumps(training.config.as_dict(), indent=2) + "\n")
 
     def write(self, training: Training, *, ended: bool) -> None:
@@ -93,7 +94,7 @@ class RunFolder:
             ended: Whether the training ends; then ``latest.pt`` is always written.
         """
         epochs, config = training.counts.epochs, training.config
-        if training.history and training.history[-1]["env_steps"] == training.counts.env_steps:
+        if training.history and steps_of(training.history[-1]) == training.counts.steps:
             self._log(training)
             if config.history_every and epochs % config.history_every == 0:
                 (self.path / "history").mkdir(exist_ok=True)
@@ -105,7 +106,9 @@ class RunFolder:
         row = training.history[-1]
         write_csv(self.path / "progress.csv", training.history)
         if self._tensorboard is not None:
-            self._tensorboard.write(row)
+            for name, value in row.items():
+                if name not in COUNTS and math.isfinite(value):
+                    self._tensorboard.add_scalar(name, value, steps_of(row))
         if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
             save_checkpoint(self.path / "best.pt", training.state_dict())
 

@@ -8,22 +8,14 @@ entropies and can be above 0, so targets are clipped from below only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from her_agents.agent import (
-    Agent,
-    BoxActions,
-    bellman_target,
-    gradient_step,
-    mean_square,
-    seeded_weights,
-    target_bounds,
-)
-from her_agents.networks import Network, TwinCritics
+from her_agents.agent import Agent, BoxActions, gradient_step
+from her_agents.networks import Critics
+from her_agents.options import SACOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,68 +30,31 @@ LOG_DEVIATION = (-5.0, 2.0)  # bounds of the log standard deviation of actions b
 class SAC(Agent):
     """SAC: a squashed Gaussian actor, two critics, and a learned or constant weight of the entropy.
 
-    Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
-        action_space: A Box with bounds.
-        hidden: Units of each hidden layer.
-        layer_norm: Whether to normalize the units of each hidden layer before the activation.
-        learning_rate: Step size of all Adam optimizers.
-        gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
-        tau: Weight of the online parameters in the Polyak update of the target critics.
-        target_update_interval: Number of updates for each Polyak update.
-        temperature: Initial weight of the entropy.
-        learn_temperature: Whether the temperature is learned; otherwise it is constant.
-        target_entropy: Target of the mean entropy; by default minus the length of an action vector. Not used
-            with a constant temperature.
-        clip_targets: Whether to clip targets at the lowest return of rewards in [-1, 0].
-        seed: Seed of the weights and of sampled actions.
-
-    Raises:
-        TypeError: ``action_space`` is not a Box with bounds, or observations or goals are neither vectors nor
-            images.
+    The arguments are those of `Agent`, with the options `her_agents.options.SACOptions`. The action space is
+    a Box with bounds.
     """
 
-    def __init__(
-        self,
-        observation_space: spaces.Dict,
-        action_space: spaces.Space[Any],
-        *,
-        hidden: Sequence[int] = (64, 64, 64),
-        layer_norm: bool = False,
-        learning_rate: float = 1e-3,
-        gamma: float = 0.98,
-        tau: float = 0.05,
-        target_update_interval: int = 1,
-        temperature: float = 0.1,
-        learn_temperature: bool = True,
-        target_entropy: float | None = None,
-        clip_targets: bool = True,
-        seed: int = 0,
-    ) -> None:
-        self._actions = BoxActions(action_space, type(self).__name__.lower())
-        super().__init__(observation_space, seed, tau=tau, target_update_interval=target_update_interval)
-        count = self._actions.count
-        with seeded_weights(seed):
-            self._actor = Network(self._inputs, hidden, 2 * count, layer_norm=layer_norm)
-            self._critics = self._make_critics(hidden, layer_norm)
+    options: SACOptions
+    options_type = SACOptions
+
+    def _build(self, action_space: spaces.Space[Any]) -> None:
+        self._actions = BoxActions(action_space, self.algo)
+        self._bounds = self._bounds[0], math.inf
+        self._actor = self._make_network(2 * self._actions.count)
+        self._critics = self._make_critics(1)
         self._targets = self._make_target(self._critics)
-        self._temperature = nn.ParameterDict({"log": torch.tensor(math.log(temperature))})
-        self._target_entropy = -float(count) if target_entropy is None else target_entropy
-        self._learn_temperature = learn_temperature
+        self._temperature = nn.ParameterDict({"log": torch.tensor(math.log(self.options.temperature))})
         trained: dict[str, nn.Module] = {"actor": self._actor, "critics": self._critics}
-        if learn_temperature:
+        if self.options.learn_temperature:
             trained["temperature"] = self._temperature
-        self._optimizers = {
-            name: torch.optim.Adam(module.parameters(), learning_rate, fused=True)
-            for name, module in trained.items()
-        }
+        self._optimizers = {name: self._adam(module) for name, module in trained.items()}
         self._modules |= trained | {"targets": self._targets, "temperature": self._temperature}
         self._modules |= {f"{name}_optimizer": optimizer for name, optimizer in self._optimizers.items()}
-        self._lowest = target_bounds(gamma, clip_targets)[0]
 
-    def _make_critics(self, hidden: Sequence[int], layer_norm: bool) -> nn.Module:
-        """Return the critics; their outputs are the argument ``values`` of the methods below."""
-        return TwinCritics(self._inputs, hidden, self._actions.count, layer_norm=layer_norm)
+    def _make_critics(self, num_outputs: int) -> Critics:
+        return Critics(
+            self._make_network(num_outputs, self._actions.count) for _ in range(self.options.n_critics)
+        )
 
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
         if explore:
@@ -127,8 +82,9 @@ class SAC(Agent):
         actions, entropy = self._sample(inputs)
         actor_loss = -(self._q_values(self._critics(inputs, actions)) + temperature * entropy).mean()
         gradient_step(self._optimizers["actor"], actor_loss, inputs=list(self._actor.parameters()))
-        if self._learn_temperature:
-            excess = entropy.detach().mean() - self._target_entropy
+        if self.options.learn_temperature:
+            wanted = self.options.target_entropy
+            excess = entropy.detach().mean() - (-self._actions.count if wanted is None else wanted)
             gradient_step(self._optimizers["temperature"], self._temperature["log"] * excess)
         self._update_target()
         return {
@@ -140,23 +96,21 @@ class SAC(Agent):
         }
 
     def _critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the loss of the critics, and keep their TD errors."""
-        errors = values - target
-        self._errors = errors
-        return mean_square(batch, errors)
+        """Return the loss of the critics' values (C, K, B), and keep their TD errors."""
+        return self._squared_loss(batch, values, target)
 
     def _q_values(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the Q values that the actor maximizes, (B,)."""
-        return values.amin(dim=0)
+        """Return the Q values that the actor maximizes, (B,), from the critics' values (C, K, B)."""
+        return values.amin(dim=(0, 1))
 
     @torch.no_grad()
     def _target_values(
         self, batch: Batch, next_inputs: NetworkInput, temperature: torch.Tensor
     ) -> torch.Tensor:
-        """Return the targets, (B,), with the minimum of both target critics plus the weighted entropy."""
+        """Return the targets, (B,), with the minimum of the target critics plus the weighted entropy."""
         actions, entropy = self._sample(next_inputs)
-        next_value = self._targets(next_inputs, actions).amin(dim=0) + temperature * entropy
-        return bellman_target(batch, next_value).clamp(min=self._lowest)
+        next_value = self._targets(next_inputs, actions).amin(dim=(0, 1)) + temperature * entropy
+        return self._bellman_target(batch, next_value)
 
     def _sample(self, inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
         """Return sampled actions (B, A), and the negative logarithms of their densities (B,)."""

@@ -1,8 +1,8 @@
-"""Training: the agent, replay buffer, environments and progress of one training.
+"""Training: the agent, replay buffer, environments and progress of one run.
 
 Every epoch starts with new episodes, seeded by the config's seed and the number of resets so far. Open
 episodes are truncated at the end of an epoch. So checkpoints need no state of the environments, and a resumed
-training computes the same results as an uninterrupted one.
+run computes the same results as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from her_agents.logs import Meter, Row
 from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.environments import make_env, make_vector_env, present_folder
+from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ gym.register_envs(her_envs)
 
 @dataclass
 class Counts:
-    """The progress of a training.
+    """The progress of a run.
 
     Attributes:
         epochs: Number of completed epochs.
@@ -54,13 +55,20 @@ class Counts:
     updates: int = 0
     seconds: float = 0.0
 
+    @property
+    def steps(self) -> int:
+        """Progress towards ``Config.steps``: steps of all environments, or updates of an offline run."""
+        return self.env_steps or self.updates
+
 
 class Training:
-    """A training, which runs epoch by epoch.
+    """A run with episodes from environments of this process; subclasses have other sources of episodes.
 
     Args:
         config: The options.
-        buffer_file: File of the saved replay buffer of a resumed training; None for a new training.
+        buffer_file: File of the saved replay buffer of a resumed run; None for a new run.
+        backend: Backend of the `Collector`, if there are workers.
+        address: Address of a Ray cluster for the `Collector`, or None.
 
     Attributes:
         config: The options.
@@ -71,31 +79,46 @@ class Training:
 
     Raises:
         BrokenModuleError: The environment or its module raised an error.
+        ConnectionError: No Ray cluster answers at ``address``.
+        ImportError: Ray or Minari is needed, and is not installed.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, has no success flag, or has
-            rewards outside [-1, 0] with ``clip_targets``; or the buffer file does not fit the environment.
+            rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the backend, the address or the
+            recorded episodes cannot be used.
     """
 
-    def __init__(self, config: Config, buffer_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        buffer_file: Path | None = None,
+        *,
+        backend: str = "process",
+        address: str | None = None,
+    ) -> None:
         self.config = config
-        envs = make_vector_env(config.env, config.num_envs, **config.env_kwargs)
-        self._spaces = envs.single_observation_space, envs.single_action_space
-        self.buffer = _make_buffer(config, envs, buffer_file)
-        self.agent = make_agent(config, *self._spaces)
+        self._backend, self._address = backend, address
         self._test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
+        self._spaces = goal_spaces(self._test_env)
+        self.agent = make_agent(config, *self._spaces)
         reward, flag = take_random_step(self._test_env)
         if config.clip_targets:
             require_clippable(reward)
         self._meter = Meter(flag, zero_is_success=config.clip_targets)
-        keys = sorted({flag, *config.info_keys})
-        self._info_keys = keys
-        self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=keys)
-        self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
-        self._ended = np.zeros(config.num_envs, bool)
-        self._observations: Any = None
+        self._info_keys = sorted({flag, *config.info_keys})
         self.counts = Counts()
         self.history: list[Row] = []
         self._started = time.perf_counter()
+        self._open(buffer_file)
+
+    def _open(self, buffer_file: Path | None) -> None:
+        """Make the source of episodes, and the replay buffer."""
+        config = self.config
+        envs = make_vector_env(config.env, config.num_envs, **config.env_kwargs)
+        self.buffer = make_buffer(config, envs, buffer_file)
+        self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=self._info_keys)
+        self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
+        self._ended = np.zeros(config.num_envs, bool)
+        self._observations: Any = None
 
     @property
     def success_rate(self) -> float:
@@ -127,12 +150,12 @@ class Training:
         """
         counts, config = self.counts, self.config
         end = min(config.steps, (counts.epochs + 1) * config.steps_per_epoch)
-        while counts.env_steps < end and not is_interrupted():
+        while counts.steps < end and not is_interrupted():
             self._step()
             self._update()
             counts.seconds = time.perf_counter() - self._started
             on_step(self)
-        completed = counts.env_steps >= end
+        completed = counts.steps >= end
         self.begin_episodes()
         if completed:
             counts.epochs += 1
@@ -148,14 +171,18 @@ class Training:
         self.counts.env_steps += self.config.num_envs - resetting
         self._ended = terminated | truncated
 
+    def _due_updates(self) -> int:
+        """Return the number of updates that the steps so far allow."""
+        config = self.config
+        return int(max(0, self.counts.env_steps - config.learning_starts) * config.updates_per_step)
+
     def _update(self) -> None:
-        """Update the agent according to ``updates_per_step``."""
-        config, counts = self.config, self.counts
-        due = int(max(0, counts.env_steps - config.learning_starts) * config.updates_per_step)
+        """Update the agent until no update is due."""
+        config, counts, due = self.config, self.counts, self._due_updates()
         if not self.buffer.can_sample:
             return
         if config.linear_schedule:
-            self.agent.scale_learning_rates(max(0.0, 1 - counts.env_steps / config.steps))
+            self.agent.scale_learning_rates(max(0.0, 1 - counts.steps / config.steps))
         while counts.updates < due:
             batch = self.buffer.sample(config.batch_size)
             if config.clip_targets:
@@ -212,15 +239,15 @@ class Training:
         self._test_env.close()
 
 
-def _make_buffer(config: Config, envs: Any, saved: Path | None) -> HindsightReplayBuffer:
+def make_buffer(config: Config, env: Any, saved: Path | None) -> HindsightReplayBuffer:
     """Return the replay buffer of a config, or load the saved one."""
-    buffer_size = min(config.buffer_size, config.steps)
+    buffer_size = config.buffer_size if config.offline else min(config.buffer_size, config.steps)
     if saved is not None:
         function = find_termination(config.termination)
         options = {"termination": function} if callable(function) else {}
-        return HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **options)
+        return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
     return HindsightReplayBuffer.for_env(
-        envs,
+        env,
         buffer_size=buffer_size,
         **config.goal_options(),
         termination=find_termination(config.termination),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -42,16 +43,32 @@ def require_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
+def require_number(name: str, value: object, interval: str) -> float:
+    """Return an argument that must be a finite number in an interval as a float.
+
+    Args:
+        name: Name of the argument, for the message.
+        value: Value of the argument; bools are not accepted.
+        interval: The interval, such as ``"(0, 1]"`` or ``"[0, inf)"``; parentheses exclude the bound.
+
+    Raises:
+        ValueError: ``value`` is not a finite number in the interval.
+    """
+    low, high = map(float, interval[1:-1].split(","))
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        included = (interval[0] == "[" and value == low) or (interval[-1] == "]" and value == high)
+        if math.isfinite(value) and (low < value < high or included):
+            return float(value)
+    raise ValueError(f"{name} must lie in {interval}, got {value!r}")
+
+
 def require_gamma(gamma: object) -> float:
     """Return a discount factor as a float.
 
     Raises:
-        ValueError: ``gamma`` is not a number in (0, 1].
+        ValueError: ``gamma`` is not a number in [0, 1].
     """
-    is_bool = isinstance(gamma, bool)
-    if not is_bool and isinstance(gamma, int | float | np.integer | np.floating) and 0 < gamma <= 1:
-        return float(gamma)
-    raise ValueError(f"gamma must lie in (0, 1], got {gamma!r}")
+    return require_number("gamma", gamma, "[0, 1]")
 
 
 def require_keys(name: str, keys: object) -> tuple[str, ...]:

@@ -1,121 +1,159 @@
-"""The ``her`` command. This module imports all commands; no other module of the package imports this one."""
+"""The ``her`` command. It imports the module of a command only when that command runs."""
 
 from __future__ import annotations
 
+import difflib
+import os
 import platform
+import sys
 import traceback
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import gymnasium as gym
-import typer
-from typer.core import TyperGroup
 
 from her_wrappers.checker.exceptions import describe, raised_at
-from her_wrappers.commands.check import check, explain, rules
-from her_wrappers.commands.check_replay import check_replay
-from her_wrappers.commands.doctor import doctor
-from her_wrappers.commands.envs import envs
-from her_wrappers.commands.inspect import inspect
-from her_wrappers.commands.play import play
-from her_wrappers.commands.record import record
-from her_wrappers.commands.reproduce import reproduce
-from her_wrappers.commands.show_relabeling import show_relabeling
-from her_wrappers.commands.terminal import EXIT_CODES_HELP, fail
-from her_wrappers.commands.train import train
-from her_wrappers.commands.watch import watch
+from her_wrappers.commands.terminal import EXIT_CODES_HELP, TYRO_CONFIG, CommandError, parse, printable
 from her_wrappers.environments import BrokenModuleError, EnvNameError
+
+COMMANDS = {
+    "check": "Check a goal environment.",
+    "check-replay": "Check a HER replay buffer.",
+    "record": "Record episodes in an archive.",
+    "inspect": "Show lengths, returns, success and goals of an archive.",
+    "train": "Train an agent on a goal environment.",
+    "watch": "Show an environment with an agent, a policy, random actions or the keyboard.",
+    "show-relabeling": "Show a failed episode next to its relabeling.",
+    "doctor": "Find out why a run does not learn.",
+    "rules": "List the rules of check, check-replay and doctor, or explain one.",
+    "envs": "List the bundled environments, or the options of one.",
+}
+
+REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
+"""Packages whose versions a bug report needs."""
+
+AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard")
+"""Modules that the extra `agents` installs."""
 
 GYMNASIUM = Path(gym.__file__).parent
 
-EXPLAINED = (BrokenModuleError, gym.error.DependencyNotInstalled)
-"""Errors whose messages are complete, so that the file and line that raised are not added."""
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``her``.
 
-class _Commands(TyperGroup):
-    """Group of all commands. Errors in the user's code or data end a command with exit code 3."""
+    Args:
+        arguments: Arguments of the command line, without the name of the program; by default those of the
+            process.
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that the user chose."""
-        usage_error = typer.BadParameter.__base__
+    Returns:
+        The exit code.
+    """
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    code = 0
+    try:
         try:
-            return super().invoke(ctx)
-        except (usage_error, typer.Exit, typer.Abort):  # type: ignore[misc] # a class of click
+            if name in {"-h", "--help"}:
+                _print_help()
+            elif name == "--version":
+                _print_versions()
+            elif name == "--tyro-print-completion":
+                _print_completion([name, *rest])
+            else:
+                code = _run(name, rest)
+        finally:
+            sys.stdout.flush()
+    except CommandError as error:
+        print(f"Error: {printable(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of the output has left the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout at exit
+        return 1
+    return code
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    """Run a command, and return its exit code; errors in the user's code or data become a CommandError."""
+    if name not in COMMANDS:
+        meant = difflib.get_close_matches(name, COMMANDS, n=1)
+        raise CommandError(
+            f"unknown command {name!r}; "
+            + (f"did you mean {meant[0]}?" if meant else f"choose from {', '.join(COMMANDS)}")
+        )
+    command = _function(name)
+    try:
+        if name == "train":  # its options depend on --algo, --recipe, --config and --resume
+            return int(command(arguments) or 0)
+        return int(parse(command, name, arguments, command.__doc__) or 0)
+    except (CommandError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        found = _as_command_error(error)
+        if found is None:
             raise
-        except EnvNameError as error:
-            raise typer.BadParameter(str(error)) from error
-        except (Exception, SystemExit) as error:
-            if _is_unread_output(error):
-                raise
-            place = "" if isinstance(error, EXPLAINED) else raised_at(error)
-            if place:
-                notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-                fail(f"{describe(error)}; {place}{notes}")
-            if isinstance(error, (*EXPLAINED, OSError, ValueError)):
-                fail(str(error))
-            if Path(traceback.extract_tb(error.__traceback__)[-1].filename).is_relative_to(GYMNASIUM):
-                fail(describe(error))
-            raise  # a defect of the toolkit, whose report needs the traceback
+        raise found from error
 
 
-def _is_unread_output(error: BaseException) -> bool:
-    """Whether the reader of the output has left the pipe; Rich then raises SystemExit."""
-    cause = error.__context__ if isinstance(error, SystemExit) else error
-    return isinstance(cause, BrokenPipeError) and not raised_at(cause)
+def _function(name: str) -> Any:
+    """Import the function of a command."""
+    module = name.replace("-", "_")
+    return getattr(import_module(f"her_wrappers.commands.{module}"), module)
 
 
-app = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    epilog=EXIT_CODES_HELP,
-    rich_markup_mode="markdown",  # keeps lists of examples as lists
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+def _as_command_error(error: BaseException) -> CommandError | None:
+    """Return the error for the user, or None for a defect of the toolkit, whose report needs a traceback."""
+    package = str(getattr(error, "name", "")).partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and package in AGENTS_PACKAGES:
+        return CommandError(f'this command needs {package}; run: pip install "her-toolkit[agents]"')
+    if isinstance(error, EnvNameError | BrokenModuleError | gym.error.DependencyNotInstalled):
+        return CommandError(str(error), 2 if isinstance(error, EnvNameError) else 3)  # complete messages
+    last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    if place := raised_at(error):
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        message = f"{describe(error)}; {place}{notes}"
+    elif isinstance(error, OSError | ValueError) and not isinstance(error, BrokenPipeError):
+        message = str(error)
+    elif last.is_relative_to(GYMNASIUM):
+        message = describe(error)
+    else:
+        return None
+    return CommandError(message, 3)
 
-REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
+
+def _print_help() -> None:
+    width = max(map(len, COMMANDS))
+    print("usage: her [-h] [--version] COMMAND ...\n")
+    print("Hindsight Experience Replay for any Gymnasium goal environment.\n")
+    for name, summary in COMMANDS.items():
+        print(f"  {name:<{width}}  {summary}")
+    print(
+        "\n`her COMMAND --help` shows the options of a command; `her --version` shows the versions that a bug"
+    )
+    print(f"report needs. {EXIT_CODES_HELP}")
 
 
-def _show_versions(wanted: bool) -> None:
-    if not wanted:
-        return
+def _print_completion(arguments: list[str]) -> None:
+    """Print the script that completes commands and options in a shell."""
+    from tyro.extras import subcommand_cli_from_dict  # noqa: PLC0415 - not needed by the commands
+
+    from her_wrappers.commands.train import TrainOptions  # noqa: PLC0415 - imports her_agents
+
+    forms = {name: TrainOptions if name == "train" else _function(name) for name in COMMANDS}
+    subcommand_cli_from_dict(forms, prog="her", args=arguments, config=TYRO_CONFIG)
+
+
+def _print_versions() -> None:
     for name in REPORTED:
         try:
-            typer.echo(f"{name} {version(name)}")
+            print(name, version(name))
         except PackageNotFoundError:
-            typer.echo(f"{name} not installed")
-    typer.echo(f"python {platform.python_version()} on {platform.platform()}")
-    raise typer.Exit
+            print(name, "not installed")
+    print(f"python {platform.python_version()} on {platform.platform()}")
 
 
-@app.callback(invoke_without_command=True)
-def main(
-    show_versions: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_show_versions,
-            is_eager=True,
-            help="Show the versions that a bug report needs, and exit.",
-        ),
-    ] = False,
-) -> None:
-    """Hindsight Experience Replay for any Gymnasium goal environment."""
-
-
-for command in (
-    check,
-    check_replay,
-    rules,
-    explain,
-    doctor,
-    envs,
-    play,
-    record,
-    inspect,
-    show_relabeling,
-    train,
-    watch,
-):
-    app.command(epilog=EXIT_CODES_HELP)(command)
-app.add_typer(reproduce, name="reproduce", epilog=EXIT_CODES_HELP)
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import gymnasium as gym
 from stable_baselines3 import DQN
-from typer.testing import CliRunner
 
-from her_wrappers.cli import app
+from tests.support.commands import her
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -40,7 +39,7 @@ def test_the_commands_for_an_environment_run_in_order(tmp_path, monkeypatch):
     commands = re.findall(r"^her (.*?) +#", README, re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["check", "record", "inspect"]
     for command in commands:
-        result = CliRunner().invoke(app, command.split())
+        result = her(*command.split())
         assert result.exit_code == 0, result.output
     assert "100 of 5,000 steps" in result.output
 

@@ -58,7 +58,7 @@ TESTS = {
     "conformance": ("tests/her_wrappers/conformance",),
 }
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-LIBRARIES = "numpy scipy.stats torch gymnasium hypothesis stable_baselines3 cloudpickle filelock rich typer"
+LIBRARIES = "numpy scipy.stats torch gymnasium hypothesis stable_baselines3 cloudpickle filelock rich tyro"
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "runs", "site")
 MEMORY = 12 << 30  # bytes of address space of one mutant
 SWAPS: dict[type[ast.AST], str] = {

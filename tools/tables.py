@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
-
 from her_agents.recipes import Recipe, read_recipe, recipe_names
 from her_envs import registration
 from her_wrappers import cli
@@ -33,12 +31,6 @@ COLUMNS = {
 def rule_set(family: str) -> Mapping[str, Any]:
     """Return the rules of a suite, GE, HB or GD, by code."""
     return {"GE": GOAL_ENV_RULES, "HB": REPLAY_RULES, "GD": DIAGNOSIS_RULES}[family]
-
-
-def help_texts() -> list[tuple[str, str]]:
-    """Return the name and the description, one paragraph, of each command."""
-    found = get_command(cli.app).commands  # type: ignore[attr-defined]
-    return [(name, command.help.split("\n\n")[0]) for name, command in found.items()]
 
 
 def table(heads: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
@@ -67,9 +59,7 @@ def count(family: str) -> str:
 
 def commands() -> str:
     """Return the table of all commands."""
-    return table(
-        ["command", "description"], [(f"`her {name}`", " ".join(text.split())) for name, text in help_texts()]
-    )
+    return table(["command", "description"], [(f"`her {name}`", text) for name, text in cli.COMMANDS.items()])
 
 
 def recipes() -> str:

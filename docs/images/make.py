@@ -15,7 +15,7 @@ import imageio.v3 as imageio
 import numpy as np
 
 import her_envs
-from her_wrappers.cli import app
+from her_wrappers.cli import main as her
 
 gym.register_envs(her_envs)
 
@@ -54,7 +54,7 @@ def main() -> None:
             if terminated or truncated:
                 break
         imageio.imwrite(HERE / f"{name}.png", env.render(), optimize=True)
-    app([*RELABELING, "--out", str(HERE / "relabeling.gif")])
+    her([*RELABELING, "--out", str(HERE / "relabeling.gif")])
 
 
 if __name__ == "__main__":

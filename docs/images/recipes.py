@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image, ImageSequence
 
 from her_agents.recipes import read_recipe, recipe_names
-from her_wrappers.cli import app
+from her_wrappers.cli import main as her
 
 HERE = Path(__file__).parent
 HEIGHT, COLORS = 200, 48
@@ -39,7 +39,7 @@ def main() -> None:
         if read_recipe(name).policy.exists():
             with tempfile.TemporaryDirectory() as folder:
                 large = Path(folder) / "large.gif"
-                app(
+                her(
                     [
                         "watch",
                         "--recipe",

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a recipe, measured by ``her reproduce recipe``.
+    """The result of a recipe, measured by ``make reproduce``.
 
     Attributes:
         steps: Median number of environment steps until the task is solved (`Recipe.solved`).

@@ -13,7 +13,7 @@ STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 LIBRARIES = [
     Path(folder)
-    for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "typer", "click", "rich")
+    for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "tyro", "rich")
     if (spec := find_spec(name)) is not None
     for folder in spec.submodule_search_locations or ()
 ]

@@ -1,31 +1,43 @@
-"""``her inspect``: a summary of an archive."""
+"""``her inspect``: a summary of an archive, with the coverage of its goals.
+
+Goals are counted in cells. Each distinct goal of integers, bits or strings is a cell. For goals of floats, a
+cell is a tenth of the range of all goals along each axis.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import asdict
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import numpy as np
+import tyro
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from tyro.conf import Positional, arg
 
-from her_wrappers.commands.archive_summary import summarize
 from her_wrappers.commands.terminal import printable
+from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.archive import EpisodeArchive
+from her_wrappers.spaces import SpaceSpec
+from her_wrappers.trees import NUMBERS, STRINGS, leaf_arrays
 
 if TYPE_CHECKING:
-    from her_wrappers.commands.archive_summary import Range, Summary
+    from her_wrappers.recording.episodes import Episodes
+
+CELLS = 10
+"""Number of cells along each axis of a goal of floats."""
 
 
 def inspect(
-    archive: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of an archive.")],
+    archive: Positional[Annotated[Path, arg(metavar="FOLDER")]],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_json: Annotated[bool, arg(name="json"), tyro.conf.FlagCreatePairsOff] = False,
 ) -> None:
     """Show episodes, lengths, returns, success and goals of an archive. All files are read and validated.
 
@@ -33,20 +45,43 @@ def inspect(
 
     For example:
 
-    - `her inspect runs/reach`
-    - `her inspect runs/reach --json`
+    - her inspect runs/reach
+    - her inspect runs/reach --json
+
+    Args:
+        archive: Folder of the archive.
+        as_json: Write JSON.
     """
     episodes = EpisodeArchive(archive)
-    summary = summarize(episodes)
+    found = summarize(episodes)
     if as_json:
-        typer.echo(json.dumps(_finite(_as_json(episodes, summary)), indent=1, allow_nan=False))
-    else:
-        Console().print(_as_table(episodes, summary))
-
-
-def _as_json(archive: EpisodeArchive, summary: Summary) -> dict[str, Any]:
-    source = None if archive.source is None else asdict(archive.source)
-    return {"archive": str(archive.path), "source": source, "versions": archive.versions, **asdict(summary)}
+        recorded = None if episodes.source is None else asdict(episodes.source)
+        content = {"archive": str(episodes.path), "source": recorded, "versions": episodes.versions}
+        print(json.dumps(_finite(content | found), indent=1, allow_nan=False))
+        return
+    environment = "unknown"
+    if (source := episodes.source) is not None:
+        options = {name: json.dumps(value) for name, value in source.kwargs.items()} | source.kwargs_as_text
+        text = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+        environment = f"{source.env_id or source.env_class}{f' ({text})' if text else ''}"
+    lines = {"archive": str(episodes.path), "environment": environment}
+    lines["episodes"] = f"{found['episodes']:,} of {found['steps']:,} steps"
+    if found["episodes"]:
+        for name in ("length", "return"):
+            numbers = "{least:,.5g} to {most:,.5g}, {mean:,.5g} on average"
+            lines[name] = numbers.format_map(found[f"{name}s"])
+        lines["ends"] = f"{found['terminated']:.1%} terminated, {found['truncated']:.1%} truncated"
+        success = found["success"]
+        lines["success"] = "is_success was not recorded" if success is None else f"{success:.1%}"
+        if (goals := found["goals"]) is not None:
+            lines["goals"] = "{covered:.1%} of {desired:,} desired cells achieved; ".format_map(goals)
+            lines["goals"] += f"{goals['achieved']:,} cells achieved in all"
+    table = Table(box=SIMPLE, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")  # users copy long paths
+    for name, value in lines.items():
+        table.add_row(name, escape(printable(value)))
+    Console().print(table)
 
 
 def _finite(value: Any) -> Any:
@@ -58,42 +93,115 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _as_table(archive: EpisodeArchive, summary: Summary) -> Table:
-    table = Table(box=SIMPLE, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column()
-    table.add_column(overflow="fold")  # users copy long paths
-    for name, value in _lines(archive, summary).items():
-        table.add_row(name, escape(printable(value)))
-    return table
+def summarize(archive: EpisodeArchive) -> dict[str, Any]:
+    """Read all episodes of an archive, and return their summary.
+
+    Returns:
+        ``episodes`` and ``steps``, their numbers. For archives with episodes also ``lengths`` and
+        ``returns`` (``least``, ``mean`` and ``most`` of an episode); the shares of episodes that were
+        ``terminated`` or ``truncated``; ``success``, the share of episodes with ``is_success`` at the last
+        step, None if it was not recorded; and ``goals``, see `goal_coverage`, None without goals.
+
+    Raises:
+        CorruptFileError: The archive is damaged.
+        OSError: The archive cannot be read.
+    """
+    columns: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("lengths", "returns", "terminated", "truncated", "success")
+    }
+    has_goals = True
+    for batch in archive.iter_shards():
+        columns["lengths"].append(batch.lengths)
+        with np.errstate(all="ignore"):  # rewards may be infinite
+            columns["returns"].append(np.add.reduceat(batch.rewards.astype(np.float64), batch.ends[:-1]))
+        columns["terminated"].append(batch.terminated)
+        columns["truncated"].append(batch.truncated)
+        columns["success"].append(_success(batch))
+        has_goals &= isinstance(batch.observations, dict) and set(GOAL_KEYS) <= batch.observations.keys()
+    if not columns["lengths"]:
+        return {"episodes": 0, "steps": 0}
+    values = {name: np.concatenate(parts) for name, parts in columns.items()}
+    found: dict[str, Any] = {"episodes": len(values["lengths"]), "steps": int(values["lengths"].sum())}
+    for name in ("lengths", "returns"):
+        each = values[name].astype(np.float64)
+        with np.errstate(all="ignore"):
+            found[name] = {"least": float(each.min()), "mean": float(each.mean()), "most": float(each.max())}
+    for name in ("terminated", "truncated", "success"):
+        found[name] = float(values[name].mean())
+    found["success"] = None if np.isnan(found["success"]) else found["success"]
+    return found | {"goals": goal_coverage(archive) if has_goals else None}
 
 
-def _lines(archive: EpisodeArchive, summary: Summary) -> dict[str, str]:
-    lines = {"archive": str(archive.path), "environment": _environment(archive)}
-    lines["episodes"] = f"{summary.episodes:,} of {summary.steps:,} steps"
-    if summary.lengths is not None and summary.returns is not None:
-        lines["length"] = _spread(summary.lengths)
-        lines["return"] = _spread(summary.returns)
-        lines["ends"] = f"{summary.terminated:.1%} terminated, {summary.truncated:.1%} truncated"
-        lines["success"] = (
-            "is_success was not recorded" if summary.success is None else f"{summary.success:.1%}"
-        )
-    if summary.goals is not None:
-        goals = summary.goals
-        lines["goals"] = (
-            f"{goals.covered:.1%} of {goals.desired:,} desired cells achieved; "
-            f"{goals.achieved:,} cells achieved in all"
-        )
-    return lines
+def _success(batch: Episodes) -> np.ndarray:
+    """Return (n,) floats: 1 for success, 0 for failure, NaN if success was not recorded."""
+    flags = batch.infos.get("is_success")
+    if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
+        return np.full(len(batch), np.nan)
+    last: np.ndarray = flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64)
+    return last
 
 
-def _environment(archive: EpisodeArchive) -> str:
-    if archive.source is None:
-        return "unknown"
-    source = archive.source
-    options = {name: json.dumps(value) for name, value in source.kwargs.items()} | source.kwargs_as_text
-    text = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
-    return f"{source.env_id or source.env_class}{f' ({text})' if text else ''}"
+def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
+    """Return the coverage of the goals of an archive; None if desired and achieved goals differ in shape.
+
+    Args:
+        archive: An archive with at least one episode, all of goal environments.
+
+    Returns:
+        ``desired`` and ``achieved``, the numbers of cells with such a goal; and ``covered``, the share of the
+        cells with a desired goal that also have an achieved goal, of any episode.
+
+    Raises:
+        CorruptFileError: The archive is damaged.
+        OSError: The archive cannot be read.
+    """
+    low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
+    for batch in archive.iter_shards():
+        goals = _goals(batch)
+        if goals is None:
+            return None
+        if goals[0].dtype.kind == "f":
+            values = np.concatenate(goals).astype(np.float64)
+            values[~np.isfinite(values)] = np.nan
+            low, high = np.fmin(low, np.fmin.reduce(values)), np.fmax(high, np.fmax.reduce(values))
+    cells: list[set[bytes]] = [set(), set()]
+    for batch in archive.iter_shards():
+        for known, rows in zip(cells, _goals(batch) or (), strict=True):
+            known.update(_cells(rows, low, high))
+    desired, achieved = cells
+    covered = len(desired & achieved) / len(desired)
+    return {"desired": len(desired), "achieved": len(achieved), "covered": covered}
 
 
-def _spread(numbers: Range) -> str:
-    return f"{numbers.least:,.5g} to {numbers.most:,.5g}, {numbers.mean:,.5g} on average"
+def _goals(batch: Episodes) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return desired and achieved goals of all states, (T + n, G) of one dtype; None if shapes differ."""
+    trees = [batch.observations[name] for name in ("desired_goal", "achieved_goal")]
+    desired, achieved = (
+        {leaf.path: (leaf.shape, leaf.dtype.kind in STRINGS) for leaf in SpaceSpec.of_rows("goal", tree)}
+        for tree in trees
+    )
+    if desired != achieved:
+        return None
+    one, other = (_as_rows(leaf_arrays(tree), batch.num_steps + len(batch)) for tree in trees)
+    dtype = np.result_type(one, other)
+    return one.astype(dtype), other.astype(dtype)
+
+
+def _as_rows(leaves: list[np.ndarray], count: int) -> np.ndarray:
+    """Return the components of (N, ...) arrays in one array (N, G)."""
+    rows = [np.zeros((count, 0), bool), *(leaf.reshape(count, -1) for leaf in leaves)]
+    if any(part.dtype.kind in STRINGS for part in rows):
+        rows = [np.array(list(map(repr, part.ravel().tolist())), str).reshape(part.shape) for part in rows]
+    return np.concatenate(rows, axis=1)
+
+
+def _cells(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> set[bytes]:
+    """Return a digest of the cell of each goal; ``goals`` are (N, G), the bounds (G,)."""
+    if goals.dtype.kind == "f":
+        with np.errstate(all="ignore"):  # goals may be infinite; halves, since the range may overflow
+            width = np.where(high > low, high / 2 - low / 2, 1)
+            shares = np.nan_to_num((goals / 2 - low / 2) / width, nan=-1, posinf=1, neginf=0)
+        goals = np.clip(np.floor(shares * CELLS), -1, CELLS - 1).astype(np.int8)  # -1 for NaN
+    rows = np.unique(goals, axis=0).tolist() if goals.shape[1] else [[]]
+    # The text of a row, not its bytes, since the width of strings depends on the batch.
+    return {blake2b(repr(row).encode(), digest_size=16).digest() for row in rows}

@@ -3,102 +3,120 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
-import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+import numpy as np
+from tyro.conf import arg
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers import CorruptFileError
-from her_wrappers.commands.make import EnvOptions, Policy, load_policy, parse_options
-from her_wrappers.commands.record_rounds import RandomPolicy, make_collector, record_rounds
-from her_wrappers.commands.terminal import fail
-from her_wrappers.environments import make_env
+from her_wrappers import CorruptFileError, SinkError
+from her_wrappers.commands import terminal
+from her_wrappers.commands.terminal import (
+    Address,
+    Backend,
+    CommandError,
+    Environment,
+    EnvOptions,
+    InfoKeys,
+    NotNegative,
+    Policy,
+    Positive,
+    exits_with,
+)
+from her_wrappers.environments import make_env, present_folder
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
-from her_wrappers.recording.sinks import SinkError
+from her_wrappers.trees import map_tree
+
+if TYPE_CHECKING:
+    from her_wrappers.collecting import Collector
+
+MAX_EPISODES_PER_ROUND = 10
+"""Largest number of episodes of a worker in a round."""
 
 
 def record(
-    env_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Id of an environment; `her envs` lists the bundled ones.")
-    ],
+    env: Environment,
     *,
-    out: Annotated[Path, typer.Option(help="Folder of the archive; episodes are added to an existing one.")],
-    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 100,
-    policy: Annotated[str, typer.Option(help="Policy: random, or module:function.")] = "random",
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the episodes and of the random policy.")
-    ] = None,
-    option: EnvOptions = None,
-    info: Annotated[
-        list[str] | None,
-        typer.Option(help="Key of an info to record; is_success is recorded too if it exists."),
-    ] = None,
-    max_episode_steps: Annotated[
-        int | None, typer.Option(min=1, help="Truncate episodes after this number of steps.")
-    ] = None,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Number of workers; 0 records in this process.", metavar="N")
-    ] = 0,
-    backend: Annotated[str, typer.Option(help="Where workers run: process, ray or local.")] = "process",
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, for --backend ray.")] = None,
-) -> None:
+    out: Annotated[Path, arg(metavar="FOLDER")],
+    episodes: Positive = 100,
+    policy: str = "random",
+    seed: NotNegative | None = None,
+    option: EnvOptions = (),
+    info_keys: InfoKeys = (),
+    max_steps: Positive | None = None,
+    workers: NotNegative = 0,
+    backend: Backend = "process",
+    address: Address = None,
+) -> int:
     """Record episodes in an archive. Ctrl-C stops the recording and keeps the recorded episodes.
 
     For example:
 
-    - `her record her_envs/PointReach-v0 --out runs/reach`
-    - `her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0`
-    - `her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push`
-    - `her record her_envs/PointPush-v0 --workers 4 --out runs/push`
+    - her record her_envs/PointReach-v0 --out runs/reach
+    - her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0
+    - her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
+    - her record her_envs/PointPush-v0 --workers 4 --out runs/push
+
+    Args:
+        out: Folder of the archive; episodes are added to an existing one.
+        episodes: Number of episodes.
+        policy: Policy: random, or module:function.
+        seed: Seed of the episodes and of the random policy; by default a random one.
+        max_steps: Steps after which episodes are truncated; by default only the environment ends them.
+        workers: Number of workers; 0 records in this process.
     """
-    options = parse_options(option)
-    env = make_env(env_id, **options)
-    act = load_policy(policy, env.action_space)
-    with make_env(env_id, **options) as other:  # a seeded reset of env would seed its first episode
-        keys = info_keys(other, info or [])
-    with _archive(out, env) as archive, _progress(episodes) as advance:
-        recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
-        first, exit_code = len(archive), 0
+    options = terminal.parse_options(option)
+    made = make_env(env, **options)
+    act = _RandomPolicy(made.action_space) if policy == "random" else terminal.import_policy(policy)
+    with make_env(env, **options) as other:  # a seeded reset of made would seed its first episode
+        keys = recorded_keys(other, info_keys)
+    interrupted = False
+    with _open_archive(out, made) as archive, terminal.progress("recording", episodes, "episodes") as advance:
+        first = len(archive)
         first_seed = None if seed is None else seed + first
-        collector = (
-            None
-            if not workers
-            else make_collector(
-                env_id,
-                options,
-                RandomPolicy(env.action_space) if policy == "random" else act,
-                num_workers=workers,
-                backend=backend,
-                address=address,
-                seed=first_seed,
-                info_keys=keys,
-                max_episode_steps=max_episode_steps,
-            )
-        )
+        source: Collector | EpisodeRecorder
+        if workers:
+            from her_wrappers.collecting import Collector
+
+            # The workers import the user's modules from the current folder too.
+            with exits_with(2, ImportError, OSError, TypeError, ValueError), present_folder():
+                source = Collector(
+                    partial(_make_limited_env, env, options, max_steps),
+                    _OneEnvPolicy(act),
+                    num_workers=workers,
+                    backend=backend,
+                    address=address,
+                    seed=secrets.randbits(63) if first_seed is None else first_seed,
+                    info_keys=keys,
+                )
+        else:
+            made.action_space.seed(first_seed)
+            source = EpisodeRecorder(made, archive, advance, info_keys=keys, max_episode_steps=max_steps)
         try:
-            if collector is None:
-                env.action_space.seed(first_seed)
-                _play(recorder, act, seed, first + episodes, archive)
+            if isinstance(source, EpisodeRecorder):
+                _play(source, act, seed, first + episodes, archive)
             else:
-                record_rounds(collector, archive, episodes, workers, advance)
+                _collect(
+                    source, archive, episodes, min(MAX_EPISODES_PER_ROUND, -(-episodes // workers)), advance
+                )
         except KeyboardInterrupt:
-            exit_code = 130  # as shells report a command that Ctrl-C ended
+            interrupted = True
         finally:
-            (recorder if collector is None else collector).close()
-    typer.echo(
-        f"{'interrupted: ' if exit_code else ''}{len(archive) - first} episodes added; "
+            source.close()
+    print(
+        f"{'interrupted: ' if interrupted else ''}{len(archive) - first} episodes added; "
         f"{archive.path} has {len(archive)} episodes of {archive.num_steps} steps"
     )
-    raise typer.Exit(exit_code)
+    return 130 if interrupted else 0
 
 
-def info_keys(env: gym.Env[Any, Any], keys: list[str]) -> list[str]:
+def recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[str]:
     """Return the keys of the infos to record: ``keys``, and ``is_success`` if the environment has it.
 
     Args:
@@ -106,30 +124,31 @@ def info_keys(env: gym.Env[Any, Any], keys: list[str]) -> list[str]:
         keys: Keys that the user chose.
 
     Raises:
-        typer.BadParameter: The info of the step lacks one of ``keys``.
+        CommandError: The info of the step lacks one of ``keys``.
     """
     env.reset(seed=0)
     info = env.step(env.action_space.sample())[-1]
     for key in keys:
         if key not in info:
-            raise typer.BadParameter(f"--info must be a key of the infos, one of {sorted(info)}, got {key!r}")
+            raise CommandError(f"--info-keys must be keys of the infos, {sorted(info)}, got {key!r}")
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *keys]))
 
 
 @contextlib.contextmanager
-def _archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
+def _open_archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
     """Open the archive, and close it at the end; end the command if it cannot be written."""
     try:
         archive = EpisodeArchive(out, env=env)
     except (OSError, CorruptFileError) as error:
-        fail(f"cannot record to {out}: {error}")
+        raise CommandError(f"cannot record to {out}: {error}", 3) from error
     except (TypeError, ValueError) as error:
-        raise typer.BadParameter(f"cannot record to {out}: {error}") from error
+        raise CommandError(f"cannot record to {out}: {error}") from error
     try:
         with archive:
             yield archive
     except (SinkError, OSError) as error:
-        fail(f"cannot record to {out}: {error.__cause__ if isinstance(error, SinkError) else error}")
+        cause = error.__cause__ if isinstance(error, SinkError) else error
+        raise CommandError(f"cannot record to {out}: {cause}", 3) from error
 
 
 def _play(env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, archive: EpisodeArchive) -> None:
@@ -142,10 +161,52 @@ def _play(env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, arc
             ended = terminated or truncated
 
 
-@contextlib.contextmanager
-def _progress(episodes: int) -> Iterator[Callable[[Any], None]]:
-    """Show a progress bar, and yield the sink that advances it by one episode."""
-    columns = (TextColumn("recording"), BarColumn(), MofNCompleteColumn(), TextColumn("episodes"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=episodes)
-        yield lambda episode: progress.advance(task)
+class _RandomPolicy:
+    """Samples the actions of one environment from its action space."""
+
+    def __init__(self, space: gym.Space[Any]) -> None:
+        self.seed = space.seed
+        self._space = space
+
+    def __call__(self, observation: Any) -> Any:
+        return self._space.sample()
+
+
+class _OneEnvPolicy:
+    """A policy for one environment, used with a vector environment of one environment."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def seed(self, seed: int) -> None:
+        """Seed the policy, if it has a method ``seed``."""
+        if hasattr(self._policy, "seed"):
+            self._policy.seed(seed)
+
+    def __call__(self, observations: Any) -> Any:
+        action = self._policy(map_tree(lambda leaf: leaf[0], observations))
+        return map_tree(lambda leaf: np.asarray(leaf)[None], action)
+
+
+def _collect(
+    collector: Collector, archive: EpisodeArchive, episodes: int, per_round: int, advance: Callable[..., None]
+) -> None:
+    """Add a number of episodes to the archive."""
+    from her_wrappers.collecting import CollectorError
+
+    missing = episodes
+    with exits_with(3, CollectorError):
+        for each in collector.rounds(per_round):
+            kept = each.episodes[:missing]
+            archive.add_episodes(kept)
+            for _ in range(len(kept)):
+                advance()
+            missing -= len(kept)
+            if not missing:
+                return
+
+
+def _make_limited_env(name: str, options: dict[str, Any], max_steps: int | None) -> gym.Env[Any, Any]:
+    """Make an environment; truncate its episodes after a number of steps, if one is given."""
+    env = make_env(name, **options)
+    return env if max_steps is None else gym.wrappers.TimeLimit(env, max_steps)

@@ -1,4 +1,4 @@
-"""Output of the pictures of an episode: a window, or a GIF."""
+"""Pictures of environments, and files of pictures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import typer
 
-from her_envs.canvas import Keys, Window
 from her_wrappers.commands.terminal import fail
-
-QUIT_KEYS = {"escape", "q"}
 
 
 def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
@@ -35,94 +31,15 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
     return picture
 
 
-class Quit(Exception):  # noqa: N818 - not an error
-    """The player closed the window, or pressed escape or q."""
-
-
-class Screen:
-    """A window with a picture and a caption.
-
-    Args:
-        fps: Pictures per second.
-
-    Attributes:
-        hint: Text for the player after the caption.
-    """
-
-    def __init__(self, fps: int) -> None:
-        try:
-            self._window = Window()
-        except RuntimeError as error:
-            fail(f"{error}; --record out.gif works without a display")
-        self._fps = fps
-        self._picture = np.zeros((1, 1, 3), np.uint8)
-        self._caption = ""
-        self.hint = ""
-
-    def show(self, picture: np.ndarray, caption: str) -> None:
-        """Show a picture for the duration of one frame."""
-        self._picture, self._caption = picture, caption
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Show the same picture for one more frame."""
-        caption = f"{self._caption} | {self.hint}" if self.hint else self._caption
-        self._window.show(self._picture, caption, self._fps)
-
-    def keys(self) -> Keys:
-        """Return the keys that are pressed and held.
-
-        Raises:
-            Quit: The player closed the window, or pressed escape or q.
-        """
-        keys = self._window.keys()
-        if keys.closed or QUIT_KEYS & set(keys.pressed):
-            raise Quit
-        return keys
-
-    def close(self) -> None:
-        """Close the window."""
-        self._window.close()
-
-
-class Film:
-    """Collects pictures, and writes them as a GIF.
-
-    Args:
-        path: The file to write.
-        fps: Pictures per second.
-
-    Raises:
-        typer.BadParameter: The name of the file does not end in .gif.
-        typer.Exit: The file cannot be written.
-    """
-
-    def __init__(self, path: Path, fps: int) -> None:
-        if path.suffix.lower() != ".gif":
-            raise typer.BadParameter(f"--record must be a file that ends in .gif, got {path}")
-        require_writable(path)
-        self._path = path
-        self._fps = fps
-        self._pictures: list[np.ndarray] = []
-
-    def show(self, picture: np.ndarray, caption: str) -> None:
-        """Add a picture; a GIF does not show the caption."""
-        self._pictures.append(picture)
-
-    def close(self) -> None:
-        """Write the file if there is a picture."""
-        if not self._pictures:
-            return
-        try:
-            import imageio.v3 as imageio  # noqa: PLC0415 - an extra
-        except ImportError:
-            fail('--record needs imageio and pillow; run: pip install "her-toolkit[render]"')
-        # imageio writes to memory: if it cannot write to a path, it prints a traceback when Python exits.
-        gif: bytes = imageio.imwrite(
-            "<bytes>", self._pictures, extension=".gif", duration=1000 / self._fps, loop=0
-        )
-        write_picture(self._path, gif)
-        typer.echo(f"{len(self._pictures)} pictures in {self._path}")
+def gif_of(pictures: list[np.ndarray], fps: int) -> bytes:
+    """Return pictures as an animated GIF; end the command if a package is missing."""
+    try:
+        import imageio.v3 as imageio
+    except ImportError:
+        fail('--record needs imageio and pillow; run: pip install "her-toolkit[render]"')
+    # imageio writes to memory: if it cannot write to a path, it prints a traceback when Python exits.
+    gif: bytes = imageio.imwrite("<bytes>", pictures, extension=".gif", duration=1000 / fps, loop=0)
+    return gif
 
 
 def write_picture(path: Path, content: bytes) -> None:

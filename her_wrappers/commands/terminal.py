@@ -1,10 +1,24 @@
-"""Exit codes of all commands, the message of exit code 3, and text that is safe to print."""
+"""What all commands share: exit codes, types of options, named policies, and output on the terminal."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
 
-import typer
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
+from tyro.constructors import PrimitiveConstructorSpec
+
+from her_wrappers.environments import FORMS, import_module
+
+Parsed = TypeVar("Parsed")
 
 EXIT_CODES = {
     0: "no errors",
@@ -16,15 +30,219 @@ EXIT_CODES = {
 
 EXIT_CODES_HELP = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
 
+TYRO_CONFIG = (tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff)
+
+COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+"""Colors of severities."""
+
+
+class CommandError(Exception):
+    """An error whose message is all that the user needs.
+
+    Args:
+        message: The error in one sentence.
+        exit_code: Key of `EXIT_CODES`.
+    """
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
 
 def fail(message: str) -> NoReturn:
-    """Print an error, and end the command with exit code 3.
+    """End the command with exit code 3, since an environment or data cannot be used."""
+    raise CommandError(message, 3)
+
+
+@contextlib.contextmanager
+def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
+    """End the command with an exit code, without a traceback, if one of ``errors`` occurs."""
+    try:
+        yield
+    except errors as error:
+        raise CommandError(str(error), exit_code) from error
+
+
+def parse(
+    form: Callable[..., Parsed],
+    name: str,
+    arguments: Sequence[str],
+    about: str,
+    default: Any = tyro.MISSING_NONPROP,
+) -> Parsed:
+    """Return what a function or a dataclass makes of command-line arguments.
+
+    Args:
+        form: A function, which is called, or a dataclass; its parameters are the options.
+        name: Name of the command.
+        arguments: Arguments of the command.
+        about: Docstring whose part before ``Args:`` is shown by ``--help``.
+        default: Dataclass of the default values; by default those of ``form``.
 
     Raises:
-        typer.Exit: Always.
+        SystemExit: The arguments are wrong, or contain ``--help``.
     """
-    typer.echo(f"Error: {printable(message)}", err=True)
-    raise typer.Exit(3)
+    lines = about.partition("\n    Args:")[0].split("\n")
+    description = "\n".join([*(line.strip() for line in lines), EXIT_CODES_HELP])
+    return tyro.cli(
+        form,
+        prog=f"her {name}",
+        description=description,
+        args=list(arguments),
+        default=default,
+        config=TYRO_CONFIG,
+    )
+
+
+def _integer(minimum: int) -> PrimitiveConstructorSpec[int]:
+    """Return a type of option: an integer of at least ``minimum``."""
+
+    def read(words: list[str]) -> int:
+        if (number := int(words[0])) < minimum:
+            raise ValueError(f"expected an integer of at least {minimum}, got {number}")
+        return number
+
+    return PrimitiveConstructorSpec(
+        1, "N", read, lambda value: isinstance(value, int), lambda value: [str(value)]
+    )
+
+
+Positive: TypeAlias = Annotated[int, _integer(1)]
+NotNegative: TypeAlias = Annotated[int, _integer(0)]
+
+Environment: TypeAlias = Positional[Annotated[str, arg(metavar="ENV", help=f"The environment: {FORMS}.")]]
+
+EnvOptions: TypeAlias = Annotated[
+    UseAppendAction[tuple[str, ...]],
+    arg(
+        name="option",
+        aliases=["-o"],
+        metavar="NAME=VALUE",
+        help="Option of the environment; `her envs` lists those of the bundled ones.",
+    ),
+]
+"""Options of an environment, for `parse_options`."""
+
+InfoKeys: TypeAlias = Annotated[
+    UseAppendAction[tuple[str, ...]], arg(metavar="KEY", help="Entry of the infos that is recorded.")
+]
+
+Backend: TypeAlias = Annotated[Literal["process", "ray", "local"], arg(help="Where workers run.")]
+Address: TypeAlias = Annotated[
+    str | None, arg(metavar="HOST:PORT", help="Address of a Ray cluster, for --backend ray.")
+]
+Policy: TypeAlias = Callable[[Any], Any]
+"""``policy(observation) -> action``"""
+
+
+def parse_options(options: Sequence[str]) -> dict[str, Any]:
+    """Return the options of an environment.
+
+    Args:
+        options: ``name=value`` pairs. A value that is not JSON is a string.
+
+    Raises:
+        CommandError: An option is not a pair.
+
+    Example:
+        >>> parse_options(["n_bits=5", "goal=ones"])
+        {'n_bits': 5, 'goal': 'ones'}
+    """
+    parsed: dict[str, Any] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not (name and equals):
+            raise CommandError(f"-o must be NAME=VALUE, such as n_bits=5, got {option!r}")
+        try:
+            parsed[name] = json.loads(value)
+        except json.JSONDecodeError:
+            parsed[name] = value
+    return parsed
+
+
+def import_policy(name: str, known: Sequence[str] = ("random",)) -> Policy:
+    """Return the policy ``module:function``; the current folder is searched too.
+
+    Args:
+        name: Text that the user typed.
+        known: Names of the built-in policies, for the message.
+
+    Raises:
+        BrokenModuleError: The module raised an error.
+        CommandError: The name has another form, or the function does not exist or is not callable.
+        EnvNameError: The module does not exist.
+    """
+    origin, colon, function = name.rpartition(":")
+    if not colon:
+        raise CommandError(f"--policy must be {', '.join(known)} or module:function, got {name!r}")
+    module = import_module(origin, f"the policy {name}", "module:function or path/to/file.py:function")
+    policy = getattr(module, function, None)
+    if not callable(policy):
+        got = repr(policy) if hasattr(module, function) else f"a module without {function!r}"
+        raise CommandError(f"--policy must be a function of an observation, got {got} for {name}")
+    return policy  # type: ignore[no-any-return] # the first call shows whether the signature fits
+
+
+def console() -> Console:
+    """Return a console for reports, which does not break lines in a file or a pipe."""
+    return Console(soft_wrap=not sys.stdout.isatty())
+
+
+def print_report(report: Any) -> None:
+    """Print a report as text, with colored severities on a terminal."""
+    text = Text(report.text())
+    for severity, color in COLORS.items():
+        text.highlight_regex(rf"(?m)^{severity}\b", color)
+    console().print(text)
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Rules that are reported, and the form of the report."""
+
+    select: UseAppendAction[tuple[str, ...]] = ()
+    """Report only rules whose codes have this prefix: GE1 selects all of GE1xx."""
+    ignore: UseAppendAction[tuple[str, ...]] = ()
+    """Do not report rules whose codes have this prefix."""
+    format: Literal["text", "json", "github"] = "text"
+    strict: FlagCreatePairsOff[bool] = False
+    """Exit with code 1 for warnings and notes too."""
+
+    def prefixes(self) -> tuple[list[str], list[str]]:
+        """Return the prefixes to select and to ignore; an option may have several, separated by commas."""
+        select, ignore = (
+            [code.strip().upper() for option in options for code in option.split(",")]
+            for options in (self.select, self.ignore)
+        )
+        return select, ignore
+
+    def finish(self, report: Any, location: tuple[str, int] | None = None) -> int:
+        """Print a report, and return the exit code: 1 with errors or, if strict, any finding; else 0.
+
+        Args:
+            report: The report.
+            location: File and line that GitHub annotates.
+        """
+        if self.format == "text":
+            print_report(report)
+        else:
+            print(report.json() if self.format == "json" else report.github(location))
+        return int(bool(report.findings if self.strict else report.of_severity("error")))
+
+
+Reporting: TypeAlias = OmitArgPrefixes[ReportOptions]
+DEFAULT_REPORTING = ReportOptions()
+
+
+@contextlib.contextmanager
+def progress(verb: str, total: int, unit: str) -> Iterator[Callable[..., None]]:
+    """Show a progress bar, and yield the function that advances it by one unit; it ignores its arguments."""
+    columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda *_: bar.advance(task)
 
 
 def printable(text: str) -> str:

@@ -1,164 +1,260 @@
-"""``her watch``: show a trained agent in a window or as a GIF."""
+"""``her watch``: show an environment with an agent, a policy, random actions or the keyboard."""
 
 from __future__ import annotations
 
+import contextlib
+import string
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-import typer
-from rich.console import Console
-from rich.table import Table
+from gymnasium import spaces
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers.commands.make import usage_errors
-from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
-from her_wrappers.commands.train import unusable
-from her_wrappers.environments import FORMS, BrokenModuleError, make_env
+from her_envs.canvas import Window, require_pygame
+from her_wrappers.commands import screen, terminal
+from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive, exits_with
+from her_wrappers.environments import make_env
 from her_wrappers.goal_interface import goal_spaces
+from her_wrappers.success_flag import flag_name
 
-if TYPE_CHECKING:
-    from her_agents.evaluation import EpisodeResult, Policy
+QUIT_KEYS = {"escape", "q"}
 
-console = Console()
+NUMBERED_KEYS = string.digits + string.ascii_lowercase
+"""Keys for numbered actions, in this order."""
+
+
+class Result(NamedTuple):
+    """Success, return and length of an episode, or of its steps so far."""
+
+    success: bool = False
+    total: float = 0.0
+    length: int = 0
+
+    def after(self, reward: Any, info: Mapping[str, Any]) -> Result:
+        """Return the result with one more step."""
+        flag = flag_name(dict(info))
+        return Result(flag is not None and bool(info[flag]), self.total + float(reward), self.length + 1)
+
+    def __str__(self) -> str:
+        success = "success" if self.success else "no success"
+        return f"step {self.length} | return {self.total:.4g} | {success}"
 
 
 def watch(
-    checkpoint: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A checkpoint, a policy file, or the folder of a training, whose best.pt is used."
-        ),
-    ] = None,
+    target: Positional[Annotated[str | None, arg(metavar="TARGET")]] = None,
     *,
-    recipe: Annotated[
-        str | None, typer.Option(help="The trained policy of a recipe, by name.", metavar="NAME")
-    ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.", metavar="N")] = 10,
-    record: Annotated[
-        Path | None,
-        typer.Option(help="Write a GIF instead of opening a window; needs no display.", metavar="FILE"),
-    ] = None,
-    show: Annotated[
-        bool,
-        typer.Option("--show/--no-show", help="Whether to show pictures; results are always printed."),
-    ] = True,
-    env: Annotated[
-        str | None, typer.Option(help=f"Another environment with equal spaces: {FORMS}.", metavar="ENV")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of starts and goals.", metavar="N")] = 0,
-    fps: Annotated[int, typer.Option(min=1, help="Steps per second.", metavar="N")] = 10,
+    option: EnvOptions = (),
+    policy: str | None = None,
+    recipe: str | None = None,
+    keys: FlagCreatePairsOff[bool] = False,
+    episodes: Positive = 10,
+    record: Path | None = None,
+    show: bool = True,
+    seed: NotNegative = 0,
+    fps: Positive = 10,
 ) -> None:
-    """Watch a trained agent, and measure its success rate. Escape stops.
+    """Show an environment with an agent, a policy, random actions or the keyboard; measure the success rate.
+
+    Escape stops.
 
     For example:
 
-    - `her watch runs/PointReach-v0-sac-0/best.pt`
-    - `her watch --recipe fetch_push`
-    - `her watch runs/PointReach-v0-sac-0 --record reach.gif --episodes 3`
-    - `her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000`
+    - her watch her_envs/PointMaze-v0 -o layout=four_rooms --keys
+    - her watch her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif
+    - her watch runs/PointReach-v0-sac-0
+    - her watch --recipe fetch_push
+    - her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000
+
+    Args:
+        target: An environment; or the folder of a run, a checkpoint or a policy file, in its environment.
+        policy: module:function, or the folder of a run, a checkpoint or a policy file; else random actions.
+        recipe: Show the trained policy of a recipe.
+        keys: Choose the actions with the keyboard: arrow keys move; 0 to 9, then a to z choose an action.
+        episodes: Number of episodes.
+        record: GIF to write instead of opening a window; needs no display.
+        show: Whether to show pictures; results are always printed.
+        seed: Seed of starts, goals and random actions.
+        fps: Steps per second.
     """
-    with usage_errors(), unusable(BrokenModuleError):
-        shown = show or record is not None
-        path = _policy_file(checkpoint, recipe)
-        made, policy = _load(path, env, {"render_mode": "rgb_array"} if shown else {})
-        screen = Film(record, fps) if record else Screen(fps) if shown else None
-        with unusable(ValueError):
-            results = _play(made, policy, screen, episodes, seed)
+    if (target is None) == (recipe is None):
+        raise CommandError("expected an environment, a run or --recipe NAME; pass one of them")
+    if keys and (policy or record):
+        raise CommandError("--keys needs a window and no policy; remove --policy and --record")
+    if record is not None:
+        if record.suffix.lower() != ".gif":
+            raise CommandError(f"--record must be a file that ends in .gif, got {record}")
+        screen.require_writable(record)
+    options = terminal.parse_options(option)
+    if show or record:
+        options["render_mode"] = "rgb_array"
+    env, act = _open(target, policy if recipe is None else _policy_of(recipe), options)
+    env.action_space.seed(seed)
+    with contextlib.closing(env):
+        if keys:
+            _play(env, seed, fps)
+        elif record is not None:
+            pictures: list[np.ndarray] = []
+            _run(env, act, episodes, seed, lambda caption: pictures.append(screen.picture_of(env)))
+            screen.write_picture(record, screen.gif_of(pictures, fps))
+            print(f"{len(pictures)} pictures in {record}")
+        elif show:
+            with contextlib.closing(_open_window()) as window:
+                _run(env, act, episodes, seed, lambda caption: _show(window, env, caption, fps))
+        else:
+            _run(env, act, episodes, seed, lambda caption: None)
+
+
+def _open(
+    target: str | None, policy: str | None, options: dict[str, Any]
+) -> tuple[gym.Env[Any, Any], Policy]:
+    """Return the environment, and the policy that acts in it."""
+    env_name = None if target is None or _is_run(target) else target
+    agent = policy or target or ""
+    if _is_run(agent):
+        return _load(Path(agent), env_name, options)
+    if env_name is None:
+        raise CommandError(f"--policy {agent} needs an environment, got {target}")
+    env = make_env(env_name, **options)
+    if policy is not None:
+        return env, terminal.import_policy(policy, known=())
+    return env, lambda observation: env.action_space.sample()
+
+
+class _Quit(Exception):  # noqa: N818 - not an error
+    """The user closed the window, or pressed escape or q."""
+
+
+def _show(window: Window, env: gym.Env[Any, Any], caption: str, fps: int) -> None:
+    """Show the state of an environment for the duration of one step."""
+    keys = window.keys()
+    if keys.closed or QUIT_KEYS & set(keys.pressed):
+        raise _Quit
+    window.show(screen.picture_of(env), caption, fps)
+
+
+def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Callable[[str], None]) -> None:
+    """Run episodes until the last one ends or the user stops, and print the results of complete episodes."""
+    results: list[Result] = []
+    with contextlib.suppress(_Quit):
+        while len(results) < episodes:
+            observation, _ = env.reset(seed=None if results else seed)
+            result, ended = Result(), False
+            show(f"episode {len(results) + 1} | {result}")
+            while not ended:
+                observation, reward, terminated, truncated, info = env.step(act(observation))
+                result, ended = result.after(reward, info), terminated or truncated
+                show(f"episode {len(results) + 1} | {result}")
+            results.append(result)
+            print(f"episode {len(results)}: {result}")
     if results:
-        console.print(_table(results))
+        success, returns, lengths = np.array(results).T
+        print(
+            f"{len(results)} episodes, success rate {success.mean():.2f}, "
+            f"return {returns.mean():.4g} from {returns.min():.4g} to {returns.max():.4g}, "
+            f"length {lengths.mean():.4g} from {lengths.min():.4g} to {lengths.max():.4g}"
+        )
 
 
-def _policy_file(checkpoint: Path | None, recipe: str | None) -> Path:
-    """Return the path to load.
+def _open_window() -> Window:
+    try:
+        return Window()
+    except RuntimeError as error:
+        terminal.fail(f"{error}; --record out.gif works without a display")
 
-    Raises:
-        ValueError: Not exactly one of the arguments is given, or the recipe has no policy.
-    """
+
+def _is_run(name: str) -> bool:
+    """Whether a name is that of a run or of a file with an agent, not of an environment or a function."""
+    return Path(name).exists() or Path(name).suffix in {".pt", ".policy"}
+
+
+def _policy_of(recipe: str) -> str:
+    """Return the path of the trained policy of a recipe."""
     from her_agents.recipes import read_recipe
 
-    if recipe is None:
-        if checkpoint is None:
-            raise ValueError("expected a checkpoint, got none; pass its path, or --recipe NAME")
-        return checkpoint
-    if checkpoint is not None:
-        raise ValueError(f"expected a checkpoint or --recipe, got {checkpoint} and --recipe {recipe}")
-    chosen = read_recipe(recipe)
-    chosen.require_installed()
+    with exits_with(2, ValueError):
+        chosen = read_recipe(recipe)
+        chosen.require_installed()
     if not chosen.policy.exists():
-        raise ValueError(f"the recipe {recipe!r} has no trained policy; run: her train --recipe {recipe}")
-    return chosen.policy
+        raise CommandError(f"the recipe {recipe!r} has no trained policy; run: her train --recipe {recipe}")
+    return str(chosen.policy)
 
 
 def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gym.Env[Any, Any], Policy]:
-    """Return the environment of a checkpoint and its agent's policy.
-
-    Raises:
-        typer.Exit: The checkpoint or the environment cannot be used.
-        ValueError: The environment cannot be made, or has other spaces.
-    """
+    """Return an environment, by default that of a run, and the policy of the run's agent."""
     import torch
 
-    from her_agents.checkpoints import agent_of, best_checkpoint, config_of, load_checkpoint, require_spaces
+    from her_agents import checkpoints
 
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
-    file = best_checkpoint(path)
-    with unusable(ValueError):
-        content = load_checkpoint(file)
-        agent = agent_of(content, file)
-    config = config_of(content)
+    file = checkpoints.best_checkpoint(path)
+    with exits_with(3, ValueError):
+        content = checkpoints.load_checkpoint(file)
+        agent = checkpoints.agent_of(content, file)
+    config = checkpoints.config_of(content)
     if env_name is None:
         env_name, options = config.env, {**config.env_kwargs, **options}
     env = make_env(env_name, disable_env_checker=True, **options)
-    with unusable(TypeError, ValueError):
+    with exits_with(3, TypeError, ValueError):
         found = goal_spaces(env)
-    require_spaces(file, content, *found)
+    with exits_with(2, ValueError):
+        checkpoints.require_spaces(file, content, *found)
     return env, agent.act
 
 
-def _play(
-    env: gym.Env[Any, Any], policy: Policy, screen: Screen | Film | None, episodes: int, seed: int
-) -> list[EpisodeResult]:
-    """Play until the last episode or until the user stops; show the pictures if there is a screen."""
-    from her_agents.evaluation import play_episode
+def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:
+    """Let the user choose the actions; each step waits for a key."""
+    keys = key_map(env.action_space)
+    _open_window().close()  # ends the command without a display
+    from gymnasium.utils.play import play
 
-    results: list[EpisodeResult] = []
+    result, number = Result(), 1
 
-    def show(result: EpisodeResult) -> None:
-        if isinstance(screen, Screen):
-            screen.keys()
-        if screen is not None:
-            screen.show(picture_of(env), f"episode {len(results) + 1} | {_describe(result)}")
+    def count(before: Any, after: Any, action: Any, reward: Any, *ends: Any) -> None:
+        nonlocal result, number
+        terminated, truncated, info = ends
+        result = result.after(reward, info)
+        if terminated or truncated:
+            print(f"episode {number}: {result}")
+            result, number = Result(), number + 1
 
-    try:
-        for number in range(episodes):
-            results.append(play_episode(env, policy, seed if number == 0 else None, show))
-            console.print(f"episode {number + 1}: {_describe(results[-1])}", highlight=False)
-    except Quit:
-        console.print("stopped")
-    finally:
-        if screen is not None:
-            screen.close()
-        env.close()
-    return results
+    is_plane = env.action_space.shape == (2,)
+    print(f"{'arrow keys move' if is_plane else '0 to 9, then a to z choose an action'}; escape quits")
+    env.reset(seed=seed)  # play(seed=...) would start all episodes alike
+    # A combination of keys without a meaning is a step too, so it must have a valid action.
+    first = next(iter(keys.values()))
+    play(env, fps=fps, keys_to_action=keys, noop=first, callback=count, wait_on_player=True)
 
 
-def _describe(result: EpisodeResult) -> str:
-    success = "success" if result.success else "no success"
-    return f"step {result.length} | return {result.total:.4g} | {success}"
+def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
+    """Return the action of each key or combination of keys, for `gymnasium.utils.play.play`.
 
+    Args:
+        space: A Discrete space; a Box of shape (2,), with arrow keys; or another Box of shape (A,), where a
+            numbered key sets one component to its upper bound, and the others to their lower bounds.
 
-def _table(results: list[EpisodeResult]) -> Table:
-    """Return a table of statistics of returns and lengths."""
-    rate = np.mean([result.success for result in results])
-    table = Table(title=f"{len(results)} episodes, success rate {rate:.2f}")
-    for column in ("", "mean", "deviation", "lowest", "median", "highest"):
-        table.add_column(column, justify="right" if column else "left")
-    for name, values in (
-        ("return", [result.total for result in results]),
-        ("length", [result.length for result in results]),
-    ):
-        numbers = (np.mean(values), np.std(values), np.min(values), np.median(values), np.max(values))
-        table.add_row(name, *(f"{number:.4g}" for number in numbers))
-    return table
+    Raises:
+        CommandError: No keys are defined for the space.
+    """
+    if isinstance(space, spaces.Discrete) and space.n <= len(NUMBERED_KEYS):
+        return {key: int(space.start) + i for i, key in enumerate(NUMBERED_KEYS[: space.n])}
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.shape[0] > len(NUMBERED_KEYS):
+        raise CommandError(
+            f"--keys needs a Discrete action space or a Box of shape (A,), with at most {len(NUMBERED_KEYS)} "
+            f"actions, got {space}; pass --policy instead"
+        )
+    if space.shape == (2,):
+        pygame = require_pygame()
+        right, up = {pygame.K_LEFT: -1, pygame.K_RIGHT: 1}, {pygame.K_DOWN: -1, pygame.K_UP: 1}
+        moves: dict[Any, list[int]] = {(key,): [x, 0] for key, x in right.items()}
+        moves |= {(key,): [0, y] for key, y in up.items()}
+        moves |= {(one, other): [x, y] for one, x in right.items() for other, y in up.items()}
+    else:
+        moves = dict(zip(NUMBERED_KEYS, (2 * np.eye(*space.shape, dtype=int) - 1).tolist(), strict=False))
+    return {
+        held: np.choose(np.sign(move).astype(int) + 1, [space.low, np.zeros_like(space.low), space.high])
+        for held, move in moves.items()
+    }

@@ -67,7 +67,7 @@ def relabel_episode(
         ValueError: The episode has no goals, the strategy is unknown or needs other episodes, the termination
             rule is unknown or needs a function, ``n_sampled_goal`` is not an integer of at least 1,
             ``desired_goals`` are missing or have another form than the goals of the episode, ``gamma`` is not
-            in (0, 1], or a function returns a wrong result.
+            in [0, 1], or a function returns a wrong result.
 
     Example:
         >>> from her_wrappers import Episode

@@ -1,4 +1,4 @@
-"""The benchmark of agents: it compares the update of every agent with its bare torch operations."""
+"""The benchmark of agents: it compares the update of every agent with its learning step."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ def test_measures_every_agent_and_states_its_requirement(tmp_path):
     written = page.read_text(encoding="utf-8")
     for algo in ALGORITHMS:
         assert re.search(rf"^\| {algo} \| \d+ \| \d+ \| \d+\.\d\d \|$", written, re.MULTILINE)
-        assert f"| {algo}: time of an update / time of the bare steps |" in written
+        assert f"| {algo}: time of an update / time of the learning step |" in written

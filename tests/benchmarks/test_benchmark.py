@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import timing
-from benchmarks.benchmark import Benchmark, count
-from her_agents.studies.result_page import Grid
+from benchmarks.result_page import Benchmark, Grid, count
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 

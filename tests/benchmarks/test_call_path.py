@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import call_path
 from benchmarks.call_path import CallPath
-from her_agents.studies.result_page import at_most
+from benchmarks.result_page import at_most
 
 
 def leaf():

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from her_wrappers.cli import app
+from tests.support.commands import her
 from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "archives.md").read_text()
@@ -18,7 +17,7 @@ def test_the_commands_print_what_the_page_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     commands = re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines()
     for command in (commands[0], commands[2]):
-        result = CliRunner().invoke(app, command.split()[1:], env={"COLUMNS": "120"})
+        result = her(*command.split()[1:], columns=120)
         assert result.exit_code == 0, result.output
     printed = [" ".join(line.split()) for line in result.output.strip().splitlines()]
     shown = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL).group(1).strip().splitlines()

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from her_wrappers.cli import app
+from tests.support.commands import her
 from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
@@ -29,5 +28,5 @@ def commands():
 @pytest.mark.parametrize("arguments", commands(), ids=" ".join)
 def test_the_commands_run(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, arguments)
+    result = her(*arguments)
     assert result.exit_code == 0, result.output

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from typer.testing import CliRunner
-
+from benchmarks.studies import ablation, bitflip, fetch, reach, recipes, strategies
+from benchmarks.studies.__main__ import main
+from benchmarks.studies.results_file import ResultsFile
 from her_agents.recipes import Recipe
-from her_agents.studies import ablation, bitflip, fetch, reach, recipes, strategies
-from her_agents.studies.results_file import ResultsFile
-from her_wrappers.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
 
@@ -20,11 +18,10 @@ def test_the_commands_are_valid(monkeypatch):
     monkeypatch.setattr(fetch, "require_packages", lambda: None)
     monkeypatch.setattr(Recipe, "require_installed", lambda self: None)
     monkeypatch.setattr(
-        "her_agents.studies.study.reproduce", lambda study, *_, **__: done.append(study.name) or []
+        "benchmarks.studies.study.reproduce", lambda study, *_, **__: done.append(study.name) or []
     )
     for line in re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines():
-        result = CliRunner().invoke(app, line.split()[1:])
-        assert result.exit_code == 0, result.output
+        assert main(line.split()[3:]) == 0
     assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "recipe_fetch_push", "ablation"]
 
 

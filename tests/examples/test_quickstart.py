@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -9,25 +11,25 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
-from examples.quickstart import app, train
+from examples.quickstart import main, train
 from her_agents.evaluation import evaluate
 
 
 @pytest.fixture(name="finished", scope="module")
 def run_quickstart(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "deeper"
-    arguments = ["--bits", "4", "--steps", "400", "--seed", "3", "--out", str(out)]
-    return CliRunner().invoke(app, arguments), out
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main(bits=4, steps=400, seed=3, out=out)
+    return printed.getvalue(), out
 
 
 def test_prints_a_table_and_the_paths_of_the_pictures(finished):
-    result, out = finished
-    assert result.exit_code == 0, result.output
-    assert "Goal interface of her_envs/BitFlipping-v0: 0 errors, 0 warnings" in result.output
+    output, out = finished
+    assert "Goal interface of her_envs/BitFlipping-v0: 0 errors, 0 warnings" in output
     for text in ("with HER", "without HER", "success rate", str(out / "rollout.gif")[:40]):
-        assert text in result.output
+        assert text in output
 
 
 def test_pictures_are_written_and_not_empty(finished):
@@ -42,18 +44,18 @@ def test_pictures_are_written_and_not_empty(finished):
 
 
 @pytest.mark.slow
-def test_the_demo_ends_with_the_numbers_of_the_readme(tmp_path):
+def test_the_demo_ends_with_the_numbers_of_the_readme(tmp_path, capsys):
     """The first 15 bits are solved after a number of steps that may differ between processors."""
-    result = CliRunner().invoke(app, ["--out", str(tmp_path)])
-    assert result.exit_code == 0, result.output
-    rows = re.findall(r"│ (with\w*) HER +│ +([\d.]+) │ +[\d.]+ │ +([\d,]+)", result.output)
+    main(out=tmp_path)
+    output = capsys.readouterr().out
+    rows = re.findall(r"│ (with\w*) HER +│ +([\d.]+) │ +[\d.]+ │ +([\d,]+)", output)
     (_, with_her, steps), (_, without_her, more_steps) = rows
     readme = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
     with_her_shown, steps_shown, bits = re.search(
         r"rate of ([\d.]+) with HER after ([\d,]+) steps on (\d+) bits", readme
     ).groups()
     without_her_shown = re.search(r"and of ([\d.]+) without HER after twice as many", readme)[1]
-    assert f"{bits} bits, 100 greedy episodes" in result.output
+    assert f"{bits} bits, 100 greedy episodes" in output
     assert float(with_her) == pytest.approx(float(with_her_shown), abs=0.02)
     assert float(without_her) == pytest.approx(float(without_her_shown), abs=0.02)
     steps, more_steps, steps_shown = (int(text.replace(",", "")) for text in (steps, more_steps, steps_shown))

@@ -5,20 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
 from examples import sb3_drop_in  # noqa: E402 - after the check that it is there
 
 
-def test_trains_both_and_prints_success_rates():
-    result = CliRunner().invoke(
-        sb3_drop_in.app, ["--reach-steps", "60", "--flip-steps", "600", "--bits", "3"]
-    )
-    assert result.exit_code == 0, result.output
-    assert "SAC on PointReach: success rate 0." in result.output
-    assert "DQN on BitFlipping: success rate 1.00 after 600 steps" in result.output
+def test_trains_both_and_prints_success_rates(capsys):
+    sb3_drop_in.main(reach_steps=60, flip_steps=600, bits=3)
+    output = capsys.readouterr().out
+    assert "SAC on PointReach: success rate 0." in output
+    assert "DQN on BitFlipping: success rate 1.00 after 600 steps" in output
 
 
 def test_without_its_two_lines_the_program_uses_only_sb3(monkeypatch):

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from her_agents.dqn import DQN
-from her_envs import PointReach
 from tests.support.transitions import BITS, bit_transition
 
 
@@ -39,18 +38,6 @@ def test_acts_greedily_and_explores_with_epsilon():
     best = int(np.argmax([value(agent, [1, 0], action) for action in range(2)]))
     assert {agent.act(observation) for _ in range(20)} == {best}
     assert {agent.act(observation, explore=True) for _ in range(50)} == {0, 1}
-
-
-def test_seed_determines_the_weights_and_not_torchs_global_generator():
-    state = torch.random.get_rng_state()
-    first, second = (DQN(BITS.observation_space, BITS.action_space, seed=4) for _ in range(2))
-    assert torch.equal(torch.random.get_rng_state(), state)
-    assert torch.equal(first._network.layers[0].weight, second._network.layers[0].weight)
-
-
-def test_continuous_actions_raise_an_error():
-    with pytest.raises(TypeError, match="dqn needs a Discrete action space, got Box"):
-        DQN(PointReach().observation_space, PointReach().action_space)
 
 
 def test_first_action_can_be_any_number():

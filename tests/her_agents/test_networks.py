@@ -1,4 +1,4 @@
-"""The normalizer, network inputs, exploration noise and Polyak updates."""
+"""The normalizer, and network inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_agents.agent import add_exploration_noise
 from her_agents.networks import GoalInputs, Network, Normalizer
 from her_envs import BitFlipping, PointPush
 
@@ -95,51 +94,38 @@ def test_vector_goals_are_combined_with_images():
         assert not torch.allclose(first, other), f"{key} changes the result"
 
 
-NO_INPUTS = [
-    (
-        BitFlipping(observation="integer").observation_space,
-        "observation must be a vector .* or a uint8 image, got Discrete",
-    ),
-    (
-        spaces.Dict(
-            observation=spaces.Box(0, 255, (9, 9, 3), np.uint8),
-            achieved_goal=spaces.Box(0, 1, (2,)),
-            desired_goal=spaces.Box(0, 1, (2,)),
-        ),
-        "images of observation must have at least 20 x 20 pixels, got Box",
-    ),
-    (
-        spaces.Dict(
-            observation=spaces.Box(0, 1, (24, 24, 3)),
-            achieved_goal=spaces.Box(0, 1, (2,)),
-            desired_goal=spaces.Box(0, 1, (2,)),
-        ),
-        "observation must be a vector .* or a uint8 image",
-    ),
-    (
-        spaces.Dict(
-            observation=spaces.Box(0, 255, (24, 24, 3), np.uint8),
-            achieved_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
-            desired_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
-        ),
-        "images in observations must have the same size",
-    ),
-]
+def test_layer_norm_makes_the_output_independent_of_the_scale_of_the_first_weights():
+    inputs = GoalInputs(PointPush().observation_space)
+    network = Network(inputs, (16, 16), 2, layer_norm=True)
+    values = inputs(PointPush().observe(PointPush().reset(5, np.random.default_rng(0))))
+    before = network(values)
+    with torch.no_grad():
+        network.layers[0].weight.mul_(10)
+        network.layers[0].bias.mul_(10)
+    torch.testing.assert_close(network(values), before, atol=1e-2, rtol=0)
 
 
-@pytest.mark.parametrize(("space", "message"), NO_INPUTS)
+def image_space(observation, goal, *, dtype=np.uint8):
+    image = spaces.Box(0, 255, observation, dtype)
+    goal = spaces.Box(0, 255, goal, dtype)
+    return spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (
+            BitFlipping(observation="integer").observation_space,
+            "observation must be a vector .*, got Discrete",
+        ),
+        (image_space((9, 9, 3), (24, 24, 3)), "images of observation must have at least 20 x 20 pixels"),
+        (
+            image_space((24, 24, 3), (2,), dtype=np.float32),
+            "observation must be a vector .* or a uint8 image",
+        ),
+        (image_space((24, 24, 3), (24, 30, 3)), "images in observations must have the same size"),
+    ],
+)
 def test_unsupported_observations_raise_an_error(space, message):
     with pytest.raises(TypeError, match=message):
         GoalInputs(space)
-
-
-def test_exploration_is_gaussian_or_uniform():
-    generator = torch.Generator().manual_seed(0)
-    actions = torch.zeros(20_000, 1)
-    gaussian = add_exploration_noise(actions, 0.0, 0.1, generator)
-    assert gaussian.std().item() == pytest.approx(0.1, rel=0.03)
-    uniform = add_exploration_noise(actions, 1.0, 0.1, generator)
-    assert uniform.std().item() == pytest.approx(1 / 3**0.5, rel=0.03)
-    mixed = add_exploration_noise(actions, 0.25, 0.0, generator)
-    assert (mixed != 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
-    assert add_exploration_noise(actions + 1, 0.0, 5.0, generator).abs().max() <= 1

@@ -19,7 +19,7 @@ import gymnasium, her_envs
 env = gymnasium.make("her_envs/PointReach-v0", render_mode="human")
 env.reset(seed=0)
 """
-PLAY = "from her_wrappers.cli import app; app(['play', 'her_envs/PointReach-v0'])"
+WATCH = "import sys; from her_wrappers.cli import main; sys.exit(main(['watch', 'her_envs/PointReach-v0']))"
 NO_DISPLAY = {"PATH": os.environ["PATH"], "PYGAME_HIDE_SUPPORT_PROMPT": "1", "COLUMNS": "400"}
 
 
@@ -45,8 +45,8 @@ def test_window_without_a_display_raises_an_error():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems always have a display")
-def test_her_play_without_a_display_ends_with_an_error():
-    ran = run(PLAY)
+def test_her_watch_without_a_display_ends_with_an_error():
+    ran = run(WATCH)
     assert ran.returncode == 3
     assert "Error: cannot open a window: " in ran.stderr
     assert "--record out.gif works without a display" in ran.stderr

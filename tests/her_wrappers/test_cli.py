@@ -2,66 +2,65 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from importlib.metadata import entry_points
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
 
-from her_wrappers.cli import app
-
-COMMANDS = [command.callback.__name__.replace("_", "-") for command in app.registered_commands]
+from her_wrappers import cli
+from tests.support.commands import her
 
 
 def test_version_shows_the_versions_for_a_bug_report():
-    result = CliRunner().invoke(app, ["--version"])
+    result = her("--version")
     assert result.exit_code == 0
     for name in ("her-toolkit 0", "gymnasium 1", "numpy ", "python 3"):
-        assert name in result.output
+        assert name in result.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def test_without_arguments_the_commands_are_listed():
+    result = her()
+    assert result.exit_code == 0
+    for name, summary in cli.COMMANDS.items():
+        assert re.search(rf"^  {name} +{summary}$", result.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "hint"), [("chekc", "did you mean check?"), ("xyz", "choose from check,")])
+def test_an_unknown_command_is_wrong_usage(name, hint):
+    result = her(name)
+    assert result.exit_code == 2
+    assert f"unknown command {name!r}; {hint}" in result.stderr
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_command_shows_one_example_per_line(command):
-    _, found, examples = CliRunner().invoke(app, [command, "--help"]).output.partition("For example:")
-    assert found
-    assert f"• her {command}" in examples
-
-
-def test_without_arguments_the_help_is_shown():
-    assert "Usage" in CliRunner().invoke(app, []).output
+    result = her(command, "-h", columns=80)
+    assert result.exit_code == 0
+    assert re.search(rf"For example:\s+- her {command}", result.stdout)
+    assert "(required) (required)" not in result.stdout
 
 
 def test_the_command_is_installed():
     (command,) = entry_points(group="console_scripts", name="her")
-    assert command.load() is app
+    assert command.value == "her_wrappers.cli:main"
 
 
-CLICK = get_command(app)
-ALL = {name: [name] for name in CLICK.commands} | {
-    f"reproduce {name}": ["reproduce", name] for name in CLICK.commands["reproduce"].commands
-}
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_help_shows_whole_option_names_at_80_columns(name):
-    command = CLICK
-    for part in ALL[name]:
-        command = command.commands[part]
-    result = CliRunner().invoke(app, [*ALL[name], "-h"], env={"COLUMNS": "80"})
-    assert result.exit_code == 0
-    assert max(map(len, result.output.splitlines())) <= 80
-    for option in command.params:
-        if option.param_type_name == "option":
-            for shown in [*option.opts, *option.secondary_opts]:
-                assert shown in result.output
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["train", "--help"]])
+def test_help_imports_no_large_package(arguments):
+    code = (
+        "import sys; from her_wrappers.cli import main\n"
+        f"try: main({arguments})\n"
+        "except SystemExit: pass\n"
+        "sys.exit(bool({'torch', 'pygame', 'ray', 'matplotlib'} & sys.modules.keys()))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shell_completion_works(shell, monkeypatch):
-    assert "--install-completion" in CliRunner().invoke(app, ["-h"]).output
-    line = {"bash": {"COMP_WORDS": "her tr", "COMP_CWORD": "1"}}.get(
-        shell, {"_TYPER_COMPLETE_ARGS": "her tr"}
-    )
-    environment = {"_HER_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args", **line}
-    result = CliRunner().invoke(app, [], prog_name="her", env=environment)
-    assert "train" in result.output
+def test_shell_completion_is_printed(shell):
+    result = her("--tyro-print-completion", shell)
+    assert result.exit_code == 0
+    assert "show-relabeling" in result.stdout
+    assert "--goal-selection-strategy" in result.stdout

@@ -102,8 +102,8 @@ def test_an_error_of_the_module_is_shown_with_its_line(tmp_path):
 
 
 COMMANDS = [
-    ["check", "--steps", 200],
-    ["play", "--policy", "random", "--record", "a.gif", "--episodes", 1],
+    ["check", "--max-steps", 200],
+    ["watch", "--record", "a.gif", "--episodes", 1],
     ["record", "--out", "a", "--episodes", 1],
     ["show-relabeling", "--out", "b.gif"],
 ]
@@ -116,7 +116,7 @@ def test_every_command_accepts_the_path_of_a_file(command):
 
 
 def test_every_command_lists_the_existing_environments():
-    for command in ("check", "play", "record"):
+    for command in ("check", "watch", "record"):
         result = her(command, "arm2:ArmReach-v0", *(["--out", "x"] if command == "record" else []))
         assert result.exit_code == 2
         assert "use arm2:ArmReach" in " ".join(result.output.replace("│", " ").split())

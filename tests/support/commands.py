@@ -1,12 +1,15 @@
-"""The `her` command in tests, and a short training by it."""
+"""The `her` command in tests, and a short run by it."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
+from typing import NamedTuple
+from unittest import mock
 
-from typer.testing import CliRunner
-
-from her_wrappers.cli import app
+from her_wrappers.cli import main
 
 SMALL = {
     "steps_per_epoch": 100,
@@ -17,19 +20,42 @@ SMALL = {
 }
 
 
+class Result(NamedTuple):
+    """Exit code and output of a command."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self):
+        return self.stdout + self.stderr
+
+
 def her(*arguments, columns=400):
-    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": str(columns)})
+    """Run `her` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, {"COLUMNS": str(columns)}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            code = main(list(map(str, arguments)))
+        except SystemExit as error:  # of wrong usage, or of --help
+            code = error.code or 0
+    return Result(code, out.getvalue(), err.getvalue())
 
 
 def write_options(path):
-    """Write the options of a short training, for ``--config``."""
+    """Write the options of a short run, for ``--config``."""
     env = {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 6, "render_size": 64}}
     path.write_text(json.dumps({**SMALL, **env, "algo": "sac"}))
     return path
 
 
 def train_reach(folder):
-    """Run a very short `her train` on PointReach; return the folder of the training, and the output."""
+    """Run a very short `her train` on PointReach; return the folder of the run, and the output."""
     options = write_options(folder / "small.json")
     out = folder / "reach"
     result = her("train", "--config", options, "--steps", 200, "--out", out, "--no-tensorboard")

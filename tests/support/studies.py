@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-from typer.testing import CliRunner
-
-from her_agents.studies import bitflip, fetch
-from her_agents.studies.runs import Point, RunResult
-from her_wrappers.cli import app
+from benchmarks.studies import bitflip, fetch
+from benchmarks.studies.__main__ import main
+from benchmarks.studies.runs import Point, RunResult
 
 TINY = {
     "num_envs": 2,
@@ -31,8 +32,21 @@ def tiny_bits(n):
     return bitflip.SETTINGS | TINY | {"steps": 30 * n, "env_kwargs": {"n_bits": n}}
 
 
+class Outcome(NamedTuple):
+    """Exit code and output of the command; the output includes error messages."""
+
+    exit_code: int
+    output: str
+
+
 def do(*arguments):
-    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env={"COLUMNS": "400"})
+    shown = io.StringIO()
+    with redirect_stdout(shown), redirect_stderr(shown):
+        try:
+            code = main(list(map(str, arguments)))
+        except SystemExit as error:
+            code = error.code
+    return Outcome(code, shown.getvalue())
 
 
 def do_quick(study, out, *arguments):

@@ -29,7 +29,7 @@ TASKS = {
 
 
 def tiny(task="dqn", **options):
-    return make_config(TINY, {"algo": task}, TASKS[task], options)
+    return make_config(TINY, {"algo": task}, TASKS.get(task, TASKS["td3"]), options)
 
 
 def without_time(history):

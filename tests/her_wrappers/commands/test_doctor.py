@@ -1,4 +1,4 @@
-"""``her doctor``, its rules in ``her rules`` and ``her explain``, its page, and its use by ``her train``."""
+"""``her doctor``, its page, and its use by ``her train``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from her_wrappers import EpisodeArchive
 from her_wrappers.commands.train import is_new_diagnosis_due
-from her_wrappers.diagnosis import DIAGNOSIS_RULES
 from tests.support.commands import her, write_options
 from tests.support.diagnosis import PLANTED, healthy
 
@@ -42,12 +41,6 @@ def test_exit_codes_depend_on_findings_and_strictness(code, arguments, exit_code
     assert result.exit_code == exit_code, result.output
 
 
-def test_an_unknown_environment_is_wrong_usage():
-    result = her("doctor", "no-such-env-v0")
-    assert result.exit_code == 2
-    assert "cannot make no-such-env-v0" in result.output
-
-
 def test_options_of_an_environment_can_be_given():
     result = her("doctor", "her_envs/PointMaze-v0", "-o", "layout=large", "-o", "max_steps=10")
     assert result.exit_code == 1
@@ -61,20 +54,6 @@ def test_the_json_report_has_the_attributes_of_the_report(tmp_path):
     assert content["seed"] is None
     [finding] = content["findings"]
     assert finding["code"] == "GD102"
-    assert "92.5% of 40 episodes" in finding["message"]
-
-
-def test_rules_lists_the_rules_of_the_doctor():
-    output = her("rules", "--doctor").output
-    assert all(code in output for code in DIAGNOSIS_RULES)
-    assert "GE101" not in output
-
-
-def test_explain_knows_the_rules_of_the_doctor_with_their_thresholds():
-    output = her("explain", "gd102").output
-    assert "GD102 object-not-touched" in output
-    assert "Threshold: 80 % of the episodes" in output
-    assert "Source: RHER" in output
 
 
 class Links(HTMLParser):
@@ -103,7 +82,7 @@ def test_the_page_has_findings_and_pictures_and_loads_nothing(tmp_path):
     assert "url(" not in text
 
 
-def test_the_page_of_a_training_has_pictures_of_its_history(tmp_path):
+def test_the_page_of_a_run_has_pictures_of_its_history(tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / "reach"
     options = write_options(tmp_path / "small.json")
@@ -121,7 +100,7 @@ def test_the_page_of_a_training_has_pictures_of_its_history(tmp_path):
 
 
 def unreachable(folder):
-    """Write the options of a short training with goals that cannot be reached; return their path."""
+    """Write the options of a short run with goals that cannot be reached; return their path."""
     path = write_options(folder / "far.json")
     options = json.loads(path.read_text())
     source = "tests.support.diagnosis:Unreachable"
@@ -129,14 +108,12 @@ def unreachable(folder):
     return path
 
 
-@pytest.mark.parametrize("arguments", [["--doctor"], ["--no-doctor"]])
-def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(arguments, tmp_path):
+def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(tmp_path):
     out = ["--out", tmp_path / "far", "--no-tensorboard"]
-    result = her("train", "--config", unreachable(tmp_path), "--steps", 880, *out, *arguments)
+    result = her("train", "--config", unreachable(tmp_path), "--steps", 880, *out)
     assert result.exit_code == 0, result.output
-    is_printed = "None of 10 evaluations had a success." in result.output
-    assert is_printed == (arguments == ["--doctor"])
-    assert ("GD201 goals-outside-achieved" in result.output) == is_printed
+    assert "None of 10 evaluations had a success." in result.output
+    assert "GD201 goals-outside-achieved" in result.output
     assert len(re.findall(r"^(?:error|warning) GD", result.output, re.MULTILINE)) <= 3
 
 

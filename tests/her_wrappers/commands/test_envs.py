@@ -7,14 +7,9 @@ import re
 
 import gymnasium as gym
 import pytest
-from typer.testing import CliRunner
 
 from her_envs.registration import ENTRY_POINTS
-from her_wrappers.cli import app
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, ["envs", *arguments], env={"COLUMNS": "200"})
+from tests.support.commands import her
 
 
 def words(text):
@@ -22,7 +17,7 @@ def words(text):
 
 
 def test_all_ids_are_listed_with_their_spaces_and_lengths():
-    output = run().output
+    output = her("envs").output
     for env_id in ENTRY_POINTS:
         (line,) = [line for line in output.splitlines() if env_id in line]
         env = gym.make(env_id).unwrapped
@@ -32,14 +27,14 @@ def test_all_ids_are_listed_with_their_spaces_and_lengths():
 
 
 def test_the_list_fits_a_terminal_of_80_columns():
-    output = CliRunner().invoke(app, ["envs"], env={"COLUMNS": "80"}).output
+    output = her("envs", columns=80).output
     assert "…" not in output
     assert max(map(len, output.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
 def test_one_environment_is_shown_with_all_options(env_id):
-    result = run(env_id)
+    result = her("envs", env_id)
     assert result.exit_code == 0
     for fact in ("State", "Action", "Start and goal", "Success", "Episode"):
         assert re.search(rf"^{fact}  +\S", result.output, re.MULTILINE), fact
@@ -49,23 +44,20 @@ def test_one_environment_is_shown_with_all_options(env_id):
         assert f" {name} " in result.output
 
 
-def test_the_defaults_shown_are_those_of_the_id():
-    output = run("her_envs/BitFlippingContinuous-v0").output
+def test_the_defaults_are_those_of_the_id_in_the_form_that_users_write():
+    output = her("envs", "her_envs/BitFlippingContinuous-v0").output
     (line,) = [line for line in output.splitlines() if "│ continuous " in line]
     assert " True " in line
-
-
-def test_a_default_is_shown_in_the_form_that_users_write():
-    assert "NextStep" in run("her_envs/Counting-v0").output
+    assert "NextStep" in output
 
 
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
 def test_all_documentation_of_a_task_is_shown(env_id):
     said = inspect.getdoc(type(gym.make(env_id).unwrapped.task)).partition("Args:")[0]
-    assert words(said) <= words(run(env_id).output)
+    assert words(said) <= words(her("envs", env_id).output)
 
 
-def test_the_error_for_an_unknown_id_lists_the_known_ids():
-    result = run("her_envs/PointMaze")
+def test_an_unknown_id_is_wrong_usage():
+    result = her("envs", "her_envs/PointMaze")
     assert result.exit_code == 2
-    assert "unknown id 'her_envs/PointMaze'; choose from 'her_envs/BitFlipping-v0'" in result.output
+    assert "choose from 'her_envs/BitFlipping-v0'" in result.stderr

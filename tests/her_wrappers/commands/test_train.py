@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import gymnasium as gym
 import pytest
-from typer.main import get_command
 
 from her_agents.checkpoints import load_checkpoint
-from her_agents.config import Config
 from her_envs import PointReach, TaskEnv
-from her_wrappers.cli import app
 from tests.support.commands import SMALL, her, train_reach, write_options
 
 
@@ -43,29 +38,9 @@ def test_checks_trains_and_prints_the_folder(trained):
 
 def test_command_line_overrides_the_config_file(options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    arguments = [
-        "--env",
-        "her_envs/BitFlipping-v0",
-        "-o",
-        "n_bits=4",
-        "--algo",
-        "dqn",
-        "--no-her",
-    ]
-    result = her(
-        "train",
-        "--config",
-        options,
-        *arguments,
-        "--steps",
-        100,
-        "--steps-per-epoch",
-        50,
-        "--seed",
-        5,
-        "--agent",
-        '{"hidden": [8]}',
-    )
+    env = ["her_envs/BitFlipping-v0", "-o", "n_bits=4", "--algo", "dqn", "--no-her"]
+    numbers = ["--steps", 100, "--steps-per-epoch", 50, "--seed", 5, "--agent.hidden", 8]
+    result = her("train", *env, "--config", options, *numbers)
     assert result.exit_code == 0, result.output
     config = json.loads(Path("runs/BitFlipping-v0-dqn-no-her-5/config.json").read_text())
     assert (config["env_kwargs"], config["agent"], config["her"]) == ({"n_bits": 4}, {"hidden": [8]}, False)
@@ -74,10 +49,11 @@ def test_command_line_overrides_the_config_file(options, tmp_path, monkeypatch):
 
 
 def test_strategy_may_be_shares_of_strategies(options, tmp_path):
-    shares = '{"future": 0.5, "desired": 0.5}'
-    result = her("train", "--config", options, "--steps", 100, "--strategy", shares, "--out", tmp_path / "a")
+    shares = ["--goal-selection-strategy", "future", 0.5, "desired", 0.5]
+    result = her("train", "--config", options, "--steps", 100, *shares, "--out", tmp_path / "a")
     assert result.exit_code == 0, result.output
-    assert json.loads((tmp_path / "a/config.json").read_text())["strategy"] == json.loads(shares)
+    config = json.loads((tmp_path / "a/config.json").read_text())
+    assert config["goal_selection_strategy"] == {"future": 0.5, "desired": 0.5}
 
 
 def test_resume_continues_after_the_last_epoch(options, tmp_path):
@@ -101,43 +77,23 @@ def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, m
     assert load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["epochs"] == 1
 
 
+DQN = ["x", "--steps", "9000", "--algo", "dqn"]
 MISTAKES = [
-    ([], "expected env, got none; pass --env"),
-    (["--env", "no/Such-v0", "--algo", "dqn"], "cannot make no/Such-v0:"),
-    (["--env", "her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs a Box action space, got Discrete(10)"),
-    (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs a Discrete action space, got Box("),
-    (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
-    (
-        ["--env", "x", "--steps", "9", "--algo", "dqn", "-o", "bits"],
-        "expected name=value, or a JSON object, got 'bits'",
-    ),
-    (
-        ["--env", "x", "--steps", "9", "--algo", "dqn", "--agent", "tau"],
-        "expected name=value, or a JSON object, got 'tau'",
-    ),
-    (["--env", "x", "--steps", "9", "--algo", "dqn", "--k", "0"], "k must be an integer >= 1, got 0"),
-    (
-        ["--env", "x", "--steps", "9000", "--algo", "dqn", "--strategy", '{"future": 0.5}'],
-        "strategy: shares of a Mixture must sum to 1, got 0.5",
-    ),
-    (
-        ["--env", "x", "--steps", "9", "--algo", "dqn", "--strategy", '{"future"'],
-        """expected a JSON object, got '{"future"'""",
-    ),
+    ([], "expected an environment, got none"),
+    (["no/Such-v0", "--algo", "dqn"], "cannot make no/Such-v0:"),
+    (["her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs a Box action space, got Discrete(10)"),
+    (["her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
+    ([*DQN, "-o", "bits"], "-o must be NAME=VALUE"),
+    ([*DQN, "--agent.tauu", "1"], "--agent.tau"),
+    ([*DQN, "--agent.tau", "0"], "tau must lie in (0, 1]"),
+    (["her_envs/BitFlipping-v0", "--agent.tau", "0.1"], "need --algo"),
+    (["her_envs/BitFlipping-v0", "--n-sampled-goal", "0"], "n_sampled_goal must be"),
+    (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5"], "must sum to 1, got 0.5"),
+    (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5", "final"], "'final'"),
     (["--config", "no.toml"], "cannot read no.toml"),
-    (
-        ["--env", "her_envs/PointReach-v0", "--termination", "nothing:done"],
-        "cannot load termination 'nothing:done': ModuleNotFoundError: No module named 'nothing'",
-    ),
-    (
-        ["--env", "her_envs/PointReach-v0", "--termination", "math:pi"],
-        "termination 'math:pi' must be a function, got 3.14",
-    ),
-    (
-        ["--env", "her_envs/BitFlipping-v0", "-o", "reward_type=dense", "--clip-targets"],
-        "clip_targets=True needs rewards from -1 to 0, got -",
-    ),
-    (["--resume", "nowhere", "--out", "there"], "remove --out, --config and --recipe"),
+    (["her_envs/PointReach-v0", "--termination", "nothing:done"], "cannot load termination 'nothing:done'"),
+    (["her_envs/BitFlipping-v0", "-o", "reward_type=dense", "--clip-targets"], "clip_targets=True needs"),
+    (["--resume", "nowhere.pt"], "--resume must be the folder of a run, or its latest.pt"),
 ]
 
 
@@ -146,18 +102,16 @@ def test_bad_options_are_usage_errors(arguments, message, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     result = her("train", *arguments)
     assert result.exit_code == 2
-    assert "error: " in result.output
-    assert message in result.output
+    assert message in result.stderr
     assert not list(tmp_path.iterdir())
 
 
 UNUSABLE = [
-    (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
-    (["--env", "unfinished:Env"], "unfinished.py, line 1: '(' was never closed"),
-    (["--env", "unfinished.py:Env", "--steps", "9000", "--algo", "dqn"], "unfinished.py, line 1"),
+    (["CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
+    (["unfinished.py:Env"], "unfinished.py, line 1: '(' was never closed"),
     (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
     (["--resume", "damaged"], "damaged/latest.pt is not a checkpoint of `her train`, or it is damaged"),
-    (["--env", "her_envs/PointReach-v0", "--out", "/dev/null/a"], "/dev/null/a"),
+    (["her_envs/PointReach-v0", "--out", "/dev/null/a"], "/dev/null/a"),
 ]
 
 
@@ -169,7 +123,6 @@ def test_exits_with_code_3_if_environment_or_data_cannot_be_used(arguments, mess
     (tmp_path / "damaged" / "latest.pt").write_text("not a checkpoint")
     result = her("train", *arguments)
     assert (result.exit_code, message in result.stderr) == (3, True), result.output
-    assert isinstance(result.exception, SystemExit), "no traceback"
 
 
 TERMINATION = """
@@ -182,7 +135,7 @@ def test_termination_is_a_function_of_a_module(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_termination.py").write_text(TERMINATION)
     (tmp_path / "c.json").write_text(json.dumps(SMALL))
-    env = ["--env", "her_envs/BitFlipping-v0", "-o", "n_bits=4", "--config", "c.json", "--no-tensorboard"]
+    env = ["her_envs/BitFlipping-v0", "-o", "n_bits=4", "--config", "c.json", "--no-tensorboard"]
     result = her("train", *env, "--steps", 100, "--termination", "my_termination:reached", "--out", "a")
     assert result.exit_code == 0, result.output
     assert load_checkpoint("a/latest.pt")["config"]["termination"] == "my_termination:reached"
@@ -193,32 +146,26 @@ def test_termination_is_a_function_of_a_module(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("option", "clipped"), [("reward_type=dense", False), ("reward_type=sparse", True)])
 def test_targets_are_not_clipped_if_rewards_are_dense(option, clipped, tmp_path):
     (tmp_path / "c.json").write_text(json.dumps(SMALL))
-    env = ["--env", "her_envs/PointReach-v0", "-o", option, "--config", tmp_path / "c.json"]
+    env = ["her_envs/PointReach-v0", "-o", option, "--config", tmp_path / "c.json"]
     result = her("train", *env, "--steps", 200, "--out", tmp_path / "a", "--no-tensorboard")
     assert result.exit_code == 0, result.output
     assert ("Targets will not be clipped" in result.output) is not clipped
     assert load_checkpoint(tmp_path / "a" / "latest.pt")["config"]["clip_targets"] is clipped
 
 
-def test_existing_training_is_not_overwritten(trained, options):
+def test_existing_run_is_not_overwritten(trained, options):
     out, _ = trained
     again = her("train", "--config", options, "--out", out)
     assert again.exit_code == 2
-    assert f"{out} already contains a training; continue it with --resume {out}" in again.output
+    assert f"--resume {out}" in again.stderr
 
 
-def test_resume_accepts_only_other_steps_and_only_latest(trained):
+def test_resume_accepts_only_other_steps(trained):
     out, _ = trained
-    other = her("train", "--resume", out, "--env", "her_envs/PointPush-v0")
-    assert (other.exit_code, "is of a training with env 'her_envs/PointReach-v0', got" in other.output) == (
-        2,
-        True,
-    )
-    best = her("train", "--resume", out / "best.pt")
-    assert best.exit_code == 2
-    assert (
-        f"--resume must be the folder of a training, or its latest.pt, got {out / 'best.pt'}" in best.output
-    )
+    other = her("train", "her_envs/PointPush-v0", "--resume", out)
+    assert (other.exit_code, "with env 'her_envs/PointReach-v0', got" in other.stderr) == (2, True)
+    elsewhere = her("train", "--resume", out, "--out", "there")
+    assert (elsewhere.exit_code, "remove --out" in elsewhere.stderr) == (2, True)
 
 
 class Swapped(TaskEnv):
@@ -236,15 +183,7 @@ def broken_environment():
 
 
 def test_environment_that_fails_the_check_is_trained_only_with_force(broken_id, options, tmp_path):
-    arguments = [
-        "--config",
-        options,
-        "--env",
-        broken_id,
-        "--steps",
-        100,
-        "--no-tensorboard",
-    ]
+    arguments = [broken_id, "--config", options, "--steps", 100, "--no-tensorboard"]
     stopped = her("train", *arguments, "--out", tmp_path / "a")
     assert stopped.exit_code == 3
     assert "GE" in stopped.output, "the report is printed"
@@ -256,36 +195,24 @@ def test_environment_that_fails_the_check_is_trained_only_with_force(broken_id, 
     assert (tmp_path / "a" / "latest.pt").exists()
 
 
-def test_help_shows_examples_and_defaults():
-    output = " ".join(her("train", "--help").output.split())
-    assert "her train --env her_envs/PointReach-v0" in output
-    assert "runs/NAME-ALGO-SEED" in output
+def test_help_has_the_options_of_the_algorithm_and_the_defaults_of_the_recipe():
+    assert "--agent.layer-norm" not in her("train", "--help").stdout
+    output = her("train", "--algo", "dqn", "--help").stdout
+    assert "--agent.epsilon" in output
+    assert "--agent.noise" not in output
+    words = her("train", "--recipe", "fetch_push", "--help").stdout
+    assert "(default: future 0.75 random 0.25)" in words
+    assert "--agent.temperature" in words
 
 
-def test_defaults_in_help_are_those_of_the_config():
-    defaults = {each.name: each.default for each in fields(Config)}
-    named = {}
-    for option in get_command(app).commands["train"].params:
-        shown = re.search(r"\[default: (.*)\]", option.help or "")
-        if shown and option.name in defaults:
-            named[option.name] = shown[1]
-    words = {True: "{}", False: "no-{}"}
-    expected = {
-        name: words[defaults[name]].format(name.replace("_", "-"))
-        if isinstance(defaults[name], bool)
-        else str(defaults[name])
-        for name in named
-    }
-    assert named == expected
-    assert len(named) > 10
-
-
-@pytest.mark.parametrize("command", [["train", "--env", "her_envs/PointReach-v0"], ["watch", "x.pt"]])
+@pytest.mark.parametrize("command", [["train", "her_envs/PointReach-v0"], ["watch", "x.pt"]])
 def test_without_torch_the_error_names_the_extra(command):
-    code = f"import sys; sys.modules['torch'] = None; from her_wrappers.cli import app; app({command})"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    code = "import sys; sys.modules['torch'] = None; from her_wrappers import cli; sys.exit(cli.main())"
+    result = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 2
-    assert result.stderr == 'error: this command needs torch; run: pip install "her-toolkit[agents]"\n'
+    assert result.stderr == 'Error: this command needs torch; run: pip install "her-toolkit[agents]"\n'
 
 
 SWITCH = """
@@ -305,16 +232,15 @@ gym.register("her-test/Lamps-v0", Lamps)
 
 @pytest.mark.parametrize(
     "name",
-    ["lamps:her-test/Lamps-v0", "lamps:Lamps", "lamps:make_lamps", "lamps.py:Lamps", "sub/../lamps.py:Lamps"],
+    ["lamps:her-test/Lamps-v0", "lamps.py:make_lamps"],
 )
 def test_environment_can_be_an_id_a_class_a_function_or_in_a_file(name, tmp_path, monkeypatch):
     (tmp_path / "lamps.py").write_text(SWITCH)
-    (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
     registry = dict(gym.registry)
     (tmp_path / "c.json").write_text(json.dumps(SMALL))
     try:
-        arguments = ["--env", name, "-o", "n_bits=2", "--config", "c.json", "--steps", 100, "--out", "a"]
+        arguments = [name, "-o", "n_bits=2", "--config", "c.json", "--steps", 100, "--out", "a"]
         result = her("train", *arguments, "--no-tensorboard")
         assert result.exit_code == 0, result.output
         watched = her("watch", "a", "--record", "a.gif", "--episodes", 2)
@@ -328,14 +254,19 @@ def test_environment_can_be_an_id_a_class_a_function_or_in_a_file(name, tmp_path
 
 def test_default_steps_are_4000_times_the_episode_length(tmp_path, monkeypatch):
     configs = []
-    monkeypatch.setattr("her_agents.loop.train", lambda config, **_: configs.append(config))
-    her("train", "--env", "her_envs/BitFlipping-v0", "-o", "n_bits=30", "--out", tmp_path / "a")
+
+    def stop(config, **_):
+        configs.append(config)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("her_agents.loop.train", stop)
+    her("train", "her_envs/BitFlipping-v0", "-o", "n_bits=30", "--out", tmp_path / "a")
     assert [config.steps for config in configs] == [30 * 4_000]
 
 
-def test_solved_training_stops_unless_no_stop_is_given(tmp_path):
+def test_solved_run_stops_unless_no_stop_is_given(tmp_path):
     (tmp_path / "c.json").write_text(json.dumps(SMALL | {"updates_per_step": 0.5}))
-    arguments = ["--env", "her_envs/BitFlipping-v0", "-o", "n_bits=2", "--config", tmp_path / "c.json"]
+    arguments = ["her_envs/BitFlipping-v0", "-o", "n_bits=2", "--config", tmp_path / "c.json"]
     result = her("train", *arguments, "--steps", 10_000, "--out", tmp_path / "a", "--no-tensorboard")
     assert "Solved: all episodes of the last two evaluations were successes." in result.output
     steps = load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["env_steps"]

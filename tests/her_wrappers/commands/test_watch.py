@@ -1,32 +1,37 @@
-"""The command ``her watch``."""
+"""The command ``her watch``: agents, policies, random actions, and the keyboard."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
+import gymnasium as gym
 import imageio.v3 as imageio
 import numpy as np
 import pygame
 import pytest
+from gymnasium import spaces
 
 from her_envs import TaskEnv
 from her_envs.canvas import Window
+from her_envs.registration import ENTRY_POINTS
+from her_wrappers.commands.terminal import CommandError
+from her_wrappers.commands.watch import key_map
 from tests.support.commands import her, train_reach
+
+BITS = ["her_envs/BitFlipping-v0", "-o", "n_bits=3", "-o", "goal=ones", "-o", "render_size=64"]
 
 
 @pytest.fixture(name="trained", scope="module")
 def trained_agent(tmp_path_factory):
-    return train_reach(tmp_path_factory.mktemp("runs"))
+    return train_reach(tmp_path_factory.mktemp("runs"))[0]
 
 
-def test_records_ten_episodes_and_prints_their_results(trained, tmp_path):
-    out, _ = trained
-    result = her("watch", out / "best.pt", "--record", tmp_path / "new" / "out.gif", "--seed", 1)
+def test_records_ten_episodes_of_an_agent_and_prints_their_results(trained, tmp_path):
+    result = her("watch", trained / "best.pt", "--record", tmp_path / "new" / "out.gif", "--seed", 1)
     assert result.exit_code == 0, result.output
-    assert result.output.count("| step 6 |") + result.output.count(": step 6 |") == 10
-    assert "10 episodes, success rate 0." in result.output
-    for row in ("return", "length"):
-        assert any(row in line and "│" in line for line in result.output.splitlines())
+    assert result.stdout.count(": step 6 | return -") == 10
+    assert "10 episodes, success rate 0." in result.stdout
     frames = imageio.imread(tmp_path / "new" / "out.gif")
     assert frames.shape[1:] == (64, 64, 3)
     assert len(frames) >= 20, "of 70, since equal pictures are merged in a GIF"
@@ -36,15 +41,13 @@ def test_records_ten_episodes_and_prints_their_results(trained, tmp_path):
 @pytest.mark.parametrize("drawn", [None, np.zeros(4)])
 def test_no_show_does_not_render(trained, tmp_path, monkeypatch, drawn):
     monkeypatch.setattr(TaskEnv, "render", lambda self: drawn)
-    out, _ = trained
-    result = her("watch", out / "best.pt", "--record", tmp_path / "out.gif")
-    assert (result.exit_code, "must return a picture" in result.output) == (3, True)
+    result = her("watch", trained, "--record", tmp_path / "out.gif")
+    assert (result.exit_code, "must return a picture" in result.stderr) == (3, True)
     assert not (tmp_path / "out.gif").exists()
-    assert her("watch", out / "best.pt", "--no-show", "--episodes", 1).exit_code == 0
+    assert her("watch", trained, "--no-show", "--episodes", 1).exit_code == 0
 
 
 def test_shows_a_window_until_escape_is_pressed(trained, monkeypatch):
-    out, _ = trained
     captions = []
     show_picture = Window.show
 
@@ -55,77 +58,145 @@ def test_shows_a_window_until_escape_is_pressed(trained, monkeypatch):
             pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_ESCAPE))
 
     monkeypatch.setattr(Window, "show", look)
-    result = her("watch", out / "best.pt", "--fps", 1000)
+    result = her("watch", trained, "--fps", 1000)
     assert result.exit_code == 0, result.output
     assert captions[0] == "episode 1 | step 0 | return 0 | no success"
     assert captions[-1].startswith("episode 2 | step 2 |")
-    assert "stopped" in result.output
-    assert "1 episodes, success rate" in result.output
+    assert "1 episodes, success rate" in result.stdout
     assert not pygame.display.get_init(), "the window is closed"
 
 
-def test_no_show_prints_the_results_of_the_agent(trained):
-    out, _ = trained
-    outputs = [
-        her("watch", path, "--no-show", "--episodes", 20, "--seed", 4).output
-        for path in (out / "best.pt", out / "best.pt", out)
-    ]
-    assert outputs[0] == outputs[1] == outputs[2], "a folder means its best.pt"
+def test_equal_seeds_give_equal_results_of_an_agent(trained):
+    arguments = ["--no-show", "--episodes", 20, "--seed", 4]
+    outputs = [her("watch", path, *arguments).stdout for path in (trained / "best.pt", trained)]
+    assert outputs[0] == outputs[1], "a folder means its best.pt"
     rate = np.mean(["| success" in line for line in outputs[0].splitlines() if line.startswith("episode")])
     assert f"20 episodes, success rate {rate:.2f}" in outputs[0]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["best.pt", "--env", "her_envs/PointPush-v0"], "the agent of best.pt needs the space Dict("),
-        (["best.pt", "--env", "no/Such-v0"], "cannot make no/Such-v0"),
-        (["best.pt", "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
-    ],
-)
+def test_an_agent_acts_in_another_environment_with_equal_spaces(trained):
+    policy = ["--policy", trained, "--no-show", "--episodes", 1]
+    assert "step 50 |" in her("watch", "her_envs/PointReach-v0", *policy).stdout
+    other = her("watch", "her_envs/PointPush-v0", *policy)
+    assert (other.exit_code, "needs the space Dict(" in other.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("policy", [[], ["--policy", "her_policies_for_test:flip_first"]])
+def test_a_policy_or_random_actions_are_shown(policy, tmp_path, monkeypatch):
+    (tmp_path / "her_policies_for_test.py").write_text("def flip_first(observation):\n    return 0\n")
+    monkeypatch.chdir(tmp_path)
+    outputs = [
+        her("watch", *BITS, *policy, "--fps", 1000, "--episodes", 2, "--seed", 3).stdout for _ in range(2)
+    ]
+    assert outputs[0].count("episode ") == 2
+    assert outputs[0] == outputs[1], "equal seeds"
+    assert not pygame.display.get_init(), "the window is closed"
+
+
+def test_an_episode_is_recorded_without_any_display(tmp_path):
+    command = "from her_wrappers.cli import main; main()"
+    arguments = ["watch", "her_envs/PointReach-v0", "-o", "max_steps=4", "-o", "render_size=64"]
+    subprocess.run(
+        [sys.executable, "-c", command, *arguments, "--episodes", "1", "--record", tmp_path / "out.gif"],
+        env={"SDL_VIDEODRIVER": "no-such-driver", "PYGAME_HIDE_SUPPORT_PROMPT": "1"},
+        check=True,
+        capture_output=True,
+    )
+    assert imageio.imread(tmp_path / "out.gif").shape == (5, 64, 64, 3)
+
+
+MISTAKES = [
+    (["no/Such-v0"], "cannot make no/Such-v0"),
+    ([*BITS, "--policy", "clever"], "--policy must be"),
+    ([*BITS, "--policy", "math:pi"], "--policy must be a function of an observation, got 3.14"),
+    ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
+    ([*BITS, "--keys", "--record", "out.gif"], "remove --policy and --record"),
+    (["best.pt", "--policy", "math:sin"], "--policy math:sin needs an environment"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 def test_bad_options_are_usage_errors(trained, arguments, message, monkeypatch):
-    monkeypatch.chdir(trained[0])
+    monkeypatch.chdir(trained)
     result = her("watch", *arguments)
     assert result.exit_code == 2
-    assert f"error: {message}" in result.output
+    assert message in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere.pt"], "cannot read nowhere.pt: No such file or directory"),
-        (["config.json"], "config.json is not a checkpoint of `her train`"),
-        (["best.pt", "--env", "unfinished.py:Env"], "unfinished.py, line 1: '(' was never closed"),
-        (["best.pt", "--env", "CartPole-v1"], "observation space must be a Dict with the keys"),
-    ],
-)
+UNUSABLE = [
+    (["nowhere.pt"], "cannot read nowhere.pt: No such file or directory"),
+    (["config.json"], "config.json is not a checkpoint of `her train`"),
+    (["unfinished.py:Env", "--policy", "best.pt"], "unfinished.py, line 1: '(' was never closed"),
+    (["CartPole-v1", "--policy", "best.pt"], "observation space must be a Dict with the keys"),
+    (["best.pt", "--record", "best.pt/out.gif"], "cannot write best.pt/out.gif"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), UNUSABLE)
 def test_exits_with_code_3_if_checkpoint_or_environment_cannot_be_used(
     trained, arguments, message, monkeypatch
 ):
-    monkeypatch.chdir(trained[0])
-    (trained[0] / "unfinished.py").write_text("def make_env(\n")
+    monkeypatch.chdir(trained)
+    (trained / "unfinished.py").write_text("def make_env(\n")
     result = her("watch", *arguments)
     assert (result.exit_code, message in result.stderr) == (3, True), result.output
 
 
-def test_unwritable_gif_is_named(trained, monkeypatch):
-    monkeypatch.chdir(trained[0])
-    result = her("watch", "best.pt", "--record", "best.pt/out.gif", "--episodes", "1")
-    assert result.exit_code == 3
-    assert "Error: cannot write best.pt/out.gif" in result.output
-
-
 def test_without_pygame_the_error_names_the_extra(trained, monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
-    result = her("watch", trained[0] / "best.pt")
-    assert result.exit_code == 3
-    assert "pygame" in result.output
-    assert "pip install" in result.output
-    assert her("watch", trained[0] / "best.pt", "--no-show").exit_code == 0
+    result = her("watch", trained)
+    assert (result.exit_code, "pip install" in result.stderr) == (3, True)
+    assert her("watch", trained, "--no-show").exit_code == 0
 
 
-def test_env_option_replaces_the_environment(trained):
-    result = her(
-        "watch", trained[0] / "best.pt", "--env", "her_envs/PointReach-v0", "--no-show", "--episodes", 1
-    )
-    assert "step 50 |" in result.output
+def test_the_error_of_mujoco_without_a_display_names_the_variable_to_set(monkeypatch, tmp_path):
+    def render(env):
+        raise OSError("an OpenGL platform library has not been loaded")
+
+    monkeypatch.setattr(TaskEnv, "render", render)
+    arguments = ["watch", *BITS, "--record", tmp_path / "out.gif"]
+    assert "test_watch.py, line" in her(*arguments).stderr, "the error of another environment"
+    monkeypatch.setitem(sys.modules, "mujoco", object())
+    result = her(*arguments)
+    assert (result.exit_code, "MUJOCO_GL=egl" in result.stderr) == (3, True)
+
+
+@pytest.fixture(name="press")
+def keyboard(monkeypatch):
+    """Return a function that lets each frame of `gymnasium.utils.play` press the next of some keys."""
+
+    def press(*keys):
+        events = [[pygame.event.Event(pygame.KEYDOWN, key=key)] for key in keys]
+        released = [[pygame.event.Event(pygame.KEYUP, key=key)] for key in keys]
+        frames = [events for pair in zip(events, released, strict=True) for events in pair]
+        frames.append([pygame.event.Event(pygame.QUIT)])
+        monkeypatch.setattr(pygame.event, "get", lambda *_: frames.pop(0) if frames else [])
+
+    return press
+
+
+def test_bits_are_flipped_by_number_keys_turn_by_turn(press):
+    press(pygame.K_0, pygame.K_1, pygame.K_0, pygame.K_1, pygame.K_2, pygame.K_2)
+    output = her("watch", *BITS, "-o", "max_steps=3", "--keys", "--fps", 1000).stdout
+    assert "0 to 9, then a to z choose an action; escape quits" in output
+    assert output.count("| step 3 |") + output.count(": step") >= 2
+
+
+@pytest.mark.parametrize("env_id", ENTRY_POINTS)
+def test_every_bundled_environment_has_keys_for_its_actions(env_id):
+    space = gym.make(env_id).action_space
+    keys = key_map(space)
+    assert all(action in space for action in keys.values())
+    count = space.n if isinstance(space, spaces.Discrete) else 8 if space.shape == (2,) else space.shape[0]
+    assert len({str(action) for action in keys.values()}) == count
+
+
+def test_keys_are_arrows_in_the_plane_and_numbers_elsewhere():
+    plane = key_map(spaces.Box(-2, 2, (2,)))
+    np.testing.assert_array_equal(plane[pygame.K_LEFT, pygame.K_UP], [-2, 2])
+    np.testing.assert_array_equal(plane[pygame.K_DOWN,], [0, -2])
+    np.testing.assert_array_equal(key_map(spaces.Box(-1, 1, (4,)))["2"], [-1, -1, 1, -1])
+    assert key_map(spaces.Discrete(12, start=5))["b"] == 16
+    for space in (spaces.MultiDiscrete([2, 2]), spaces.Discrete(99)):
+        with pytest.raises(CommandError, match="--keys needs a Discrete action space"):
+            key_map(space)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from her_wrappers.cli import app
 from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.registry import REPLAY_RULES
 from her_wrappers.conformance.scenarios import SCENARIOS
 from her_wrappers.conformance.statistics import LIMIT, proportion_z, uniformity_z
-
-
-def her(*arguments):
-    return CliRunner().invoke(app, arguments, env={"COLUMNS": "400"})
+from tests.support.commands import her
 
 
 @pytest.mark.parametrize("rule", REPLAY_RULES.values(), ids=REPLAY_RULES)
@@ -27,7 +22,7 @@ def test_every_rule_explains_itself(rule):
     assert rule.check.__doc__
     assert set(rule.needs) <= OFFERS.keys()
     assert set(rule.implies) <= REPLAY_RULES.keys() - {rule.code}
-    output = her("explain", rule.code.lower()).output
+    output = her("rules", rule.code.lower()).output
     assert rule.meaning in output
     assert rule.source in output
 
@@ -37,7 +32,7 @@ def test_every_scenario_is_described():
 
 
 def test_rules_of_both_kinds_are_listed():
-    assert "HB101" in her("rules", "--replay").output
+    assert "HB101" in her("rules").output
     assert "HB101" not in her("rules").output
 
 

@@ -159,6 +159,28 @@ def test_weights_have_the_exponent_of_the_option_or_of_the_call(device, beta):
         other_oracle.check_batch(other.sample(16), 16)
 
 
+def test_updated_priorities_and_new_episodes_apply_to_the_next_batch(device):
+    """Batches that were prefetched before are dropped."""
+    buffer, _ = filled(device, prioritized=Priority(alpha=1))
+    for number in (27, 39, 24):
+        for _ in range(3):
+            buffer.sample(8)
+        buffer.update_priorities(np.arange(40), np.where(np.arange(40) == number, 1e12, 0))
+        assert set(buffer.sample(8).index.tolist()) == {number}
+    buffer.add_episode(counting_episode(10, 24))
+    assert min(buffer.sample(8).index.tolist()) >= 40
+
+
+def test_after_clear_new_steps_have_the_first_priority_again(device):
+    buffer, oracle = filled(device, prioritized=Priority(beta=1))
+    for each in (buffer, oracle):
+        each.update_priorities([30], [100.0])
+        each.clear()
+        each.add_episode(counting_episode(0, 12))
+        assert each.update_priorities([30, 45], [9.0, 0.25]) == 1
+    oracle.check_batch(buffer.sample(200), 200)
+
+
 @pytest.mark.parametrize("ratio", [1e12, 1e24])
 def test_priorities_may_differ_by_any_ratio(ratio):
     buffer, _ = filled(lengths=[12, 12], prioritized=Priority(alpha=1, eps=1e-30))

@@ -1,0 +1,136 @@
+"""Ablation on FetchPush-v4: a reference, and variants of it that differ in one option each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.result_page import Grid, Requirement, at_least, spread
+from benchmarks.studies import plots
+from benchmarks.studies.recipes import QUICK_STEPS, solved_after, steps_cell
+from benchmarks.studies.results_file import median
+from benchmarks.studies.runs import Run
+from benchmarks.studies.study import Study
+from her_agents.config import make_config
+from her_agents.recipes import read_recipe
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from benchmarks.studies.results_file import RunResults
+
+FOLDER = Path("runs/ablation")
+"""Folder of the checkpoints, from which an interrupted training continues."""
+
+RECIPE = "fetch_push"
+
+REFERENCE = "reference"
+"""Name of the trainings that the variants are compared with."""
+
+REFERENCE_OPTIONS: dict[str, Any] = {"goal_selection_strategy": "future", "updates_per_step": 0.25}
+"""Options of the reference that differ from those of the recipe."""
+
+STEPS = 500_000
+"""Steps of each training; more than those of the recipe, since some variants learn more slowly."""
+
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "Sampling": {
+        "without priorities": {"prioritized": False},
+        "desired goals of other episodes": {
+            "goal_selection_strategy": {"future": 0.4, "desired": 0.4, "original": 0.2}
+        },
+        "achieved goals of other episodes": {"goal_selection_strategy": {"future": 0.75, "random": 0.25}},
+    },
+    "Temperature": {
+        "temperature 0.2": {"agent": {"temperature": 0.2}},
+        "learned temperature": {"agent": {"learn_temperature": True}},
+    },
+    "Discount and number of updates": {
+        "gamma 0.98": {"gamma": 0.98},
+        "0.375 updates per step": {"updates_per_step": 0.375},
+    },
+    "Networks and targets": {
+        "layer normalization": {"agent": {"layer_norm": True}},
+        "targets not clipped": {"clip_targets": False},
+    },
+}
+"""Options of each variant that differ from the reference, by the title of its panel and by its name."""
+
+OPTIONS = {REFERENCE: {}, **{name: options for panel in VARIANTS.values() for name, options in panel.items()}}
+
+LINES = (plots.BLUE, "-"), (plots.VERMILLION, "--"), (plots.ORANGE, "-."), (plots.GREEN, ":")
+"""Color and style of the reference, and of the variants of a panel."""
+
+ABOUT = """The reference has the options of the recipe [`fetch_push`](../recipes.md), except that it relabels
+with future goals only, and takes 0.25 updates per step. Each variant differs from the reference in one
+option. Each panel shows the reference and the variants of one kind."""
+
+
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study.
+
+    Args:
+        seeds: Number of trainings of each variant.
+        quick: Whether to train for fewer steps; the checkpoints are not kept.
+
+    Raises:
+        ValueError: gymnasium-robotics is not installed.
+    """
+    recipe = read_recipe(RECIPE)
+    recipe.require_installed()
+    length = {"steps": QUICK_STEPS, "learning_starts": QUICK_STEPS // 2} if quick else {"steps": STEPS}
+    runs = [
+        Run(
+            {"variant": name},
+            make_config(recipe.options, REFERENCE_OPTIONS, options, length, {"seed": seed}),
+            None if quick else FOLDER / f"{name.replace(' ', '_')}-{seed}",
+        )
+        for name, options in OPTIONS.items()
+        for seed in range(seeds)
+    ]
+    title = "FetchPush: which options matter"
+    return Study("ablation", title, ABOUT, runs, _draw, _tabulate, _judge, quick, recipe.package)
+
+
+def _draw(results: RunResults) -> Figure:
+    by_variant = results.by("variant")
+    figure, panels = plots.make_figure(
+        "FetchPush-v4: a reference and its variants", 2, 2, height=8, sharex=True, sharey=True
+    )
+    for axes, (title, variants) in zip(panels.flat, VARIANTS.items(), strict=True):
+        for name, line in zip((REFERENCE, *variants), LINES, strict=False):
+            if name in by_variant:
+                plots.draw_curve(axes, by_variant[name], plots.LineStyle(name, *line))
+        plots.show_rates(axes)
+        # Above the panel, since the curves need all of it.
+        axes.legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
+    for axes in panels.flat:
+        plots.show_steps(axes)
+    for axes in panels[-1]:
+        axes.set_xlabel(plots.STEPS_LABEL)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("success rate")
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    rate = read_recipe(RECIPE).solved
+    rows = [
+        [
+            name,
+            steps_cell(np.median(solved_after(variant, rate)[0])),
+            f"{median(variant.env_steps):,.0f}",
+            spread(variant.success),
+        ]
+        for name, variant in results.by("variant").items()
+    ]
+    return Grid(
+        "Variants", ["variant", f"steps to {rate:.2f}", "steps of the training", "final success"], rows
+    )
+
+
+def _judge(results: RunResults) -> list[Requirement]:
+    success = median(results.of(variant=REFERENCE).success)
+    return [at_least(f"final success of the {REFERENCE}, median", read_recipe(RECIPE).solved, success)]

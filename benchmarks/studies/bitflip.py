@@ -1,0 +1,121 @@
+"""Figure 1 of the HER paper: success of DQN against the number of bits, with and without HER."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies import plots
+from benchmarks.studies.results_file import RunResults
+from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
+from benchmarks.studies.study import Study
+from her_agents.config import make_config
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NUMBERS = (5, 10, 13, 15, 20, 25, 30, 40, 50)
+"""Numbers of bits."""
+
+QUICK = (5, 10, 15, 20)
+"""Numbers of bits with ``--quick``."""
+
+SETTINGS: dict[str, Any] = {
+    "env": "her_envs/BitFlipping-v0",
+    "algo": "dqn",
+    "num_envs": 64,
+    "updates_per_step": 0.05,
+    "batch_size": 512,
+    "evaluation_episodes": 100,
+    "agent": {"hidden": [512], "epsilon": 0.7},
+}
+"""Options for all numbers of bits."""
+
+STYLES = {
+    WITH_HER: plots.LineStyle("DQN with HER", plots.BLUE, "-", "o"),
+    WITHOUT_HER: plots.LineStyle("DQN without HER", plots.VERMILLION, "--", "s"),
+}
+
+ABOUT = """The goal is a random sequence of n bits, an action flips one bit, and the reward is -1 in every
+step before the goal is reached, as in figure 1 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). DQN without HER must reach the goal by chance, with
+probability 2^-n per state; with HER, every episode contains a reached goal. A run ends when the task is
+solved, at the latest after 100,000 steps, or after 100 n^2 steps if that is more. This is far less than the
+160,000 episodes in the paper, where DQN without HER solved up to 13 bits. The settings were chosen with
+HER, and are equal in both variants."""
+
+
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study of BitFlipping: DQN with and without HER, for several numbers of bits.
+
+    Args:
+        seeds: Number of seeds of each variant.
+        quick: Whether to use only a few small numbers of bits.
+    """
+    numbers = QUICK if quick else NUMBERS
+    runs = [_run(n, goals, seed) for n in numbers for goals in STYLES for seed in range(seeds)]
+    title = "BitFlipping: success against the number of bits"
+    return Study("bitflip", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
+
+
+def settings(n: int) -> dict[str, Any]:
+    """Return the options for a number of bits; without HER, the steps suffice for up to 10 bits."""
+    steps = {"steps": max(100_000, 100 * n**2), "steps_per_epoch": max(2_000, 8 * n**2)}
+    return {**SETTINGS, **steps, "env_kwargs": {"n_bits": n}}
+
+
+def _run(n: int, goals: str, seed: int) -> Run:
+    chosen = {"her": goals == WITH_HER, "seed": seed}
+    return Run({"n": n, "goals": goals}, make_config(settings(n), chosen))
+
+
+def _draw(results: RunResults) -> Figure:
+    figure, ((axes,),) = plots.make_figure("Success of DQN against the number of bits")
+    for goals, variant in results.by("goals").items():
+        by_n = variant.by("n")
+        plots.draw_spread(axes, list(by_n), [each.success for each in by_n.values()], STYLES[goals])
+    axes.set(xlabel="number of bits n", ylabel="success rate of the greedy policy", xlim=(0, None))
+    axes.set_xticks(list(results.by("n")))
+    plots.show_rates(axes)
+    plots.add_legend(figure, [axes], results)
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    header = ["n"]
+    for goals in STYLES:
+        header += [f"{goals}: success", "env steps", "processor seconds"]
+    rows = []
+    for n, both in results.by("n").items():
+        variants = [both.of(goals=goals) for goals in STYLES]
+        rows.append([str(n), *chain.from_iterable(map(_cells, variants))])
+    return Grid("Results", header, rows)
+
+
+def _cells(variant: RunResults) -> list[str]:
+    return [
+        spread(variant.success),
+        spread(variant.env_steps, ",.0f"),
+        spread(variant.processor_seconds, ".0f"),
+    ]
+
+
+def _judge(results: RunResults) -> list[Requirement]:
+    with_her, without = (_medians(results.of(goals=goals)) for goals in (WITH_HER, WITHOUT_HER))
+    small = [rate for n, rate in with_her.items() if n <= 30]
+    unsolved = [rate for n, rate in without.items() if n >= 15]
+    minutes = results.processor_seconds.sum() / 60
+    return [
+        at_least("with HER: lowest median success up to n = 30", 0.98, min(small, default=None)),
+        at_least("with HER: lowest median success of all n", 0.95, min(with_her.values(), default=None)),
+        at_most("without HER: highest median success from n = 15 on", 0.05, max(unsolved, default=None)),
+        at_least("without HER: median success of n = 5", 0.95, without.get(5)),
+        at_most("processor minutes in total; half an hour of two cores is 60", 60, minutes),
+    ]
+
+
+def _medians(results: RunResults) -> dict[int, float]:
+    return {n: float(np.median(variant.success)) for n, variant in results.by("n").items()}

@@ -1,0 +1,162 @@
+"""DDPG, TD3 and SAC on the three point tasks, with and without HER, with sparse and dense rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies import plots
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
+from benchmarks.studies.study import Study
+from her_agents.config import make_config
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TASKS: dict[str, dict[str, Any]] = {
+    "PointReach": {"steps": 8_000, "steps_per_epoch": 1_600, "evaluation_episodes": 50},
+    "PointMaze": {"steps": 4_800, "steps_per_epoch": 1_200, "evaluation_episodes": 50},
+    "PointPush": {
+        "steps": 352_000,
+        "steps_per_epoch": 32_000,
+        "evaluation_episodes": 25,
+        "num_envs": 64,
+        "learning_starts": 32_000,
+        "buffer_size": 100_000,
+        "updates_per_step": 0.02,
+        "batch_size": 512,
+        "prioritized": True,
+    },
+}
+"""Environments, and the options for them."""
+
+PUSHING = {"action_l2": 0.1, "epsilon": 0, "noise": 1.0}
+"""Exploration that moves the puck more than twice as often as the default exploration."""
+
+AGENTS: dict[str, dict[str, dict[str, Any]]] = {
+    "ddpg": {"PointPush": PUSHING},
+    "td3": {"PointPush": PUSHING | {"policy_delay": 1}},
+    "sac": {},
+}
+"""Algorithms, and their arguments for each task."""
+
+REWARDS: dict[str, dict[str, Any]] = {
+    "sparse": {},
+    "dense": {"env_kwargs": {"reward_type": "dense"}, "clip_targets": False},
+}
+"""Rewards, and the options for them. Dense rewards can be below -1, so targets are not clipped."""
+
+QUICK = ("PointReach", "PointMaze")
+"""Environments with ``--quick``; the only algorithm is the first of `AGENTS`."""
+
+STYLES = {
+    ("sparse", WITH_HER): plots.LineStyle("sparse, with HER", plots.BLUE, "-"),
+    ("dense", WITH_HER): plots.LineStyle("dense, with HER", plots.SKY, "--"),
+    ("sparse", WITHOUT_HER): plots.LineStyle("sparse, without HER", plots.VERMILLION, "-"),
+    ("dense", WITHOUT_HER): plots.LineStyle("dense, without HER", plots.ORANGE, "--"),
+}
+
+ABOUT = """A point moves to a goal in a square (PointReach) or in a U-shaped maze (PointMaze), or pushes a
+puck to a goal (PointPush). Sparse rewards are 0 at the goal and -1 elsewhere. Dense rewards are minus the
+distance to the goal, which ignores the walls of the maze. Section 4.4 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)) compares both rewards on a robot arm, where training
+with dense rewards failed. The settings were chosen for sparse rewards with HER; all variants use them.
+The trainings are short: with more steps, PointMaze is also solved with sparse rewards and without HER."""
+
+
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study of the point tasks: three agents, with and without HER, sparse and dense rewards.
+
+    Args:
+        seeds: Number of seeds of each variant.
+        quick: Whether to use only two tasks and one agent.
+    """
+    runs = [
+        _run(task, algo, reward, goals, seed)
+        for task in (QUICK if quick else TASKS)
+        for algo in list(AGENTS)[: 1 if quick else None]
+        for reward, goals in STYLES
+        for seed in range(seeds)
+    ]
+    title = "Three point tasks: agents, rewards, and HER"
+    return Study("reach", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
+
+
+def settings(task: str, algo: str) -> dict[str, Any]:
+    """Return the options for an algorithm on a task."""
+    named = {"env": f"her_envs/{task}-v0", "algo": algo, "agent": AGENTS[algo].get(task, {})}
+    return named | TASKS[task]
+
+
+def _run(task: str, algo: str, reward: str, goals: str, seed: int) -> Run:
+    labels = {"task": task, "agent": algo.upper(), "reward": reward, "goals": goals}
+    chosen = {"her": goals == WITH_HER, "seed": seed}
+    return Run(labels, make_config(settings(task, algo), REWARDS[reward], chosen))
+
+
+def _draw(results: RunResults) -> Figure:
+    tasks, agents = results.by("task"), results.by("agent")
+    figure, panels = plots.make_figure(
+        "PointReach, PointMaze and PointPush",
+        len(tasks),
+        len(agents),
+        height=1.4 + 2.2 * len(tasks),
+        sharex="row",
+        sharey=True,
+    )
+    for row, (task, on_task) in zip(panels, tasks.items(), strict=True):
+        for axes, agent in zip(row, agents, strict=True):
+            for (reward, goals), style in STYLES.items():
+                variant = on_task.of(agent=agent, reward=reward, goals=goals)
+                if variant:
+                    plots.draw_curve(axes, variant, style)
+            axes.set_title(f"{task}, {agent}")
+            plots.show_rates(axes)
+        row[0].set_ylabel("success rate")
+    for axes in panels.flat:
+        plots.show_steps(axes)
+    for axes in panels[-1]:
+        axes.set_xlabel(plots.STEPS_LABEL)
+    plots.add_legend(figure, panels.flat, results)
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    header = ["task", "agent", *(style.label for style in STYLES.values()), "env steps", "processor seconds"]
+    rows = []
+    for task, on_task in results.by("task").items():
+        for agent, both in on_task.by("agent").items():
+            variants = [both.of(reward=reward, goals=goals) for reward, goals in STYLES]
+            first = variants[0]
+            cost = [spread(first.env_steps, ",.0f"), spread(first.processor_seconds, ".0f")]
+            rows.append([task, agent, *(spread(variant.success) for variant in variants), *cost])
+    return Grid("Success of the trained policies; steps and seconds of the first variant", header, rows)
+
+
+def _judge(results: RunResults) -> list[Requirement]:
+    sparse = results.of(reward="sparse", goals=WITH_HER)
+    found = []
+    for agent, variant in sparse.of(task="PointReach").by("agent").items():
+        seconds = float(variant.processor_seconds.max())
+        found.append(at_least(f"PointReach, {agent}: median success", 0.98, median(variant.success)))
+        found.append(at_most(f"PointReach, {agent}: processor seconds of the slowest seed", 60, seconds))
+    for task in ("PointMaze", "PointPush"):
+        plain = results.of(task=task, reward="sparse", goals=WITHOUT_HER)
+        found += _judge_harder(task, sparse.of(task=task), plain)
+    return found
+
+
+def _judge_harder(task: str, with_her: RunResults, without: RunResults) -> list[Requirement]:
+    """Return the requirements for a task: one agent solves it, each seed better than without HER."""
+    pairs = [
+        (variant.success, without.of(agent=name).success) for name, variant in with_her.by("agent").items()
+    ]
+    best, plain = max(pairs, key=lambda pair: median(pair[0]) or 0.0, default=(np.zeros(0), np.zeros(0)))
+    lead = float(best.min() - plain.max()) if len(best) and len(plain) else None
+    return [
+        at_least(f"{task}: median success of the best agent", 0.9, median(best)),
+        at_least(f"{task}: worst seed of the best agent minus its best seed without HER", 0.1, lead),
+    ]

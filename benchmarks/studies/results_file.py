@@ -1,0 +1,175 @@
+"""The results of a study: statistics over the runs of each variant, and the CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.studies.runs import Point, Run, RunResult
+from her_wrappers.files.atomic import replacement
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+LEARNING, FINAL = "while learning", "final"
+COUNTS = ("episodes", "env_steps", "updates")
+POINT = [each.name for each in fields(Point)]
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """The results of S runs.
+
+    Attributes:
+        all: The results, in the order of the runs of the study.
+    """
+
+    all: Sequence[RunResult]
+
+    def of(self, **labels: str | int) -> RunResults:
+        """Return the results of the runs with these labels."""
+        return RunResults([each for each in self.all if labels.items() <= each.run.labels.items()])
+
+    def by(self, label: str) -> dict[Any, RunResults]:
+        """Return the results for each value of a label, in order of appearance."""
+        values = dict.fromkeys(each.run.labels[label] for each in self.all)
+        return {value: self.of(**{label: value}) for value in values}
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    @property
+    def success(self) -> Floats:
+        """Success rates of the final policies, (S,)."""
+        return np.array([each.final.success_rate for each in self.all])
+
+    @property
+    def env_steps(self) -> Floats:
+        """Environment steps of each run, (S,)."""
+        return np.array([each.final.env_steps for each in self.all], float)
+
+    @property
+    def processor_seconds(self) -> Floats:
+        """Processor seconds of training and evaluation, (S,)."""
+        return np.array([each.final.processor_seconds for each in self.all])
+
+    def curve(self, points: int = 0) -> tuple[Floats, Floats]:
+        """Return environment steps (P,), and the success rates at these steps (P, S).
+
+        The last success rate of a run is repeated if other runs are longer, or if ``points`` is larger.
+
+        Args:
+            points: Lower bound of P; P is at least the number of evaluations of the longest run.
+        """
+        count = max(points, *(len(each.curve) for each in self.all))
+        longest = max((each.curve for each in self.all), key=len)
+        steps = [point.env_steps for point in longest]
+        steps += [steps[-1] + (i + 1) * (steps[-1] // len(steps)) for i in range(count - len(steps))]
+        rates = [[point.success_rate for point in each.curve] for each in self.all]
+        success = [each + [each[-1]] * (count - len(each)) for each in rates]
+        return np.array(steps, float), np.array(success).T
+
+    def mean_over_training(self) -> Floats:
+        """Return the mean success rate of all evaluations up to the largest number of steps, (S,).
+
+        Evaluations that a shorter run did not make count with its last success rate.
+        """
+        budget = max(-(-each.run.config.steps // each.run.config.steps_per_epoch) for each in self.all)
+        means: Floats = self.curve(budget)[1].mean(axis=0)
+        return means
+
+
+def median(values: Floats) -> float | None:
+    """Return the median, or None without values."""
+    return float(np.median(values)) if len(values) else None
+
+
+class ResultsFile:
+    """The CSV file of a study: for each run, one row per evaluation, and a last row for the final policy.
+
+    Rows of other runs or settings, and rows of incomplete runs, are removed from the file; ``<name>.csv.old``
+    is a copy of the file before the removal.
+
+    Args:
+        path: The file; it is created if it does not exist.
+        runs: All runs of the study.
+
+    Attributes:
+        results: The results in the file, in order of completion.
+        removed_rows: Number of removed rows.
+    """
+
+    def __init__(self, path: Path, runs: Sequence[Run]) -> None:
+        self._path = path
+        self._columns = ["run", *runs[0].labels, "seed", "evaluation", *POINT, "ended"]
+        text = path.read_text() if path.exists() else ""
+        self.results = list(_read(text, self._columns, {run.key: run for run in runs}))
+        rows = max(0, len(text.splitlines()) - 1)
+        self.removed_rows = rows - sum(len(result.curve) + 1 for result in self.results)
+        if self.removed_rows:
+            shutil.copyfile(path, path.with_name(path.name + ".old"))
+        if self.removed_rows or not text.endswith("\n"):
+            with replacement(path) as rewritten:
+                rewritten.write((",".join(self._columns) + "\n" + self._text(self.results)).encode())
+
+    def append(self, result: RunResult) -> None:
+        """Append a result, and wait until it is on disk."""
+        with self._path.open("a") as file:
+            file.write(self._text([result]))
+            file.flush()
+            os.fsync(file.fileno())
+        self.results.append(result)
+
+    def _text(self, results: Iterable[RunResult]) -> str:
+        file = io.StringIO()
+        writer = csv.DictWriter(file, self._columns, lineterminator="\n")
+        for result in results:
+            run = result.run
+            labels = {
+                "run": run.key,
+                **run.labels,
+                "seed": run.config.seed,
+                "ended": result.ended.isoformat(),
+            }
+            for evaluation, points in ((LEARNING, result.curve), (FINAL, [result.final])):
+                writer.writerows({**labels, "evaluation": evaluation, **asdict(point)} for point in points)
+        return file.getvalue()
+
+
+def _read(text: str, columns: list[str], runs: Mapping[str, Run]) -> Iterator[RunResult]:
+    """Yield the complete results of the runs, each at most once."""
+    lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    if not lines or lines[0].rstrip("\n").split(",") != columns:
+        return
+    awaited, curve = dict(runs), list[Point]()
+    for row in csv.DictReader(lines):
+        point = _point(row)
+        if point is None:
+            curve = []
+        elif row["evaluation"] == LEARNING:
+            curve.append(point)
+        else:
+            run = awaited.pop(row["run"], None)
+            if run is not None:
+                yield RunResult(run, tuple(curve), point, datetime.fromisoformat(row["ended"]))
+            curve = []
+
+
+def _point(row: Mapping[str, str]) -> Point | None:
+    """Read a row, or return None if it is incomplete."""
+    try:
+        datetime.fromisoformat(row["ended"])
+        return Point(
+            **{name: (int if name in COUNTS else float)(row[name]) for name in POINT}  # type: ignore[arg-type] # counts are ints
+        )
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,110 @@
+"""Figure 6 of the HER paper: goal selection strategies and numbers of relabeled goals, on PointPush."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies import plots
+from benchmarks.studies.reach import settings
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import WITHOUT_HER, Run
+from benchmarks.studies.study import Study
+from her_agents.config import make_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
+
+    from benchmarks.studies.results_file import Floats
+
+KS = (1, 2, 4, 8)
+"""Numbers of relabeled transitions for each original one."""
+
+SETTINGS = settings("PointPush", "ddpg") | {"steps": 256_000, "steps_per_epoch": 32_000}
+"""Options for all runs. After these steps, the best variants nearly solve the task."""
+
+QUICK = ("future", "random"), (1, 4)
+"""Strategies and k with ``--quick``."""
+
+STYLES = {
+    "future": plots.LineStyle("future", plots.BLUE, "-", "o"),
+    "geometric": plots.LineStyle("geometric", plots.GREEN, "-", "^"),
+    "episode": plots.LineStyle("episode", plots.ORANGE, "-.", "D"),
+    "final": plots.LineStyle("final", plots.PURPLE, "--", "v"),
+    "random": plots.LineStyle("random", plots.VERMILLION, ":", "X"),
+    WITHOUT_HER: plots.LineStyle(WITHOUT_HER, plots.GRAY, "--"),
+}
+"""All strategies; the variant without HER has k = 0."""
+
+MEASURED: dict[str, Callable[[RunResults], Floats]] = {
+    "trained policy": lambda results: results.success,
+    "mean over the training": RunResults.mean_over_training,
+}
+"""Measurements of the two panels, by title."""
+
+ABOUT = """DDPG is trained to push a puck to random goals, with five goal selection strategies and k relabeled
+transitions for every original one, as in figure 6 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)); `geometric` is not in the paper. The left panel shows
+the success of the trained policies. The right panel shows the mean of all evaluations during training, which
+is higher for faster learning. The settings were chosen for `future` with k = 4; all variants use them."""
+
+
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study of PointPush: goal selection strategies, each with several values of k.
+
+    Args:
+        seeds: Number of seeds of each variant.
+        quick: Whether to use only two strategies and two values of k.
+    """
+    strategies, ks = QUICK if quick else ([name for name in STYLES if name != WITHOUT_HER], KS)
+    variants = [*product(strategies, ks), (WITHOUT_HER, 0)]
+    runs = [_run(strategy, k, seed) for strategy, k in variants for seed in range(seeds)]
+    title = "PointPush: goal selection strategies"
+    return Study("strategies", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
+
+
+def _run(strategy: str, k: int, seed: int) -> Run:
+    her = {"goal_selection_strategy": strategy, "n_sampled_goal": k} if k else {"her": False}
+    return Run({"strategy": strategy, "k": k}, make_config(SETTINGS, her, {"seed": seed}))
+
+
+def _draw(results: RunResults) -> Figure:
+    figure, (panels,) = plots.make_figure("Goal selection strategies: DDPG on PointPush", 1, 2, sharey=True)
+    for axes, (title, measured) in zip(panels, MEASURED.items(), strict=True):
+        axes.set_xscale("log", base=2)
+        axes.set(title=title, xlabel="relabeled per original transition, k")
+        ks = sorted({k for k in results.by("k") if k})
+        for strategy, variant in results.by("strategy").items():
+            if strategy == WITHOUT_HER:
+                plots.draw_level(axes, measured(variant), STYLES[strategy])
+            else:
+                by_k = variant.by("k")
+                plots.draw_spread(
+                    axes, list(by_k), [measured(each) for each in by_k.values()], STYLES[strategy]
+                )
+        axes.set_xticks(ks, [str(k) for k in ks])
+        axes.minorticks_off()
+        plots.show_rates(axes)
+    panels[0].set_ylabel("success rate")
+    plots.add_legend(figure, panels, results)
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    ks = list(results.by("k"))
+    rows = [
+        [strategy, *(spread(variant.of(k=k).success) for k in ks)]
+        for strategy, variant in results.by("strategy").items()
+    ]
+    return Grid("Success of the trained policies", ["strategy", *(f"k = {k}" for k in ks)], rows)
+
+
+def _judge(results: RunResults) -> list[Requirement]:
+    future = results.of(strategy="future", k=4)
+    return [
+        at_least("future, k = 4: median success", 0.9, median(future.success)),
+        at_most("without HER: median success", 0.5, median(results.of(strategy=WITHOUT_HER).success)),
+    ]

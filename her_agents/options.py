@@ -1,0 +1,195 @@
+"""Options of the agents, one class for each algorithm, and the check of options. It does not import torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from her_wrappers.arguments import require_count, require_flag, require_number
+
+KINDS: dict[str, Any] = {
+    "str": str,
+    "str | None": str | None,
+    "str | dict[str, float]": str | dict,
+    "dict[str, Any]": dict,
+}
+"""Values that a field accepts, by its annotation."""
+
+
+def ranged(default: Any, interval: str) -> Any:
+    """Return a field whose values lie in an interval; see `require_number`."""
+    return field(default=default, metadata={"interval": interval})
+
+
+def count(default: int, *, at_least: int = 0) -> Any:
+    """Return a field for integers that may be below 1."""
+    return field(default=default, metadata={"at_least": at_least})
+
+
+def require_values(options: Any) -> None:
+    """Check the numbers, flags and strings of a dataclass of options.
+
+    Args:
+        options: The dataclass. Its floats are fields of `ranged`. Its integers must be at least 1, or the
+            entry ``at_least`` of the field's metadata.
+
+    Raises:
+        TypeError: A flag or a string has another type.
+        ValueError: A number is out of range.
+    """
+    for option in fields(options):
+        name, value = option.name, getattr(options, option.name)
+        if "interval" in option.metadata and not (value is None and option.default is None):
+            require_number(name, value, option.metadata["interval"])
+        elif option.type == "int":
+            require_count(name, value, at_least=option.metadata.get("at_least", 1))
+        elif option.type == "bool":
+            require_flag(name, value)
+        elif (kind := KINDS.get(str(option.type))) and not isinstance(value, kind):
+            raise TypeError(f"{name} must be of type {option.type}, got {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions:
+    """Options of all agents.
+
+    Raises:
+        TypeError: An option that is true or false is not a bool.
+        ValueError: Another option is out of range.
+    """
+
+    hidden: tuple[int, ...] = (64, 64, 64)
+    """Units of each hidden layer."""
+    layer_norm: bool = False
+    """Whether to normalize the units of each hidden layer before the activation, by arXiv 1607.06450."""
+    learning_rate: float = ranged(1e-3, "(0, inf)")
+    """Step size of each Adam optimizer."""
+    tau: float = ranged(0.05, "(0, 1]")
+    """Weight of the online parameters in the Polyak update of the target networks."""
+    target_update_interval: int = 1
+    """Number of updates for each Polyak update."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hidden, list | tuple):
+            raise ValueError(f"hidden must be a list of integers, got {self.hidden!r}")  # noqa: TRY004 - as its entries
+        for units in self.hidden:
+            require_count("each entry of hidden", units, at_least=1)
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        require_values(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNOptions(AgentOptions):
+    """Options of `DQN` in addition to those of all agents."""
+
+    hidden: tuple[int, ...] = (256,)
+    epsilon: float = ranged(0.2, "[0, 1]")
+    """Probability of a random action while exploring."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TD3Options(AgentOptions):
+    """Options of `TD3` in addition to those of all agents."""
+
+    action_l2: float = ranged(1.0, "[0, inf)")
+    """Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss."""
+    epsilon: float = ranged(0.3, "[0, 1]")
+    """Probability of a uniformly random action while exploring."""
+    noise: float = ranged(0.2, "[0, inf)")
+    """Standard deviation of the Gaussian exploration, for actions scaled to [-1, 1]."""
+    n_critics: int = 2
+    """Number of critics; targets use their minimum."""
+    target_noise: float = ranged(0.2, "[0, inf)")
+    """Standard deviation of the noise on the actions in targets."""
+    target_noise_clip: float = ranged(0.5, "[0, inf)")
+    """Largest absolute value of the noise on the actions in targets."""
+    policy_delay: int = 2
+    """Updates of the critics for each update of the actor. ``target_update_interval`` counts updates of the
+    actor."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DDPGOptions(TD3Options):
+    """Options of `DDPG`: those of `TD3`, with one critic, no noise on targets, and no delay of the actor."""
+
+    n_critics: int = 1
+    target_noise: float = ranged(0.0, "[0, inf)")
+    policy_delay: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SACOptions(AgentOptions):
+    """Options of `SAC` in addition to those of all agents."""
+
+    temperature: float = ranged(0.1, "(0, inf)")
+    """Initial weight of the entropy."""
+    learn_temperature: bool = True
+    """Whether the temperature is learned; otherwise it is constant."""
+    target_entropy: float | None = ranged(None, "(-inf, inf)")
+    """Target of the mean entropy if the temperature is learned; by default minus the length of an action
+    vector."""
+    n_critics: int = 2
+    """Number of critics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TQCOptions(SACOptions):
+    """Options of `TQC` in addition to those of `SAC`; names and defaults are those of sb3-contrib."""
+
+    n_quantiles: int = 25
+    """Quantiles of each critic."""
+    top_quantiles_to_drop_per_net: int = count(2)
+    """Quantiles that targets leave out, for each critic; below ``n_quantiles``."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.top_quantiles_to_drop_per_net >= self.n_quantiles:
+            raise ValueError(
+                f"top_quantiles_to_drop_per_net must be below n_quantiles={self.n_quantiles}, "
+                f"got {self.top_quantiles_to_drop_per_net}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IQLOptions(AgentOptions):
+    """Options of `IQL` in addition to those of all agents."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    tau: float = ranged(0.01, "(0, 1]")
+    expectile: float = ranged(0.9, "[0.5, 1)")
+    """Expectile of the Q values. Near 1, the value of a state is that of its best recorded action."""
+    temperature: float = ranged(10.0, "(0, inf)")
+    """Weight of the advantage in the imitation loss. With larger weights, the actor imitates mainly actions
+    with high Q values."""
+
+
+AGENT_OPTIONS: dict[str, type[AgentOptions]] = {
+    "dqn": DQNOptions,
+    "ddpg": DDPGOptions,
+    "td3": TD3Options,
+    "sac": SACOptions,
+    "tqc": TQCOptions,
+    "iql": IQLOptions,
+}
+"""Options by the name of the algorithm."""
+
+
+def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
+    """Return the validated options of an algorithm.
+
+    Args:
+        algo: One of `AGENT_OPTIONS`.
+        options: Values by name; the others have their defaults.
+
+    Raises:
+        TypeError: An option has a wrong type.
+        ValueError: The algorithm or an option is unknown, or an option is out of range.
+    """
+    if algo not in AGENT_OPTIONS:
+        raise ValueError(f"unknown algo {algo!r}; choose from {', '.join(map(repr, AGENT_OPTIONS))}")
+    known = sorted(each.name for each in fields(AGENT_OPTIONS[algo]))
+    for name in options:
+        if name not in known:
+            raise ValueError(f"unknown option {name!r} of {algo}; choose from {', '.join(map(repr, known))}")
+    return AGENT_OPTIONS[algo](**options)

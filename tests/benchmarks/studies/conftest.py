@@ -1,0 +1,25 @@
+"""Very short trainings in all tests of the studies."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.studies import bitflip, fetch, reach, runs, strategies
+from tests.support.studies import POINT, TINY, tiny_bits
+
+
+@pytest.fixture(autouse=True, name="tiny")
+def use_tiny_settings(monkeypatch):
+    """Make all trainings very short."""
+    monkeypatch.setattr(runs, "FINAL_EPISODES", 4)
+    monkeypatch.setattr(bitflip, "QUICK", (2, 3))
+    monkeypatch.setattr(bitflip, "settings", tiny_bits)
+    monkeypatch.setattr(strategies, "SETTINGS", strategies.SETTINGS | TINY | POINT)
+    monkeypatch.setattr(reach, "TASKS", {"PointReach": TINY, "PointMaze": TINY})
+    monkeypatch.setattr(reach, "AGENTS", {"ddpg": {}, "td3": {}, "sac": {}})
+    dense = {"env_kwargs": {"max_steps": 5, "reward_type": "dense"}, "clip_targets": False}
+    sparse = {"env_kwargs": {"max_steps": 5}}
+    monkeypatch.setattr(reach, "REWARDS", {"sparse": sparse, "dense": dense})
+    monkeypatch.setattr(fetch, "SETTINGS", fetch.SETTINGS | TINY | POINT)
+    monkeypatch.setattr(fetch, "QUICK", {})
+    monkeypatch.setattr(fetch, "require_packages", lambda: None)

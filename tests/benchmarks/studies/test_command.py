@@ -1,0 +1,186 @@
+"""The command of each study with short runs: complete, interrupted, changed and failing studies."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import pytest
+from PIL import Image
+
+from benchmarks.studies import bitflip, fetch, run_all, strategies
+from benchmarks.studies import study as study_module
+from benchmarks.studies.runs import WITH_HER, Run, execute
+from benchmarks.studies.study import settings_of
+from her_wrappers.files.atomic import acquire_lock
+from tests.support.studies import REQUIRE_PACKAGES, RUNS, do, do_quick, tiny_bits
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("study", RUNS)
+def test_study_writes_a_table_a_picture_and_a_page(study, tmp_path):
+    result = do_quick(study, tmp_path)
+    assert result.exit_code == 0, result.output
+    assert f"{RUNS[study]} of {RUNS[study]} runs" in result.output
+    rows = rows_of(tmp_path / f"{study}.csv")
+    finals = [row for row in rows if row["evaluation"] == "final"]
+    assert (len(finals), {row["episodes"] for row in finals}) == (RUNS[study], {"4"})
+    assert len({row["run"] for row in rows}) == RUNS[study]
+    with Image.open(tmp_path / f"{study}.png") as picture:
+        assert picture.width == 1200
+    page = (tmp_path / f"{study}.md").read_text()
+    for text in (f"({study}.png)", "no promise at this size", "torch 2.", "seeds 0;", "--jobs 1"):
+        assert text in page
+
+
+def test_page_shows_common_settings_once_and_the_others_in_a_table():
+    section = settings_of(strategies.make_study(1, quick=True).runs)
+    assert '`algo = "ddpg"`' in section
+    assert "| strategy | k | her | goal_selection_strategy | n_sampled_goal |" in section
+    assert '| future | 1 | true | "future" | 1 |' in section
+
+
+class CountingExecute:
+    """Replaces `execute`: calls ``instead(run, number of earlier runs)``, then executes the run."""
+
+    def __init__(self, monkeypatch, instead=lambda run, count: None):
+        self.executed = []
+        self._instead = instead
+        monkeypatch.setattr(run_all, "execute", self)
+
+    def __call__(self, run):
+        self._instead(run, len(self.executed))
+        self.executed.append(str(run))
+        return execute(run)
+
+
+def test_interrupted_study_continues(tmp_path, monkeypatch):
+    def interrupt(run, count):
+        if count == 3:
+            raise KeyboardInterrupt
+
+    first = CountingExecute(monkeypatch, interrupt)
+    result = do_quick("bitflip", tmp_path)
+    assert result.exit_code == 130
+    assert f"Interrupted. Completed runs are in {tmp_path}" in result.output
+    assert not (tmp_path / "bitflip.md").exists()
+    before = (tmp_path / "bitflip.csv").read_text()
+    second = CountingExecute(monkeypatch)
+    assert "3 of 4 runs are complete already." in do_quick("bitflip", tmp_path).output
+    assert (len(second.executed), set(first.executed) & set(second.executed)) == (1, set())
+    assert (tmp_path / "bitflip.csv").read_text().startswith(before)
+    third = CountingExecute(monkeypatch)
+    (tmp_path / "bitflip.png").unlink()
+    assert do_quick("bitflip", tmp_path).exit_code == 0
+    assert third.executed == []
+    assert (tmp_path / "bitflip.png").exists(), "existing results are drawn again"
+
+
+def test_rows_of_other_settings_are_removed(tmp_path, monkeypatch):
+    do_quick("bitflip", tmp_path)
+    before = (tmp_path / "bitflip.csv").read_text()
+    monkeypatch.setattr(bitflip, "settings", lambda n: tiny_bits(n) | {"steps": 90})
+    again = CountingExecute(monkeypatch)
+    result = do_quick("bitflip", tmp_path)
+    assert [name.split(",")[0] for name in again.executed] == ["n = 2"] * 2
+    assert "bitflip.csv.old contains" in result.output
+    assert (tmp_path / "bitflip.csv.old").read_text() == before
+    finals = [row for row in rows_of(tmp_path / "bitflip.csv") if row["evaluation"] == "final"]
+    assert len({row["run"] for row in finals}) == len(finals) == 4
+
+
+def test_failed_run_is_named_and_the_others_continue(tmp_path, monkeypatch):
+    def fail(run, count):
+        if run.labels == {"n": 3, "goals": WITH_HER}:
+            raise ValueError("no luck")
+
+    CountingExecute(monkeypatch, fail)
+    result = do_quick("bitflip", tmp_path)
+    named = "n = 3, with HER, seed = 0: ValueError: no luck"
+    assert result.exit_code == 1
+    assert named in result.output.splitlines()[-1]
+    assert f"**failed**: {named}" in (tmp_path / "bitflip.md").read_text()
+    again = CountingExecute(monkeypatch)
+    assert do_quick("bitflip", tmp_path).exit_code == 0
+    assert again.executed == ["n = 3, with HER, seed = 0"]
+    assert "**failed**" not in (tmp_path / "bitflip.md").read_text()
+
+
+def test_no_page_is_written_if_all_runs_fail(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_all, "execute", None)
+    assert do_quick("bitflip", tmp_path).exit_code == 1
+    assert not (tmp_path / "bitflip.md").exists()
+
+
+def test_second_study_in_a_folder_raises_an_error(tmp_path):
+    claim = acquire_lock(tmp_path / "bitflip.lock", "it")
+    result = do_quick("bitflip", tmp_path)
+    claim.release()
+    assert result.exit_code == 2
+    assert f"the study bitflip in {tmp_path} is in use" in result.output
+
+
+def test_longest_runs_start_first(monkeypatch):
+    order = []
+    monkeypatch.setattr(run_all, "attempt", order.append)
+    study = strategies.make_study(1, quick=True)
+    long = {"steps": 95}, {"algo": "td3"}, {"updates_per_step": 0.9}
+    slow = [Run({"k": 1}, replace(study.runs[0].config, **options)) for options in long]
+    run_all.run_all([*study.runs, *slow], 1, lambda result: None)
+    assert order[:2] == [slow[2], slow[0]]
+    assert len(order) == len(study.runs) + 3
+
+
+def test_help_names_the_studies_and_shows_examples():
+    result = do("--help")
+    assert result.exit_code == 0
+    assert set(RUNS) <= set(result.output.split())
+    assert "python -m benchmarks.studies bitflip --quick" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bitflip", "--seeds", 0], "argument --seeds: must be an integer of at least 1, got 0"),
+        (["bitflip", "fetch_push"], "expected NAME for the study recipe, and for no other study"),
+        (["recipe"], "expected NAME for the study recipe, and for no other study"),
+        (["recipe", "large"], "unknown recipe 'large'; choose from"),
+        (["bitflip", "--backend", "mpi"], "argument --backend: invalid choice: 'mpi'"),
+    ],
+)
+def test_wrong_usage_ends_with_exit_code_2(arguments, message):
+    result = do(*arguments)
+    assert (result.exit_code, message in result.output) == (2, True)
+
+
+def test_quick_uses_another_folder_and_seeds_sets_the_number_of_seeds(monkeypatch):
+    asked = []
+
+    def note(study, folder, jobs, *_, **__):
+        asked.append((str(folder), len({run.config.seed for run in study.runs}), jobs))
+        return []
+
+    monkeypatch.setattr(study_module, "reproduce", note)
+    do("bitflip", "--jobs", 7)
+    do("bitflip", "--quick", "--seeds", 2)
+    assert asked == [("docs/results", 3, 7), ("runs/reproduce", 2, run_all.usable_cores())]
+
+
+@pytest.mark.parametrize(
+    ("missing", "mujoco", "message"),
+    [
+        ("gymnasium_robotics", "3.11.0", "but gymnasium_robotics is not installed; run: pip install"),
+        ("", "3.12.0", "got mujoco 3.12.0; run: pip install"),
+    ],
+)
+def test_fetch_without_its_packages_names_the_extra(missing, mujoco, message, monkeypatch, tmp_path):
+    monkeypatch.setattr(fetch, "require_packages", REQUIRE_PACKAGES)
+    monkeypatch.setattr(fetch, "find_spec", lambda name: None if name == missing else name)
+    monkeypatch.setattr(fetch, "version", lambda name: mujoco)
+    result = do("fetch", "--out", tmp_path)
+    assert (result.exit_code, message in result.output) == (2, True)
+    assert not list(tmp_path.iterdir())
