@@ -11,7 +11,6 @@ import pytest
 from gymnasium import wrappers
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import SyncVectorEnv
-from her_wrappers.repairs import CopyObservation
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
