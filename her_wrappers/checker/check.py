@@ -157,8 +157,10 @@ def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
 
 def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
     """Return reset options as a list, or raise TypeError if they are neither a dict nor a list of dicts."""
-    is_single = isinstance(options, Mapping) or not isinstance(options or (), Iterable)
-    choices: list[Any] = [options] if is_single else list(options or ())
+    if options is None:
+        return []
+    is_list = isinstance(options, Iterable) and not isinstance(options, Mapping)
+    choices: list[Any] = list(options) if is_list else [options]
     for choice in choices:
         if not isinstance(choice, Mapping):
             raise TypeError(f"reset_options must be a dict or a list of dicts, got {choice!r}")
@@ -181,7 +183,7 @@ def attribute_to_wrappers(
         budget: Budget of the check; each layer is checked with at most 300 steps.
     """
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
-    sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}
+    sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}  # by a word in the place
     candidates = [
         finding
         for finding in findings

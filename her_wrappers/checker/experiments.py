@@ -24,7 +24,7 @@ from her_wrappers.checker.evidence import Divergence, Evidence, StateChange, Vec
 from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.global_generators import seeded_generators
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, leaves, relabeled_pairs
-from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, split
+from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, split_batches
 from her_wrappers.checker.replicas import AnyEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, random_policy
 from her_wrappers.checker.values import arrays_in, first_difference, share_memory
@@ -52,7 +52,7 @@ BATCH_SIZES = (2, 3, 7)
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
 """Batch sizes that are common in practice; 205 rows of 256 are relabeled if n_sampled_goal is 4."""
 
-MAX_BYTES = 2**24
+MAX_BATCH_BYTES = 2**24
 """Largest size in bytes of the achieved goals of a batch; larger batches, of images, are skipped."""
 
 REPEATED_CALLS, REPEATED_SIZE = 4, 3
@@ -85,7 +85,7 @@ def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget
             run, env.num_envs, mode, declared_mode(env) is not None, declared, env.observation_space
         )
         evidence.observation_space = env.single_observation_space
-        evidence.rollout = split(run, mode, env.num_envs)
+        evidence.rollout = split_batches(run, mode, env.num_envs)
     if reward is not None and evidence.has_goals and evidence.steps:
         evidence.pairs = relabeled_pairs(evidence.steps, reward, np.random.default_rng(budget.seed))
         if len(evidence.pairs) >= 2:
@@ -94,7 +94,7 @@ def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget
         _replay_on_replicas(evidence, run, replicas, budget.reset_options)
     if reward is not None:
         _call_goal_functions(evidence, reward)
-    if run.failure is None and run.steps:
+    if evidence.rollout.failure is None and run.steps:
         _repeat_calls(env, evidence, run.resets[0])
     return evidence
 
@@ -109,22 +109,22 @@ def _replay_on_replicas(
     evidence: Evidence, run: Rollout, replicas: Replicas, reset_options: Sequence[dict[str, Any]]
 ) -> None:
     """Repeat the beginning of the run on replicas; further replays are left out if the first one differs."""
-    steps, called = len(run.steps) // REPLAY_DIVISOR, None
+    steps, probed = len(run.steps) // REPLAY_DIVISOR, None  # probed: its goal functions are called
     try:
-        called = replicas.make()
-        evidence.has_replica = called is not None
-        if called is None or not steps:
+        probed = replicas.make()
+        evidence.has_replica = probed is not None
+        if probed is None or not steps:
             return
         replica, concurrent = replicas.make(), replicas.make()
         act = random_policy(concurrent.action_space, evidence.seed + 1)
         concurrent.reset(seed=evidence.seed + 1)
         evidence.divergence = _replay(run, replica, steps, lambda step: _step_or_reset(concurrent, act))
         evidence.compared = True
-        reward = probe(called, "compute_reward")
+        reward = probe(probed, "compute_reward")
         if evidence.divergence is None:
             if evidence.pairs and reward is not None:
                 evidence.side_effect = _replay(
-                    run, called, steps, lambda step: _call_reward(evidence, reward, step.t)
+                    run, probed, steps, lambda step: _call_reward(evidence, reward, step.t)
                 )
             evidence.rerun_divergence = _replay(run, replica, steps, lambda step: None)
             evidence.options_divergence = _reset_twice_with_options(concurrent, evidence.seed, reset_options)
@@ -136,7 +136,7 @@ def _replay_on_replicas(
             "on a second environment", "reset() or step()", error
         )
     finally:
-        evidence.none_for_unknown_type = called is not None and _is_none_for_unknown_type(evidence, called)
+        evidence.none_for_unknown_type = probed is not None and _is_none_for_unknown_type(evidence, probed)
 
 
 def _replay(
@@ -318,7 +318,7 @@ def _call_goal_functions(evidence: Evidence, reward: Probe) -> None:
     evidence.on_views, evidence.reused_outputs = on_views, reused
     rng = np.random.default_rng(evidence.seed)
     goal_bytes = sum(leaf.nbytes for leaf in leaves(evidence.pairs[0].achieved))
-    chosen = [rng.integers(count, size=size) for size in LARGE_SIZES if size * goal_bytes <= MAX_BYTES]
+    chosen = [rng.integers(count, size=size) for size in LARGE_SIZES if size * goal_bytes <= MAX_BATCH_BYTES]
     evidence.large_batches = [(rows, reward(*evidence.batch(rows.tolist()))) for rows in chosen]
 
 

@@ -8,7 +8,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from her_envs import Counting, TaskEnv
 from her_wrappers import check_goal_env
-from her_wrappers.checker.records import split
+from her_wrappers.checker.records import split_batches
 from her_wrappers.checker.rollout import Budget, roll_out
 from tests.support.specimens.broken_vectors import Reaches
 from tests.support.specimens.reach import Reach
@@ -18,7 +18,7 @@ from tests.support.specimens.reach import Reach
 def test_episodes_are_complete_and_separate_in_all_modes(mode):
     """In Counting, the achieved goal identifies the episode and the step of a state."""
     env = SyncVectorEnv([lambda: TaskEnv(Counting(length=4))] * 3, autoreset_mode=mode)
-    rollout = split(roll_out(env, Budget(300)), mode, 3)
+    rollout = split_batches(roll_out(env, Budget(300)), mode, 3)
     resets = {start.episode: start.observation for start in rollout.resets}
     lengths = {}
     assert len(rollout.steps) > 200
