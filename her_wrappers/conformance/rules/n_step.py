@@ -8,7 +8,7 @@ import numpy as np
 
 from her_wrappers.conformance.env import UNREACHED
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import DecodedRows
+from her_wrappers.conformance.rows import TOLERANCE, DecodedRows
 from her_wrappers.conformance.scenarios import GAMMA, N_STEPS
 from her_wrappers.rules import Check, Violation
 
@@ -47,7 +47,7 @@ def _equals(name: str) -> Check:
         expected = _expected(rows)[name].astype(float)
         got = rows.next_step if name == "next state" else rows.columns.get(name, expected)
         yield from rows.violation(
-            np.abs(expected - got.astype(float)) > 1e-4,
+            np.abs(expected - got.astype(float)) > TOLERANCE,
             lambda i: f"{name} is {got[i]:.5g} instead of {expected[i]:.5g} with n_steps={N_STEPS}",
         )
 
@@ -74,10 +74,7 @@ replay_rule(
     wrong="next_obs = observations[t + n]",
     right="next_obs = observations[t + min(n, T - t, steps_to_success)]",
     source="cpprb 11.0.0: windows reach into the next copy of a truncated episode",
-    implies=(
-        "HB701",
-        "HB704",
-    ),
+    implies=("HB701", "HB704"),
 )(_equals("next state"))
 replay_rule(
     "HB703",

@@ -51,10 +51,7 @@ replay_rule(
     wrong="reward = compute_reward(next_achieved_goal, new_goal, info) + 1",
     right="reward = compute_reward(next_achieved_goal, new_goal, info)",
     source=f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
-    implies=(
-        "HB306",
-        "HB701",
-    ),
+    implies=("HB306", "HB701"),
 )(_relabeled("HB301"))
 replay_rule(
     "HB302",
@@ -65,10 +62,7 @@ replay_rule(
     wrong="compute_reward(achieved_goal, new_goal, info)",
     right="compute_reward(next_achieved_goal, new_goal, info)",
     source="Gymnasium-Robotics, GoalEnv.compute_reward; stable-baselines3, comment in _get_virtual_samples",
-    implies=(
-        "HB306",
-        "HB701",
-    ),
+    implies=("HB306", "HB701"),
 )(_relabeled("HB302"))
 replay_rule(
     "HB303",
@@ -79,10 +73,7 @@ replay_rule(
     wrong="compute_reward(new_goal, next_achieved_goal, info)",
     right="compute_reward(next_achieved_goal, new_goal, info)",
     source="hill-a/stable-baselines pull request 728",
-    implies=(
-        "HB306",
-        "HB701",
-    ),
+    implies=("HB306", "HB701"),
 )(_relabeled("HB303"))
 replay_rule(
     "HB304",
@@ -93,10 +84,7 @@ replay_rule(
     wrong="desired_goal[i] = new_goal",
     right="desired_goal[i] = new_goal; reward[i] = compute_reward(next_achieved_goal[i], new_goal, info[i])",
     source=f"{PAPER}, algorithm 1",
-    implies=(
-        "HB306",
-        "HB701",
-    ),
+    implies=("HB306", "HB701"),
 )(_relabeled("HB304"))
 
 
@@ -109,11 +97,7 @@ replay_rule(
     wrong="reward = rewards[relabeled_indices]",
     right="reward = rewards[indices]",
     source=PAPER,
-    implies=(
-        "HB306",
-        "HB308",
-        "HB701",
-    ),
+    implies=("HB306", "HB308", "HB701"),
 )
 def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
     rows = equal.rows
@@ -175,10 +159,7 @@ def recorded_reward_replaced(rows: DecodedRows) -> Iterator[Violation]:
     wrong="desired_goal = np.zeros((size, goal_size), np.float32)",
     right='desired_goal = np.zeros((size, goal_size), env.observation_space["desired_goal"].dtype)',
     source="Gymnasium-Robotics: goals are float64, and thresholds are compared in float64",
-    implies=(
-        "HB502",
-        "HB503",
-    ),
+    implies=("HB502", "HB503"),
 )
 def goal_precision(equal: EqualEpisodes) -> Iterator[Violation]:
     rows = equal.rows

@@ -35,11 +35,7 @@ def _recomputes(rows: DecodedRows) -> bool:
     wrong="terminated = stored_terminated[i]",
     right="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
     source="stable-baselines3 issue 627; rlkit issue 96; openai/baselines issue 420",
-    implies=(
-        "HB402",
-        "HB403",
-        "HB704",
-    ),
+    implies=("HB402", "HB403", "HB704"),
 )
 def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
     if _recomputes(rows):
@@ -56,10 +52,7 @@ def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
     wrong="terminated = stored_terminated[i] | success",
     right="terminated = success | goal_independent_termination[i]",
     source="stable-baselines3 issue 627",
-    implies=(
-        "HB405",
-        "HB704",
-    ),
+    implies=("HB405", "HB704"),
 )
 def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
     if _recomputes(rows):
@@ -93,10 +86,7 @@ def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
     wrong="done = terminated or truncated",
     right="done = terminated",
     source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
-    implies=(
-        "HB402",
-        "HB406",
-    ),
+    implies=("HB402", "HB406"),
 )
 def time_limit_flagged_as_terminated(rows: DecodedRows) -> Iterator[Violation]:
     wrong = _wrong(rows) & ~rows.relabeled & _timed_out(rows)
