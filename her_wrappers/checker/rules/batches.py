@@ -1,4 +1,4 @@
-"""GE1xx, second part: compute_reward works for relabeled goals, for batches and in buffers."""
+"""GE1xx: compute_reward works for relabeled goals, for batches and in buffers."""
 
 from __future__ import annotations
 

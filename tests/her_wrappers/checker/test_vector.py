@@ -72,3 +72,13 @@ class NotBatched(Reaches):
 def test_an_observation_space_that_is_not_batched_is_reported():
     findings = check_goal_env(NotBatched, max_steps=50).findings
     assert ("GE603", "observation_space") in {(each.code, each.subject) for each in findings}
+
+
+def test_a_policy_may_change_the_observations_that_it_gets():
+    env = SyncVectorEnv([Reach] * 2)
+
+    def policy(observations):
+        observations["desired_goal"][:] = 0
+        return env.action_space.sample()
+
+    assert check_goal_env(env, policy=policy, max_steps=200).codes == []
