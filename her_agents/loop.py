@@ -121,8 +121,8 @@ def train(
     torch.set_num_threads(require_count("threads", threads, at_least=1))
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
-        source = {"backend": backend, "address": address}
-        training = stack.enter_context(closing(_begin(config, files, resume=resume, **source)))
+        training = _begin(config, files, resume=resume, backend=backend, address=address)
+        stack.enter_context(closing(training))
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
             stack.callback(files.close)  # also if `open` fails after it locked the folder
@@ -139,17 +139,17 @@ def train(
         return Result(training.agent, training.history, interrupted.is_set())
 
 
-def _begin(config: Config, files: RunFolder | None, *, resume: bool, **source: Any) -> Training:
+def _begin(config: Config, files: RunFolder | None, *, resume: bool, **collector: Any) -> Training:
     """Return the run: a new one, or the resumed one."""
     kind = OfflineTraining if config.offline else CollectedTraining if config.workers else Training
     if not resume:
         if files is not None:
             files.require_new()
-        return kind(config, **source)
+        return kind(config, **collector)
     if files is None:
         raise ValueError("resume=True needs folder=, the folder of the run, got None")
     saved, buffer = files.read_latest(config)
-    training = kind(config, buffer, **source)
+    training = kind(config, buffer, **collector)
     training.load_state_dict(files.path / "latest.pt", saved)
     return training
 

@@ -80,6 +80,8 @@ class ConformanceEnv(gym.Env[Any, Any]):
         bonus: Added to the rewards of added steps, but not to rewards of ``compute_reward``.
     """
 
+    observation_space: spaces.Dict
+
     def __init__(
         self, kind: GoalKind = "vector", *, sparse: bool = False, costs: bool = False, bonus: float = 0.0
     ) -> None:

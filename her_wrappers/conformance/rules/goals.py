@@ -57,7 +57,7 @@ def goal_of_other_episode(results: ScenarioResults) -> Iterator[Violation]:
         yield from rows.violation(wrong, "the goal was achieved in another episode", strategy)
 
 
-def _own(rows: DecodedRows) -> Values:
+def _goals_of_own_episode(rows: DecodedRows) -> Values:
     return rows.relabeled & rows.is_achieved & rows.is_own
 
 
@@ -74,7 +74,7 @@ def _own(rows: DecodedRows) -> Values:
 )
 def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
     for strategy, rows in results.rows_by_strategy(*AFTER).items():
-        wrong = _own(rows) & (rows.goal_step < rows.step)
+        wrong = _goals_of_own_episode(rows) & (rows.goal_step < rows.step)
         yield from rows.violation(wrong, "the goal was achieved before the step", strategy)
 
 
@@ -91,7 +91,7 @@ def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
 )
 def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
     for strategy, rows in results.rows_by_strategy(*AFTER).items():
-        wrong = _own(rows) & (rows.goal_step == rows.step)
+        wrong = _goals_of_own_episode(rows) & (rows.goal_step == rows.step)
         yield from rows.violation(wrong, "the goal was achieved before the action of the step", strategy)
 
 
@@ -108,7 +108,7 @@ def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
 )
 def last_state_never_a_goal(results: ScenarioResults) -> Iterator[Violation]:
     for strategy, rows in results.rows_by_strategy("future", "episode").items():
-        early = _own(rows) & (rows.step < 4)
+        early = _goals_of_own_episode(rows) & (rows.step < 4)
         if early.sum() > 200 and not (early & (rows.goal_step == rows.length)).any():
             message = f"the last state was never chosen as a goal: 0 of {int(early.sum())} rows"
             yield Violation(message, subject=strategy)
@@ -134,7 +134,7 @@ def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
 )
 def future_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     for rows in results.rows_by_strategy("future").values():
-        first = _first_of_each(rows, _own(rows))
+        first = _first_of_each(rows, _goals_of_own_episode(rows))
         t, s = rows.step[first], rows.goal_step[first]
         groups = [counts_of(s[t == step], step + 1, 7) for step in range(6)]
         if uniformity_z(groups) > LIMIT:
@@ -154,7 +154,7 @@ def future_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
 )
 def final_not_last(results: ScenarioResults) -> Iterator[Violation]:
     for rows in results.rows_by_strategy("final").values():
-        wrong = _own(rows) & (rows.goal_step != rows.length)
+        wrong = _goals_of_own_episode(rows) & (rows.goal_step != rows.length)
         yield from rows.violation(wrong, "the goal is not that of the last state of the episode")
 
 
@@ -171,7 +171,7 @@ def final_not_last(results: ScenarioResults) -> Iterator[Violation]:
 )
 def episode_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     for rows in results.rows_by_strategy("episode").values():
-        first = _first_of_each(rows, _own(rows))
+        first = _first_of_each(rows, _goals_of_own_episode(rows))
         t, s = rows.step[first], rows.goal_step[first]
         groups = [counts_of(s[t == step], 1, 7) for step in range(6)]  # state 0 is optional
         if uniformity_z(groups) > LIMIT:
@@ -225,7 +225,7 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
             if len(goals) >= 12:
                 groups.append(len(np.unique(goals)))
     always_final = all(
-        (each.goal_step == each.length)[_own(each)].all()
+        (each.goal_step == each.length)[_goals_of_own_episode(each)].all()
         for each in results.rows_by_strategy("future").values()
     )
     if groups and max(groups) == 1 and not always_final:
