@@ -25,7 +25,7 @@ from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.global_generators import seeded_generators
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, leaves, relabeled_pairs
 from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, split_batches
-from her_wrappers.checker.replicas import AnyEnv, Replicas
+from her_wrappers.checker.replicas import CheckedEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, random_policy
 from her_wrappers.checker.values import arrays_in, first_difference, share_memory
 from her_wrappers.goal_interface import find_function
@@ -59,7 +59,7 @@ REPEATED_CALLS, REPEATED_SIZE = 4, 3
 """Number and size of the batches that are computed one after another, to detect a shared output array."""
 
 
-def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
+def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
     """Do the experiments after a run, and return the evidence.
 
     Args:
@@ -99,7 +99,7 @@ def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget
     return evidence
 
 
-def probe(env: AnyEnv, name: str) -> Probe | None:
+def probe(env: CheckedEnv, name: str) -> Probe | None:
     """Return a probe of an environment's goal function, or None if the environment has no such function."""
     function = find_function(env, name)
     return Probe(function) if callable(function) else None
@@ -140,7 +140,7 @@ def _replay_on_replicas(
 
 
 def _replay(
-    run: Rollout, replica: AnyEnv, steps: int, before_step: Callable[[StepRecord], None]
+    run: Rollout, replica: CheckedEnv, steps: int, before_step: Callable[[StepRecord], None]
 ) -> Divergence | None:
     """Repeat the first ``steps`` steps of a run, and return the first difference, or None.
 
@@ -167,7 +167,7 @@ def _replay(
     return None
 
 
-def _compare_reset(record: ResetRecord, env: AnyEnv) -> Divergence | None:
+def _compare_reset(record: ResetRecord, env: CheckedEnv) -> Divergence | None:
     observation, _ = env.reset(seed=record.seed, options=copy_tree(record.options))
     return _divergence(record.place, record.observation, observation, at_reset=True)
 
@@ -177,7 +177,7 @@ def _divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = Fa
     return Divergence(place, at_reset, *found) if found else None
 
 
-def _step_or_reset(env: AnyEnv, policy: Policy) -> None:
+def _step_or_reset(env: CheckedEnv, policy: Policy) -> None:
     """Take a step, and reset the environment if an episode ended."""
     _, _, terminated, truncated, _ = env.step(policy(None))
     if np.any(terminated) or np.any(truncated):
@@ -192,7 +192,7 @@ def _call_reward(evidence: Evidence, reward: Probe, t: int) -> None:
 
 
 def _reset_twice_with_options(
-    env: AnyEnv, seed: int, reset_options: Sequence[dict[str, Any]]
+    env: CheckedEnv, seed: int, reset_options: Sequence[dict[str, Any]]
 ) -> Divergence | None:
     """Return the first difference between two resets with the same seed and options, or None.
 
@@ -214,7 +214,7 @@ def _reset_twice_with_options(
     return None
 
 
-def _find_state_changes(evidence: Evidence, env: AnyEnv, steps: int) -> list[StateChange]:
+def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> list[StateChange]:
     """Call the goal functions of a replica during episodes, and with the same arguments after a reset.
 
     The arguments are a relabeled pair and, for a single environment, the current goals.
@@ -249,7 +249,7 @@ def _find_state_changes(evidence: Evidence, env: AnyEnv, steps: int) -> list[Sta
     return [change for change in changes if not change.first.agrees_with(change.later)]
 
 
-def _find_global_seeding(evidence: Evidence, env: AnyEnv, replicas: Replicas) -> list[tuple[str, str]]:
+def _find_global_seeding(evidence: Evidence, env: CheckedEnv, replicas: Replicas) -> list[tuple[str, str]]:
     """Return the calls that seed a global generator, each with the name of the generator."""
 
     def run_episode() -> None:
@@ -276,7 +276,7 @@ def _find_global_seeding(evidence: Evidence, env: AnyEnv, replicas: Replicas) ->
     ]
 
 
-def _is_none_for_unknown_type(evidence: Evidence, replica: AnyEnv) -> bool:
+def _is_none_for_unknown_type(evidence: Evidence, replica: CheckedEnv) -> bool:
     """Whether ``compute_reward`` of a replica with an unknown ``reward_type`` returns None."""
     if not hasattr(replica.unwrapped, "reward_type") or not evidence.pairs:
         return False
@@ -354,7 +354,7 @@ def _read_only_view(goals: Tree) -> Any:
     return map_tree(view, goals)
 
 
-def _repeat_calls(env: AnyEnv, evidence: Evidence, first: ResetRecord) -> None:
+def _repeat_calls(env: CheckedEnv, evidence: Evidence, first: ResetRecord) -> None:
     """Repeat calls of ``compute_reward``, at once and after further steps, then repeat the first reset."""
     try:
         if evidence.pairs and evidence.reward is not None:

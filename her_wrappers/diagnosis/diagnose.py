@@ -105,8 +105,8 @@ def judge(facts: Facts, rules: Iterable[Rule], *, seed: int | None = None) -> Re
     with np.errstate(all="ignore"):
         findings = DIAGNOSIS_RULES.judge(facts, rules)
     return Report(
-        facts.name,
-        seed if facts.is_environment else None,
+        target=facts.name,
+        seed=seed if facts.is_environment else None,
         steps=len(facts.rewards),
         episodes=len(facts),
         successes=int(facts.success.sum()),
