@@ -12,6 +12,7 @@ from gymnasium import wrappers
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import SyncVectorEnv
 
+import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
