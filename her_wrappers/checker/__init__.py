@@ -2,6 +2,6 @@
 
 from her_wrappers.checker.check import check_goal_env
 from her_wrappers.checker.passive import GoalEnvChecker
-from her_wrappers.checker.rules import GOAL_ENV_RULES
+from her_wrappers.checker.rules import GOAL_ENV_RULES as GOAL_ENV_RULES
 
-__all__ = ["GOAL_ENV_RULES", "GoalEnvChecker", "check_goal_env"]
+__all__ = ["GoalEnvChecker", "check_goal_env"]
