@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -233,21 +232,6 @@ def _grid_shape(count: int, width: int, height: int) -> tuple[int, int]:
     return columns, max(1, side(columns))
 
 
-@dataclass(frozen=True)
-class Keys:
-    """State of the keyboard, with pygame's names of the keys: ``"left"``, ``"3"``, ``"escape"``.
-
-    Attributes:
-        pressed: Keys that were pressed since the last call of `Window.keys`, in order of time.
-        held: Keys that are held down now.
-        closed: Whether the user closed the window.
-    """
-
-    pressed: tuple[str, ...]
-    held: frozenset[str]
-    closed: bool
-
-
 INVISIBLE = {"offscreen", "dummy"}
 """SDL video drivers that show nothing; without a display, SDL falls back to one of them."""
 
@@ -270,7 +254,6 @@ class Window:
         if error := self._display_error():
             raise RuntimeError(f'cannot open a window: {error}; render_mode="rgb_array" needs no display')
         self._clock = self._pygame.time.Clock()
-        self._held: set[str] = set()
         Window._open += 1
 
     def _display_error(self) -> str | None:
@@ -307,18 +290,14 @@ class Window:
         display.flip()
         self._clock.tick(fps)
 
-    def keys(self) -> Keys:
-        """Return the state of the keyboard."""
-        pygame, pressed, closed = self._pygame, [], False
-        for event in pygame.event.get((pygame.KEYDOWN, pygame.KEYUP, pygame.QUIT)):
-            if event.type == pygame.QUIT:
-                closed = True
-            elif event.type == pygame.KEYDOWN:
-                pressed.append(pygame.key.name(event.key))
-                self._held.add(pressed[-1])
-            else:
-                self._held.discard(pygame.key.name(event.key))
-        return Keys(tuple(pressed), frozenset(self._held), closed)
+    def pressed_keys(self) -> set[str]:
+        """Return pygame's names of the keys that were pressed since the last call, such as ``"left"``.
+
+        Closing the window counts as ``"escape"``.
+        """
+        pygame = self._pygame
+        events = pygame.event.get((pygame.KEYDOWN, pygame.QUIT))
+        return {"escape" if each.type == pygame.QUIT else pygame.key.name(each.key) for each in events}
 
     def close(self) -> None:
         """Close the window, unless another environment still uses it."""

@@ -108,17 +108,13 @@ def test_human_mode_waits_according_to_render_fps(monkeypatch):
     env.close()
 
 
-def test_keys_returns_pressed_and_held_keys():
+def test_pressed_keys_are_returned_once_and_closing_counts_as_escape():
     window = canvas.Window()
-    for kind, key in [
-        (pygame.KEYDOWN, pygame.K_3),
-        (pygame.KEYDOWN, pygame.K_LEFT),
-        (pygame.KEYUP, pygame.K_3),
-    ]:
-        pygame.event.post(pygame.event.Event(kind, key=key))
-    assert window.keys() == canvas.Keys(("3", "left"), frozenset({"left"}), closed=False)
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_3))
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_LEFT))
+    assert window.pressed_keys() == {"3", "left"}
     pygame.event.post(pygame.event.Event(pygame.QUIT))
-    assert window.keys() == canvas.Keys((), frozenset({"left"}), closed=True)
+    assert window.pressed_keys() == {"escape"}
     window.close()
 
 
