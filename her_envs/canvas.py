@@ -172,8 +172,10 @@ class Canvas:
         """
         left, top = self._pixel((box[0], box[3]))
         right, bottom = self._pixel((box[2], box[1]))
-        columns, cell = _grid_shape(len(bits), right - left, bottom - top)
-        left += (right - left - columns * cell) // 2
+        width, height = right - left, bottom - top
+        sides = [min(width // n, height // -(-len(bits) // n)) for n in range(1, len(bits) + 1)]
+        columns, cell = 1 + sides.index(max(sides)), max(1, *sides)  # the largest square cells that fit
+        left += (width - columns * cell) // 2
         font, marks = self._font(0.62 * cell), list(marked)
         for i, bit in enumerate(bits):
             x, y = left + i % columns * cell, top + i // columns * cell
@@ -222,16 +224,6 @@ _MARGIN = 0.05
 """Margin around `Canvas.frame`, so that an agent at the wall is completely visible."""
 
 
-def _grid_shape(count: int, width: int, height: int) -> tuple[int, int]:
-    """Return the number of columns for which square cells are largest, and the side of a cell [pixels]."""
-
-    def side(columns: int) -> int:
-        return min(width // columns, height // -(-count // columns))
-
-    columns = max(range(1, count + 1), key=side)
-    return columns, max(1, side(columns))
-
-
 INVISIBLE = {"offscreen", "dummy"}
 """SDL video drivers that show nothing; without a display, SDL falls back to one of them."""
 
@@ -251,25 +243,21 @@ class Window:
         platforms = {os.environ.get(name, "").strip().lower() for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
         if "egl" in platforms:  # X11 kills a process that uses GLX and EGL
             os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
-        if error := self._display_error():
-            raise RuntimeError(f'cannot open a window: {error}; render_mode="rgb_array" needs no display')
-        self._clock = self._pygame.time.Clock()
-        Window._open += 1
-
-    def _display_error(self) -> str | None:
-        """Initialize the display; return the reason if it cannot be used."""
-        display, was_open = self._pygame.display, self._pygame.display.get_init()
+        display, was_open, problem = self._pygame.display, self._pygame.display.get_init(), ""
         try:
             display.init()
+            driver = display.get_driver()
+            named = ",".join(os.environ.get(name, "") for name in ("SDL_VIDEODRIVER", "SDL_VIDEO_DRIVER"))
+            if driver in INVISIBLE and driver not in named.lower().split(","):
+                problem = f"no display is available, and SDL chose the driver {driver!r}, which shows nothing"
+                if not was_open:
+                    display.quit()
         except self._pygame.error as error:
-            return str(error)
-        driver = display.get_driver()
-        named = ",".join(os.environ.get(name, "") for name in ("SDL_VIDEODRIVER", "SDL_VIDEO_DRIVER"))
-        if driver not in INVISIBLE or driver in named.lower().split(","):
-            return None
-        if not was_open:
-            display.quit()
-        return f"no display is available, and SDL chose the driver {driver!r}, which shows nothing"
+            problem = str(error)
+        if problem:
+            raise RuntimeError(f'cannot open a window: {problem}; render_mode="rgb_array" needs no display')
+        self._clock = self._pygame.time.Clock()
+        Window._open += 1
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
         """Show a picture.

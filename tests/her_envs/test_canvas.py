@@ -69,9 +69,11 @@ def test_rendering_without_render_mode_warns_and_returns_none():
 
 @pytest.mark.parametrize("n_bits", [1, 7, 15, 50, 200])
 def test_a_grid_of_bits_fits_its_box(n_bits):
-    columns, cell = canvas._grid_shape(n_bits, 200, 400)
-    assert columns * cell <= 200
-    assert -(-n_bits // columns) * cell <= 400
+    picture = canvas.Canvas(200)
+    picture.bits(np.ones(n_bits, np.int8), (0.25, 0.1, 0.75, 0.9))
+    rows, columns = np.nonzero((picture.pixels() != canvas.BACKGROUND).any(-1))
+    assert 19 <= rows.min() < rows.max() <= 180
+    assert 49 <= columns.min() < columns.max() <= 150
 
 
 def test_trail_shows_only_the_current_episode():
