@@ -104,7 +104,7 @@ def test_killed_workers_change_no_weight():
 
     def kill_two(training):
         if len(kills) < 2 and training.counts.env_steps > 200:
-            kills.append(list(training._collector._backend.pids.values())[len(kills)])
+            kills.append(list(training._collector._backend._processes.values())[len(kills)].pid)
             os.kill(kills[-1], signal.SIGKILL)
 
     disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_two)
