@@ -176,7 +176,8 @@ class Collector:
             sys_path=tuple(sys.path),
             registered=tuple(_pickle_registered()),
         )
-        self._identity = {"seed": seed, "num_workers": num_workers, "num_envs": num_envs}
+        numbers = {"seed": self._setup.seed, "num_envs": self._setup.num_envs}
+        self._identity = {**numbers, "num_workers": self._num_workers}
         self._has_state = hasattr(policy, "load_state_dict")
         self._next = 0  # the round that is delivered next
         self._state = _PolicyState()
