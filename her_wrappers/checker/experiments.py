@@ -88,8 +88,7 @@ def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget
         evidence.rollout = split(run, mode, env.num_envs)
     if reward is not None and evidence.has_goals and evidence.steps:
         evidence.pairs = relabeled_pairs(evidence.steps, reward, np.random.default_rng(budget.seed))
-        if len(evidence.pairs) >= 2:
-            evidence.info_form_results = {form: reward(*evidence.batch([0, 1], form)) for form in INFO_FORMS}
+        evidence.info_form_results = {form: reward(*evidence.batch([0, 1], form)) for form in INFO_FORMS}
     if replicas is not None:
         _replay_on_replicas(evidence, run, replicas, budget.reset_options)
     if reward is not None:

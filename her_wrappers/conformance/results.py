@@ -16,7 +16,6 @@ from her_wrappers.conformance.scenarios import (
     ENDS_OF_EPISODES,
     EQUAL_EPISODES,
     SCENARIOS,
-    AdapterClass,
     BufferDriver,
     first_strategy,
 )
@@ -24,6 +23,7 @@ from her_wrappers.conformance.scenarios import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from her_wrappers.conformance.adapter import ReplayAdapter
     from her_wrappers.conformance.env import ConformanceEnv
 
 SLICE = 0.1
@@ -59,7 +59,7 @@ class ScenarioResults:
         envs: Environments of all scenarios, with the episodes that were added.
     """
 
-    def __init__(self, adapter: AdapterClass, seed: int, max_seconds: float) -> None:
+    def __init__(self, adapter: type[ReplayAdapter], seed: int, max_seconds: float) -> None:
         self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
         self.failures: dict[str, Failure] = {}
         self.envs: list[ConformanceEnv] = []
