@@ -186,14 +186,14 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
     """Return an environment, by default that of a run, and the policy of the run's agent."""
     import torch
 
-    from her_agents import checkpoints
+    from her_agents import checkpoints, make_config
 
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(path)
     with exits_with(3, ValueError):
         content = checkpoints.load_checkpoint(file)
         agent = checkpoints.agent_of(content, file)
-    config = checkpoints.config_of(content)
+    config = make_config(content["config"])
     if env_name is None:
         env_name, options = config.env, {**config.env_kwargs, **options}
     env = make_env(env_name, disable_env_checker=True, **options)
