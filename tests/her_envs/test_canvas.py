@@ -118,24 +118,3 @@ def test_pressed_keys_are_returned_once_and_closing_counts_as_escape():
     pygame.event.post(pygame.event.Event(pygame.QUIT))
     assert window.pressed_keys() == {"escape"}
     window.close()
-
-
-@pytest.mark.parametrize("seen", ["normal", "deutan", "protan"])
-def test_colors_differ_for_color_blind_people(seen):
-    """The matrices simulate deuteranopia and protanopia of severity 1 (Machado et al. 2009)."""
-    matrix = {
-        "normal": np.eye(3),
-        "deutan": [
-            [0.367322, 0.860646, -0.227968],
-            [0.280085, 0.672501, 0.047413],
-            [-0.011820, 0.042940, 0.968881],
-        ],
-        "protan": [
-            [0.152286, 1.052583, -0.204868],
-            [0.114503, 0.786281, 0.099216],
-            [-0.003882, -0.048116, 1.051998],
-        ],
-    }[seen]
-    colors = np.array([canvas.AGENT, canvas.GOAL, canvas.OBJECT, canvas.WALL, canvas.BACKGROUND])
-    differences = (colors[:, None] - colors) @ np.transpose(matrix)
-    assert np.linalg.norm(differences, axis=-1)[~np.eye(5, dtype=bool)].min() > 45

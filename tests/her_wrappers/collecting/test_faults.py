@@ -65,13 +65,6 @@ def learn_while_killing(collector, rounds, seed, pause):
         thread.join()
 
 
-def test_killed_workers_change_no_episode():
-    rng = np.random.default_rng(0)
-    with Collector(Walk, Noisy(), backend="process", **SETTINGS) as collector:
-        rounds = collect_with_updates(collector, 4, disturb=lambda number: kill_any(collector, rng))
-    assert_same_rounds(rounds, collect("local", 4))
-
-
 def test_workers_killed_while_they_play_change_no_episode():
     with Collector(Slow, Noisy(), backend="process", **SETTINGS) as collector:
         rounds, kills = learn_while_killing(collector, 4, seed=1, pause=2.0)
