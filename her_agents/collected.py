@@ -70,10 +70,6 @@ class CollectedTraining(Training):
         )
         self._rounds = self._collector.rounds()
 
-    def begin_episodes(self) -> None:
-        """Count the reset; every round begins with new episodes."""
-        self.counts.resets += 1
-
     def _step(self) -> None:
         """Add one round of episodes to the buffer."""
         if self.counts.env_steps:  # the agent was updated after the previous round
@@ -96,4 +92,4 @@ class CollectedTraining(Training):
     def close(self) -> None:
         """Stop the workers, and close the environments."""
         self._collector.close()
-        self._test_env.close()
+        super().close()

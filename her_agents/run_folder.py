@@ -95,22 +95,19 @@ class RunFolder:
         """
         epochs, config = training.counts.epochs, training.config
         if training.history and steps_of(training.history[-1]) == training.counts.steps:
-            self._log(training)
+            row = training.history[-1]
+            write_csv(self.path / "progress.csv", training.history)
+            if self._tensorboard is not None:
+                for name, value in row.items():
+                    if name not in COUNTS and math.isfinite(value):
+                        self._tensorboard.add_scalar(name, value, steps_of(row))
+            if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
+                save_checkpoint(self.path / "best.pt", training.state_dict())
             if config.history_every and epochs % config.history_every == 0:
                 (self.path / "history").mkdir(exist_ok=True)
                 save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", training.state_dict())
         if ended or epochs % config.save_every == 0:
             self._save_latest(training)
-
-    def _log(self, training: Training) -> None:
-        row = training.history[-1]
-        write_csv(self.path / "progress.csv", training.history)
-        if self._tensorboard is not None:
-            for name, value in row.items():
-                if name not in COUNTS and math.isfinite(value):
-                    self._tensorboard.add_scalar(name, value, steps_of(row))
-        if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
-            save_checkpoint(self.path / "best.pt", training.state_dict())
 
     def _save_latest(self, training: Training) -> None:
         """Write the buffer, then the checkpoint with its file name, so that a matching pair always exists."""

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.studies.runs import Run, RunResult, execute
 from her_agents.loop import interrupt_flag
-from her_wrappers.collecting.ray_backend import import_ray, init_ray
+from her_wrappers.collecting.ray_backend import init_ray
 
 UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7, "tqc": 6.0}
 """Approximate time of an update, relative to DQN."""
@@ -147,7 +147,7 @@ def run_on_ray(
         ImportError: Ray is not installed.
         KeyboardInterrupt: Ctrl-C was pressed; unfinished runs are lost.
     """
-    ray, is_owner = import_ray(), init_ray(address, jobs)
+    ray, is_owner = init_ray(address, jobs)
     try:
         task = ray.remote(num_cpus=1, max_retries=MAX_RETRIES, scheduling_strategy="SPREAD")(attempt)
         waiting = [task.remote(run) for run in sorted(runs, key=expected_cost, reverse=True)]

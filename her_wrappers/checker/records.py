@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.checker.exceptions import FailedCall
-from her_wrappers.infos import final_info_row, final_observation_row, info_row
+from her_wrappers.infos import final_observation_row, info_row
 from her_wrappers.trees import copy_tree, leaf_arrays, map_tree
 
 
@@ -168,8 +168,8 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
         )
 
     def add_step(i: int, step: StepRecord, *, resets: bool) -> None:
-        read_info = final_info_row if resets else info_row
-        info, live_info = (read_info(infos, i, num_envs) for infos in (step.info, step.live_info))
+        infos = [each.get("final_info") if resets else each for each in (step.info, step.live_info)]
+        info, live_info = (info_row(each, i, num_envs) for each in infos)
         observation, live = (
             (final_observation_row(step.info, i), final_observation_row(step.live_info, i))
             if resets
