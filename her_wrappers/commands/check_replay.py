@@ -6,9 +6,14 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from her_wrappers.commands.terminal import DEFAULT_REPORTING, NotNegative, Reporting, exits_with
+from her_wrappers.commands.terminal import (
+    DEFAULT_REPORTING,
+    NotNegative,
+    Reporting,
+    exits_with,
+    import_callable,
+)
 from her_wrappers.conformance import check_replay as run_check
-from her_wrappers.environments import import_module
 
 FORMS = "module:Adapter or path/to/file.py:Adapter, a subclass of her_wrappers.conformance.ReplayAdapter"
 
@@ -30,12 +35,7 @@ def check_replay(
         seed: Seed of buffers and episodes.
     """
     select, ignore = reporting.prefixes()
+    checked = import_callable(adapter, "ADAPTER", FORMS)
     with exits_with(2, TypeError, ValueError):
-        origin, colon, attribute = adapter.rpartition(":")
-        if not colon:
-            raise ValueError(f"expected {FORMS}, got {adapter!r}")
-        module = import_module(origin, f"the adapter {adapter}", FORMS)
-        if not hasattr(module, attribute):
-            raise ValueError(f"{origin} has no class {attribute!r}; expected {FORMS}")
-        report = run_check(getattr(module, attribute), select=select, ignore=ignore, seed=seed)
+        report = run_check(checked, select=select, ignore=ignore, seed=seed)
     return reporting.finish(report)

@@ -24,7 +24,6 @@ from tyro.conf import Positional, arg
 from her_wrappers.commands.terminal import printable
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.archive import EpisodeArchive
-from her_wrappers.spaces import SpaceSpec
 from her_wrappers.trees import NUMBERS, STRINGS, leaf_arrays
 
 if TYPE_CHECKING:
@@ -142,14 +141,15 @@ def _success(batch: Episodes) -> np.ndarray:
 
 
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
-    """Return the coverage of the goals of an archive; None if desired and achieved goals differ in shape.
+    """Return the coverage of the goals of an archive.
 
     Args:
         archive: An archive with at least one episode, all of goal environments.
 
     Returns:
         ``desired`` and ``achieved``, the numbers of cells with such a goal; and ``covered``, the share of the
-        cells with a desired goal that also have an achieved goal, of any episode.
+        cells with a desired goal that also have an achieved goal, of any episode. None if goals are
+        empty, or desired and achieved goals differ in shape.
 
     Raises:
         CorruptFileError: The archive is damaged.
@@ -157,51 +157,32 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
     for batch in archive.iter_shards():
-        goals = _goals(batch)
-        if goals is None:
+        if (goals := _goals(batch)) is None:
             return None
-        if goals[0].dtype.kind == "f":
-            values = np.concatenate(goals).astype(np.float64)
-            values[~np.isfinite(values)] = np.nan
-            low, high = np.fmin(low, np.fmin.reduce(values)), np.fmax(high, np.fmax.reduce(values))
-    cells: list[set[bytes]] = [set(), set()]
+        if goals.dtype.kind == "f":
+            finite = np.where(np.isfinite(goals), goals, np.nan)
+            low, high = np.fmin(low, np.fmin.reduce(finite)), np.fmax(high, np.fmax.reduce(finite))
+    cells: tuple[set[bytes], set[bytes]] = (set(), set())
     for batch in archive.iter_shards():
-        for known, rows in zip(cells, _goals(batch) or (), strict=True):
-            known.update(_cells(rows, low, high))
+        goals = np.asarray(_goals(batch))
+        if goals.dtype.kind == "f":
+            with np.errstate(all="ignore"):
+                places = np.floor((goals - low) / np.where(high > low, high - low, 1) * CELLS)
+            goals = np.nan_to_num(places, nan=-1).clip(-1, CELLS - 1).astype(np.int8)
+        for known, rows in zip(cells, np.split(goals, 2), strict=True):
+            # The text of a row, not its bytes, since the width of strings depends on the batch.
+            texts = (repr(row).encode() for row in np.unique(rows, axis=0).tolist())
+            known.update(blake2b(text, digest_size=16).digest() for text in texts)
     desired, achieved = cells
     covered = len(desired & achieved) / len(desired)
     return {"desired": len(desired), "achieved": len(achieved), "covered": covered}
 
 
-def _goals(batch: Episodes) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return desired and achieved goals of all states, (T + n, G) of one dtype; None if shapes differ."""
-    trees = [batch.observations[name] for name in ("desired_goal", "achieved_goal")]
-    desired, achieved = (
-        {leaf.path: (leaf.shape, leaf.dtype.kind in STRINGS) for leaf in SpaceSpec.of_rows("goal", tree)}
-        for tree in trees
-    )
-    if desired != achieved:
+def _goals(batch: Episodes) -> np.ndarray | None:
+    """Return the N desired goals of all states, then the N achieved ones, (2 N, G); None without coverage."""
+    trees = [leaf_arrays(batch.observations[name]) for name in ("desired_goal", "achieved_goal")]
+    desired, achieved = ([(leaf.shape, leaf.dtype.kind in STRINGS) for leaf in leaves] for leaves in trees)
+    if desired != achieved or not all(trees) or not all(leaf.size for leaf in trees[0]):
         return None
-    one, other = (_as_rows(leaf_arrays(tree), batch.num_steps + len(batch)) for tree in trees)
-    dtype = np.result_type(one, other)
-    return one.astype(dtype), other.astype(dtype)
-
-
-def _as_rows(leaves: list[np.ndarray], count: int) -> np.ndarray:
-    """Return the components of (N, ...) arrays in one array (N, G)."""
-    rows = [np.zeros((count, 0), bool), *(leaf.reshape(count, -1) for leaf in leaves)]
-    if any(part.dtype.kind in STRINGS for part in rows):
-        rows = [np.array(list(map(repr, part.ravel().tolist())), str).reshape(part.shape) for part in rows]
-    return np.concatenate(rows, axis=1)
-
-
-def _cells(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> set[bytes]:
-    """Return a digest of the cell of each goal; ``goals`` are (N, G), the bounds (G,)."""
-    if goals.dtype.kind == "f":
-        with np.errstate(all="ignore"):  # goals may be infinite; halves, since the range may overflow
-            width = np.where(high > low, high / 2 - low / 2, 1)
-            shares = np.nan_to_num((goals / 2 - low / 2) / width, nan=-1, posinf=1, neginf=0)
-        goals = np.clip(np.floor(shares * CELLS), -1, CELLS - 1).astype(np.int8)  # -1 for NaN
-    rows = np.unique(goals, axis=0).tolist() if goals.shape[1] else [[]]
-    # The text of a row, not its bytes, since the width of strings depends on the batch.
-    return {blake2b(repr(row).encode(), digest_size=16).digest() for row in rows}
+    rows = [[leaf.reshape(len(leaf), -1) for leaf in leaves] for leaves in trees]
+    return np.concatenate([np.concatenate(parts, axis=1) for parts in rows])

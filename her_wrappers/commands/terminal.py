@@ -160,27 +160,28 @@ def parse_options(options: Sequence[str]) -> dict[str, Any]:
     return parsed
 
 
-def import_policy(name: str, known: Sequence[str] = ("random",)) -> Policy:
-    """Return the policy ``module:function``; the current folder is searched too.
+def import_callable(name: str, argument: str, forms: str = "module:function") -> Callable[..., Any]:
+    """Return the function or class ``module:name`` or ``path/to/file.py:name``.
 
     Args:
-        name: Text that the user typed.
-        known: Names of the built-in policies, for the message.
+        name: Text that the user typed; the current folder is searched too.
+        argument: Argument that the user gave, for messages.
+        forms: Forms that the argument can have, for messages.
 
     Raises:
         BrokenModuleError: The module raised an error.
         CommandError: The name has another form, or the function does not exist or is not callable.
         EnvNameError: The module does not exist.
     """
-    origin, colon, function = name.rpartition(":")
+    origin, colon, attribute = name.rpartition(":")
     if not colon:
-        raise CommandError(f"--policy must be {', '.join(known)} or module:function, got {name!r}")
-    module = import_module(origin, f"the policy {name}", "module:function or path/to/file.py:function")
-    policy = getattr(module, function, None)
-    if not callable(policy):
-        got = repr(policy) if hasattr(module, function) else f"a module without {function!r}"
-        raise CommandError(f"--policy must be a function of an observation, got {got} for {name}")
-    return policy  # type: ignore[no-any-return] # the first call shows whether the signature fits
+        raise CommandError(f"{argument} must be {forms}, got {name!r}")
+    module = import_module(origin, f"{argument} {name}", forms)
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        got = repr(found) if hasattr(module, attribute) else f"a module without {attribute!r}"
+        raise CommandError(f"{argument} must be {forms}, got {got} for {name}")
+    return found  # type: ignore[no-any-return] # the first call shows whether the signature fits
 
 
 def console() -> Console:

@@ -99,7 +99,7 @@ def watch(
         elif record is not None:
             pictures: list[np.ndarray] = []
             _run(env, act, episodes, seed, lambda caption: pictures.append(screen.picture_of(env)))
-            screen.write_picture(record, screen.gif_of(pictures, fps))
+            screen.write_pictures(record, pictures, 1000 // fps)
             print(f"{len(pictures)} pictures in {record}")
         elif show:
             with contextlib.closing(_open_window()) as window:
@@ -120,7 +120,7 @@ def _open(
         raise CommandError(f"--policy {agent} needs an environment, got {target}")
     env = make_env(env_name, **options)
     if policy is not None:
-        return env, terminal.import_policy(policy, known=())
+        return env, terminal.import_callable(policy, "--policy")
     return env, lambda observation: env.action_space.sample()
 
 
@@ -246,15 +246,13 @@ def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
             f"--keys needs a Discrete action space or a Box of shape (A,), with at most {len(NUMBERED_KEYS)} "
             f"actions, got {space}; pass --policy instead"
         )
-    if space.shape == (2,):
-        pygame = require_pygame()
-        right, up = {pygame.K_LEFT: -1, pygame.K_RIGHT: 1}, {pygame.K_DOWN: -1, pygame.K_UP: 1}
-        moves: dict[Any, list[int]] = {(key,): [x, 0] for key, x in right.items()}
-        moves |= {(key,): [0, y] for key, y in up.items()}
-        moves |= {(one, other): [x, y] for one, x in right.items() for other, y in up.items()}
-    else:
-        moves = dict(zip(NUMBERED_KEYS, (2 * np.eye(*space.shape, dtype=int) - 1).tolist(), strict=False))
-    return {
-        held: np.choose(np.sign(move).astype(int) + 1, [space.low, np.zeros_like(space.low), space.high])
-        for held, move in moves.items()
-    }
+    if space.shape != (2,):
+        numbers = np.arange(*space.shape)
+        return {NUMBERED_KEYS[i]: np.where(numbers == i, space.high, space.low) for i in numbers}
+    pygame, middle = require_pygame(), np.zeros_like(space.low)
+    keys = {}
+    for x, across in ((space.low, pygame.K_LEFT), (middle, None), (space.high, pygame.K_RIGHT)):
+        for y, along in ((space.low, pygame.K_DOWN), (middle, None), (space.high, pygame.K_UP)):
+            keys[tuple(key for key in (across, along) if key)] = np.array([x[0], y[1]])
+    del keys[()]  # no key, no action
+    return keys

@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 import pytest
 
 from her_wrappers import EpisodeArchive
-from her_wrappers.commands.train import is_new_diagnosis_due
 from tests.support.commands import her, write_options
 from tests.support.diagnosis import PLANTED, healthy
 
@@ -115,15 +114,6 @@ def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(tmp_path):
     assert "None of 10 evaluations had a success." in result.output
     assert "GD201 goals-outside-achieved" in result.output
     assert len(re.findall(r"^(?:error|warning) GD", result.output, re.MULTILINE)) <= 3
-
-
-def test_a_diagnosis_is_due_after_ten_evaluations_and_each_time_the_number_has_doubled():
-    diagnosed = []
-    for count in range(1, 50):
-        if is_new_diagnosis_due([{"success_rate": 0.0}] * count, diagnosed):
-            diagnosed.append(count)
-    assert diagnosed == [10, 20, 40]
-    assert not is_new_diagnosis_due([{"success_rate": 0.02}] + [{"success_rate": 0.0}] * 30, [])
 
 
 def test_a_page_without_matplotlib_names_the_missing_extra(tmp_path, monkeypatch):

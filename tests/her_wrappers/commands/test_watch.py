@@ -108,7 +108,7 @@ def test_an_episode_is_recorded_without_any_display(tmp_path):
 MISTAKES = [
     (["no/Such-v0"], "cannot make no/Such-v0"),
     ([*BITS, "--policy", "clever"], "--policy must be"),
-    ([*BITS, "--policy", "math:pi"], "--policy must be a function of an observation, got 3.14"),
+    ([*BITS, "--policy", "math:pi"], "--policy must be module:function, got 3.14"),
     ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
     ([*BITS, "--keys", "--record", "out.gif"], "remove --policy and --record"),
     (["best.pt", "--policy", "math:sin"], "--policy math:sin needs an environment"),
