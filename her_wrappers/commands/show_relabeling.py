@@ -130,6 +130,9 @@ def show_relabeling(
 def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) -> Hindsight:
     """Record an episode for each seed, and relabel the failed one that moved its achieved goal farthest.
 
+    The measure is the distance between the first and the last achieved goal, times the mean share of goal
+    components that change in a step.
+
     Args:
         env: The environment.
         policy: Name of the policy, see `make_policy`.
@@ -149,7 +152,8 @@ def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) 
         rewards, _ = relabel(episode, length, compute_reward)
         flags = episode.infos.get("is_success", np.zeros(length)).astype(bool)
         reached = np.asarray(flags | (episode.rewards >= rewards[-1]))
-        distance = float(np.linalg.norm(flat(take_rows(achieved, length)) - flat(take_rows(achieved, 0))))
+        goals = np.stack([flat(take_rows(achieved, t)) for t in range(length + 1)])
+        distance = float(np.linalg.norm(goals[-1] - goals[0]) * (goals[1:] != goals[:-1]).mean())
         if not reached.any() and distance > farthest:
             best, farthest = (seed, episode, frames, reached), distance
     if best is None:
@@ -168,21 +172,23 @@ def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) 
 
 def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> tuple[Episode, list[Any]]:
     """Record an episode; return it and its frames."""
-
-    def frame() -> Any:
-        return env.unwrapped.state if isinstance(env.unwrapped, TaskEnv) else screen.picture_of(env)
-
     episodes: list[Episode] = []
-    is_drawn = isinstance(env.unwrapped, TaskEnv) or env.render_mode is not None
+    frames: list[Any] = []
+
+    def look() -> None:
+        if isinstance(env.unwrapped, TaskEnv):
+            frames.append(env.unwrapped.state)
+        elif env.render_mode is not None:
+            frames.append(screen.picture_of(env))
+
     recorder = EpisodeRecorder(env, episodes.append, info_keys=keys, max_episode_steps=MAX_EPISODE_STEPS)
     env.action_space.seed(seed)
     act = make_policy(env.action_space, policy)
     observation, _ = recorder.reset(seed=seed)
-    frames = [frame()] if is_drawn else []
+    look()
     while not episodes:
         observation, *_ = recorder.step(act(observation))
-        if is_drawn:
-            frames.append(frame())
+        look()
     return episodes[0], frames
 
 
@@ -247,7 +253,7 @@ def draw_page(
     line, margin, length = size // 16 + 2, size // 20, len(hindsight.episode)
     width = size - 2 * margin
     page = Image.new("RGB", (2 * size, size + 6 * line), BACKGROUND)
-    draw, font = ImageDraw.Draw(page), ImageFont.load_default(0.7 * line)
+    draw, font = ImageDraw.Draw(page), ImageFont.load_default(0.6 * line)
     for number, side in enumerate(hindsight.sides):
         left, below = number * size + margin, size + 2 * line
         draw.text((left, line / 2), side.title, INK, font)

@@ -82,8 +82,8 @@ def watch(
     """
     if (target is None) == (recipe is None):
         raise CommandError("expected an environment, a run or --recipe NAME; pass one of them")
-    if keys and (policy or record):
-        raise CommandError("--keys needs a window and no policy; remove --policy and --record")
+    if keys and (policy or record or not show):
+        raise CommandError("--keys needs a window and no policy; remove --policy, --record and --no-show")
     if record is not None:
         if record.suffix.lower() != ".gif":
             raise CommandError(f"--record must be a file that ends in .gif, got {record}")
@@ -94,18 +94,23 @@ def watch(
     env, act = _open(target, policy if recipe is None else _policy_of(recipe), options)
     env.action_space.seed(seed)
     with contextlib.closing(env):
-        if keys:
-            _play(env, seed, fps)
-        elif record is not None:
+        if record is not None:
             pictures: list[np.ndarray] = []
             _run(env, act, episodes, seed, lambda caption: pictures.append(screen.picture_of(env)))
             screen.write_pictures(record, pictures, 1000 // fps)
             print(f"{len(pictures)} pictures in {record}")
-        elif show:
-            with contextlib.closing(_open_window()) as window:
-                _run(env, act, episodes, seed, lambda caption: _show(window, env, caption, fps))
-        else:
+        elif not show:
             _run(env, act, episodes, seed, lambda caption: None)
+        else:
+            try:
+                window = Window()
+            except RuntimeError as error:
+                terminal.fail(f"{error}; --record out.gif works without a display")
+            with contextlib.closing(window):
+                if keys:
+                    _play(env, seed, fps)
+                else:
+                    _run(env, act, episodes, seed, lambda caption: _show(window, env, caption, fps))
 
 
 def _open(
@@ -159,13 +164,6 @@ def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Ca
         )
 
 
-def _open_window() -> Window:
-    try:
-        return Window()
-    except RuntimeError as error:
-        terminal.fail(f"{error}; --record out.gif works without a display")
-
-
 def _is_run(name: str) -> bool:
     """Whether a name is that of a run or of a file with an agent, not of an environment or a function."""
     return Path(name).exists() or Path(name).suffix in {".pt", ".policy"}
@@ -208,7 +206,6 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
 def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:
     """Let the user choose the actions; each step waits for a key."""
     keys = key_map(env.action_space)
-    _open_window().close()  # ends the command without a display
     from gymnasium.utils.play import play
 
     result, number = Result(), 1
