@@ -1,13 +1,9 @@
-"""``her inspect``: a summary of an archive, with the coverage of its goals.
-
-Goals are counted in cells. Each distinct goal of integers, bits or strings is a cell. For goals of floats, a
-cell is a tenth of the range of all goals along each axis.
-"""
+"""``her inspect``: a summary of an archive, with the coverage of its goals."""
 
 from __future__ import annotations
 
 import json
-import math
+from collections import defaultdict
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
 
 CELLS = 10
-"""Number of cells along each axis of a goal of floats."""
+"""Number of cells along each axis of a goal of floats; any other distinct goal is a cell."""
 
 
 def inspect(
@@ -56,7 +52,8 @@ def inspect(
     if as_json:
         recorded = None if episodes.source is None else asdict(episodes.source)
         content = {"archive": str(episodes.path), "source": recorded, "versions": episodes.versions}
-        print(json.dumps(_finite(content | found), indent=1, allow_nan=False))
+        text = json.dumps(content | found)
+        print(json.dumps(json.loads(text, parse_constant=lambda name: None), indent=1))  # JSON has no NaN
         return
     environment = "unknown"
     if (source := episodes.source) is not None:
@@ -83,15 +80,6 @@ def inspect(
     Console().print(table)
 
 
-def _finite(value: Any) -> Any:
-    """Return a value with None for NaN and infinite numbers, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return list(map(_finite, value))
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def summarize(archive: EpisodeArchive) -> dict[str, Any]:
     """Read all episodes of an archive, and return their summary.
 
@@ -105,39 +93,30 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
         CorruptFileError: The archive is damaged.
         OSError: The archive cannot be read.
     """
-    columns: dict[str, list[np.ndarray]] = {
-        name: [] for name in ("lengths", "returns", "terminated", "truncated", "success")
-    }
+    columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True
     for batch in archive.iter_shards():
-        columns["lengths"].append(batch.lengths)
+        columns["lengths"].append(batch.lengths.astype(np.float64))
         with np.errstate(all="ignore"):  # rewards may be infinite
             columns["returns"].append(np.add.reduceat(batch.rewards.astype(np.float64), batch.ends[:-1]))
         columns["terminated"].append(batch.terminated)
         columns["truncated"].append(batch.truncated)
-        columns["success"].append(_success(batch))
+        flags = batch.infos.get("is_success")
+        if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
+            flags = np.full(int(batch.ends[-1]), np.nan)
+        columns["success"].append(flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64))
         has_goals &= isinstance(batch.observations, dict) and set(GOAL_KEYS) <= batch.observations.keys()
-    if not columns["lengths"]:
-        return {"episodes": 0, "steps": 0}
-    values = {name: np.concatenate(parts) for name, parts in columns.items()}
-    found: dict[str, Any] = {"episodes": len(values["lengths"]), "steps": int(values["lengths"].sum())}
-    for name in ("lengths", "returns"):
-        each = values[name].astype(np.float64)
+    found: dict[str, Any] = {"episodes": len(archive), "steps": archive.num_steps}
+    if not columns:
+        return found
+    for name, parts in columns.items():
+        values = np.concatenate(parts)
         with np.errstate(all="ignore"):
-            found[name] = {"least": float(each.min()), "mean": float(each.mean()), "most": float(each.max())}
-    for name in ("terminated", "truncated", "success"):
-        found[name] = float(values[name].mean())
+            found[name] = mean = float(values.mean())
+            if name in {"lengths", "returns"}:
+                found[name] = {"least": float(values.min()), "mean": mean, "most": float(values.max())}
     found["success"] = None if np.isnan(found["success"]) else found["success"]
     return found | {"goals": goal_coverage(archive) if has_goals else None}
-
-
-def _success(batch: Episodes) -> np.ndarray:
-    """Return (n,) floats: 1 for success, 0 for failure, NaN if success was not recorded."""
-    flags = batch.infos.get("is_success")
-    if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
-        return np.full(len(batch), np.nan)
-    last: np.ndarray = flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64)
-    return last
 
 
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:

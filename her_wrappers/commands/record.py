@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import CorruptFileError, SinkError
@@ -31,7 +31,7 @@ def record(
     policy: str = "random",
     seed: terminal.NotNegative | None = None,
     option: terminal.EnvOptions = (),
-    info_keys: terminal.InfoKeys = (),
+    info_keys: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="KEY")] = (),
     max_steps: terminal.Positive | None = None,
     workers: terminal.NotNegative = 0,
     backend: terminal.Backend = "process",
@@ -51,16 +51,15 @@ def record(
         episodes: Number of episodes.
         policy: Policy: random, or module:function.
         seed: Seed of the episodes and of the random policy; by default a random one.
+        info_keys: Entry of the infos that is recorded.
         max_steps: Steps after which episodes are truncated; by default only the environment ends them.
         workers: Number of workers; 0 records in this process.
     """
     options = terminal.parse_options(option)
     made = make_env(env, **options)
-    act = (
-        _RandomPolicy(made.action_space)
-        if policy == "random"
-        else terminal.import_callable(policy, "--policy", "random or module:function")
-    )
+    act = None
+    if policy != "random":
+        act = terminal.import_callable(policy, "--policy", "random or module:function")
     with make_env(env, **options) as other:  # a seeded reset of made would seed its first episode
         keys = recorded_keys(other, info_keys)
     with terminal.exits_with(2, TypeError, ValueError), terminal.exits_with(3, CorruptFileError):
@@ -77,7 +76,7 @@ def record(
                 with terminal.exits_with(2, ImportError, OSError, TypeError, ValueError), present_folder():
                     collector = Collector(
                         partial(_make_limited_env, env, options, max_steps),
-                        _OneEnvPolicy(act),
+                        _WorkerPolicy(act, made.action_space),
                         num_workers=workers,
                         backend=backend,
                         address=address,
@@ -97,7 +96,11 @@ def record(
                 made.action_space.seed(first_seed)
                 sinks = (archive, advance)
                 with EpisodeRecorder(made, *sinks, info_keys=keys, max_episode_steps=max_steps) as recorder:
-                    _play(recorder, act, seed, total, archive)
+                    while (number := len(archive)) < total:
+                        observation, _ = recorder.reset(seed=None if seed is None else seed + number)
+                        while number == len(archive):
+                            action = made.action_space.sample() if act is None else act(observation)
+                            observation, *_ = recorder.step(action)
     except KeyboardInterrupt:
         interrupted = True
     except (SinkError, OSError) as error:
@@ -128,42 +131,22 @@ def recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[st
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *keys]))
 
 
-def _play(
-    env: gym.Env[Any, Any], act: terminal.Policy, seed: int | None, total: int, archive: EpisodeArchive
-) -> None:
-    """Play until the archive has ``total`` episodes; the seed of an episode is ``seed`` plus its number."""
-    while (number := len(archive)) < total:
-        observation, _ = env.reset(seed=None if seed is None else seed + number)
-        ended = False
-        while not ended and len(archive) < total:
-            observation, _, terminated, truncated, _ = env.step(act(observation))
-            ended = terminated or truncated
+class _WorkerPolicy:
+    """A policy of one environment, None for random actions, in a vector environment of one environment."""
 
-
-class _RandomPolicy:
-    """Samples the actions of one environment from its action space."""
-
-    def __init__(self, space: gym.Space[Any]) -> None:
-        self.seed = space.seed
+    def __init__(self, policy: terminal.Policy | None, space: gym.Space[Any]) -> None:
+        self._policy = policy
         self._space = space
 
-    def __call__(self, observation: Any) -> Any:
-        return self._space.sample()
-
-
-class _OneEnvPolicy:
-    """A policy for one environment, used with a vector environment of one environment."""
-
-    def __init__(self, policy: terminal.Policy) -> None:
-        self._policy = policy
-
     def seed(self, seed: int) -> None:
-        """Seed the policy, if it has a method ``seed``."""
-        if hasattr(self._policy, "seed"):
-            self._policy.seed(seed)
+        """Seed the random actions, or the policy if it has a method ``seed``."""
+        getattr(self._policy or self._space, "seed", int)(seed)
 
     def __call__(self, observations: Any) -> Any:
-        action = self._policy(map_tree(lambda leaf: leaf[0], observations))
+        if self._policy is None:
+            action = self._space.sample()
+        else:
+            action = self._policy(map_tree(lambda leaf: leaf[0], observations))
         return map_tree(lambda leaf: np.asarray(leaf)[None], action)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -38,12 +39,11 @@ def require_writable(path: Path) -> None:
         import PIL  # noqa: F401
     except ImportError:
         fail('pictures in files need pillow; run: pip install "her-toolkit[render]"')
-    try:
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror or error}")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        fail(f"cannot write {path}: it is a folder, or permission was denied")
+    target = path if path.exists() else path.parent
+    if path.is_dir() or not path.parent.is_dir() or not os.access(target, os.W_OK):
+        fail(f"cannot write {path}: it is a folder, or its folder is not writable")
 
 
 def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | int) -> None:

@@ -31,8 +31,8 @@ MAX_EPISODE_STEPS = 1000
 MAX_FRAMES = 100
 """Maximal number of states that a GIF shows."""
 
-FIRST, USUAL, LAST = 800, 100, 3000
-"""Duration of the first picture, of each further one, and of the last picture of a GIF [ms]."""
+USUAL, LAST = 100, 3000
+"""Duration of each picture of a GIF but the last, and of the last one [ms]."""
 
 PERSISTENCE = 0.9
 """Correlation of successive actions of the policy wander; independent actions would hardly move the agent."""
@@ -57,22 +57,13 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Hindsight:
-    """An episode of T steps with its own goal, and with a goal that it achieved.
+    """An episode of T steps with its own goal, and with a goal that it achieved."""
 
-    Attributes:
-        seed: Seed of the reset.
-        episode: The recorded episode.
-        frames: T + 1 states of a bundled task, or T + 1 pictures that another environment rendered; empty if
-            the environment does not render.
-        goal_state: Number of the state whose achieved goal is the new goal, in 1..T.
-        sides: The steps with the episode's own goal, and with the new goal.
-    """
-
-    seed: int
+    seed: int  # of the reset
     episode: Episode
-    frames: list[Any]
-    goal_state: int
-    sides: tuple[Side, Side]
+    frames: list[Any]  # T + 1 states of a bundled task, else T + 1 pictures, or none
+    goal_state: int  # number of the state that achieved the new goal, in 1..T
+    sides: tuple[Side, Side]  # the steps with the episode's own goal, and with the new one
 
 
 def show_relabeling(
@@ -116,12 +107,11 @@ def show_relabeling(
         seeds = range(seed, seed + episodes)
         hindsight = find_miss(made, policy, seeds, goal_selection_strategy)
         screen.require_writable(out)
-        panels = (TaskPanels if isinstance(made.unwrapped, TaskEnv) else ChartPanels)(made, hindsight, size)
         title, length = f"{' '.join([env, *option])}, seed {hindsight.seed}", len(hindsight.episode)
         count = min(length + 1, MAX_FRAMES) if out.suffix.lower() == ".gif" else 1
         times = np.linspace(length, 0, count).round().astype(int).tolist()
-        pictures = [draw_page(title, hindsight, panels, t, size) for t in reversed(times)]
-    screen.write_pictures(out, pictures, [FIRST, *[USUAL] * (count - 2), LAST])
+        pictures = [draw_page(title, hindsight, made, t, size) for t in reversed(times)]
+    screen.write_pictures(out, pictures, [*[USUAL] * (count - 1), LAST])
     for side in hindsight.sides:
         print(f"{side.title}; {side.outcome(length)}")
     print(f"seed {hindsight.seed} in {out}")
@@ -233,20 +223,21 @@ def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
     return act
 
 
-def draw_page(
-    title: str, hindsight: Hindsight, panels: TaskPanels | ChartPanels, t: int, size: int
-) -> np.ndarray:
+def draw_page(title: str, hindsight: Hindsight, env: gym.Env[Any, Any], t: int, size: int) -> np.ndarray:
     """Draw state ``t`` with both goals: texts, panels, a cell for each step, and the rewards so far.
 
     Args:
         title: Name of the environment and seed of the episode.
         hindsight: The episode and its relabeling.
-        panels: The panels of the episode.
+        env: The environment.
         t: Number of the state, in 0..T.
         size: Side of a panel [pixels].
 
     Returns:
         (H, W, 3) uint8.
+
+    Raises:
+        ValueError: The environment is not a bundled task, and its goals are not vectors.
     """
     from PIL import Image, ImageDraw, ImageFont
 
@@ -254,10 +245,11 @@ def draw_page(
     width = size - 2 * margin
     page = Image.new("RGB", (2 * size, size + 6 * line), BACKGROUND)
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(0.6 * line)
+    draw_state = draw_task if isinstance(env.unwrapped, TaskEnv) else draw_other
     for number, side in enumerate(hindsight.sides):
         left, below = number * size + margin, size + 2 * line
         draw.text((left, line / 2), side.title, INK, font)
-        panel = panels.draw(t, is_relabeled=bool(number))
+        panel = draw_state(env, hindsight, t, size, is_relabeled=bool(number))
         page.paste(Image.fromarray(panel), (number * size, 2 * line))
         colors = np.where(side.reached[:, None], REACHED, AGENT).astype(np.uint8)
         colors[t:] = FAINT
@@ -268,66 +260,45 @@ def draw_page(
     return np.asarray(page)
 
 
-class TaskPanels:
-    """Draws the states of a bundled task with either goal; arguments as of `ChartPanels`."""
-
-    def __init__(self, env: gym.Env[Any, Any], hindsight: Hindsight, size: int) -> None:
-        self._task = env.unwrapped.task  # type: ignore[attr-defined] # a TaskEnv
-        self._states = hindsight.frames
-        self._new_goal = self._task.reached_goal(self._states[hindsight.goal_state])
-        self._size = size
-
-    def draw(self, t: int, *, is_relabeled: bool) -> np.ndarray:
-        """Draw state ``t``."""
-        painter = Painter(self._task)
-        for state in self._states[: t + 1]:
-            painter.append(state | {"goal": self._new_goal} if is_relabeled else state)
-        return painter.draw_picture(0, t, self._size)
+def draw_task(
+    env: gym.Env[Any, Any], hindsight: Hindsight, t: int, size: int, *, is_relabeled: bool
+) -> np.ndarray:
+    """Draw state ``t`` of a bundled task with its own or the new goal; arguments as of `draw_page`."""
+    task = env.unwrapped.task  # type: ignore[attr-defined] # a TaskEnv
+    painter, goal = Painter(task), task.reached_goal(hindsight.frames[hindsight.goal_state])
+    for state in hindsight.frames[: t + 1]:
+        painter.append(state | {"goal": goal} if is_relabeled else state)
+    return painter.draw_picture(0, t, size)
 
 
-class ChartPanels:
-    """Draws the pictures that an environment rendered, and a chart of its achieved goals.
+def draw_other(
+    env: gym.Env[Any, Any], hindsight: Hindsight, t: int, size: int, *, is_relabeled: bool
+) -> np.ndarray:
+    """Draw the rendered state ``t``, or a chart of the two goal components that vary most.
 
-    The chart shows the two components that vary most, with one scale for both axes.
-
-    Args:
-        env: The environment.
-        hindsight: The episode and its relabeling.
-        size: Side of each picture [pixels].
-
-    Raises:
-        ValueError: The goals are not vectors.
+    The arguments are those of `draw_page`. The chart shows the new goal, or the own goal if the environment
+    does not render.
     """
+    if hindsight.frames and not is_relabeled:
+        from PIL import Image, ImageOps
 
-    def __init__(self, env: gym.Env[Any, Any], hindsight: Hindsight, size: int) -> None:
-        goal_space = env.observation_space["achieved_goal"]  # type: ignore[index] # that of a goal environment
-        if len(goal_space.shape or ()) != 1:
-            raise ValueError(
-                f"a chart needs goals that are vectors, from a space of shape (G,), got {goal_space}"
-            )
-        observations: Any = hindsight.episode.observations
-        goals = np.stack([observations[key] for key in ("achieved_goal", "desired_goal")]).astype(float)
-        self._axes = np.sort(np.argsort(-np.ptp(goals, axis=(0, 1)), kind="stable")[:2])
-        goals = goals[..., self._axes]
-        low, high = goals.min(axis=(0, 1)), goals.max(axis=(0, 1))
-        places = 0.5 + 0.7 * (goals - (low + high) / 2) / max((high - low).max(), 1e-9)  # in the unit square
-        places = np.pad(places, ((0, 0), (0, 0), (0, 2 - len(self._axes))), constant_values=0.5)
-        self._achieved, self._desired = places  # (T+1, 2) each
-        self._goal_state = hindsight.goal_state
-        self._frames = hindsight.frames
-        self._size = size
-
-    def draw(self, t: int, *, is_relabeled: bool) -> np.ndarray:
-        """Draw state ``t``: the chart with the new goal, or the rendered picture if there is one."""
-        if self._frames and not is_relabeled:
-            from PIL import Image, ImageOps
-
-            frame = Image.fromarray(np.asarray(self._frames[t], np.uint8))
-            return np.asarray(ImageOps.pad(frame, (self._size, self._size), color=BACKGROUND))
-        canvas = Canvas(self._size)
-        canvas.frame()
-        canvas.trail(list(self._achieved[: t + 1]))
-        canvas.goal(self._achieved[self._goal_state] if is_relabeled else self._desired[t], radius=0.03)
-        canvas.agent(self._achieved[t])
-        canvas.text(f"achieved_goal, components {' and '.join(map(str, self._axes))}", (0.5, 0.08), size=0.03)
-        return canvas.pixels()
+        frame = Image.fromarray(np.asarray(hindsight.frames[t], np.uint8))
+        return np.asarray(ImageOps.pad(frame, (size, size), color=BACKGROUND))
+    space = env.observation_space["achieved_goal"]  # type: ignore[index] # that of a goal environment
+    if len(space.shape or ()) != 1:
+        raise ValueError(f"a chart needs goals that are vectors, from a space of shape (G,), got {space}")
+    observations: Any = hindsight.episode.observations
+    goals = np.stack([observations[key] for key in ("achieved_goal", "desired_goal")]).astype(float)
+    axes = np.sort(np.argsort(-np.ptp(goals, axis=(0, 1)), kind="stable")[:2])
+    goals = goals[..., axes]
+    low, high = goals.min(axis=(0, 1)), goals.max(axis=(0, 1))
+    places = 0.5 + 0.7 * (goals - (low + high) / 2) / max((high - low).max(), 1e-9)  # in the unit square
+    places = np.pad(places, ((0, 0), (0, 0), (0, 2 - len(axes))), constant_values=0.5)
+    achieved, desired = places  # (T + 1, 2) each
+    canvas = Canvas(size)
+    canvas.frame()
+    canvas.trail(list(achieved[: t + 1]))
+    canvas.goal(achieved[hindsight.goal_state] if is_relabeled else desired[t], radius=0.03)
+    canvas.agent(achieved[t])
+    canvas.text(f"achieved_goal, components {' and '.join(map(str, axes))}", (0.5, 0.08), size=0.03)
+    return canvas.pixels()

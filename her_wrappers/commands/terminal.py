@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
 import tyro
 from rich.console import Console
@@ -17,8 +17,6 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppend
 from tyro.constructors import PrimitiveConstructorSpec
 
 from her_wrappers.environments import FORMS, import_module
-
-Parsed = TypeVar("Parsed")
 
 EXIT_CODES = {
     0: "no errors",
@@ -64,12 +62,12 @@ def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
 
 
 def parse(
-    form: Callable[..., Parsed],
+    form: Callable[..., Any],
     name: str,
     arguments: Sequence[str],
     about: str,
     default: Any = tyro.MISSING_NONPROP,
-) -> Parsed:
+) -> Any:
     """Return what a function or a dataclass makes of command-line arguments.
 
     Args:
@@ -122,10 +120,6 @@ EnvOptions: TypeAlias = Annotated[
     ),
 ]
 """Options of an environment, for `parse_options`."""
-
-InfoKeys: TypeAlias = Annotated[
-    UseAppendAction[tuple[str, ...]], arg(metavar="KEY", help="Entry of the infos that is recorded.")
-]
 
 Backend: TypeAlias = Annotated[Literal["process", "ray", "local"], arg(help="Where workers run.")]
 Address: TypeAlias = Annotated[

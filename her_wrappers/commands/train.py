@@ -263,7 +263,6 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
         console=console,
     ) as progress:
         task = progress.add_task(config.algo, total=config.steps, success=0.0, steps_per_s=0, updates_per_s=0)
-
         due = FIRST_DIAGNOSIS
 
         def show(training: Training) -> None:

@@ -21,8 +21,6 @@ from her_wrappers.environments import make_env
 from her_wrappers.goal_interface import goal_spaces
 from her_wrappers.success_flag import flag_name
 
-QUIT_KEYS = {"escape", "q"}
-
 NUMBERED_KEYS = string.digits + string.ascii_lowercase
 """Keys for numbered actions, in this order."""
 
@@ -136,7 +134,7 @@ class _Quit(Exception):  # noqa: N818 - not an error
 def _show(window: Window, env: gym.Env[Any, Any], caption: str, fps: int) -> None:
     """Show the state of an environment for the duration of one step."""
     keys = window.keys()
-    if keys.closed or QUIT_KEYS & set(keys.pressed):
+    if keys.closed or {"escape", "q"} & set(keys.pressed):
         raise _Quit
     window.show(screen.picture_of(env), caption, fps)
 
@@ -189,14 +187,13 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
 
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(path)
-    with exits_with(3, ValueError):
-        content = checkpoints.load_checkpoint(file)
-        agent = checkpoints.agent_of(content, file)
+    content = checkpoints.load_checkpoint(file)
+    agent = checkpoints.agent_of(content, file)
     config = checkpoints.config_of(content)
     if env_name is None:
         env_name, options = config.env, {**config.env_kwargs, **options}
     env = make_env(env_name, disable_env_checker=True, **options)
-    with exits_with(3, TypeError, ValueError):
+    with exits_with(3, TypeError):
         found = goal_spaces(env)
     with exits_with(2, ValueError):
         checkpoints.require_spaces(file, content, *found)

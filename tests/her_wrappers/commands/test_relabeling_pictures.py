@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from her_envs import BitFlipping, PointReach, TaskEnv
 from her_envs.canvas import AGENT, FAINT, REACHED
-from her_wrappers.commands.show_relabeling import ChartPanels, TaskPanels, draw_page, find_miss, make_policy
+from her_wrappers.commands.show_relabeling import draw_other, draw_page, draw_task, find_miss, make_policy
 from her_wrappers.replay.goal_selection import STRATEGIES
 from tests.support.other_envs import Other, Silent
 
@@ -76,34 +76,36 @@ def test_is_success_of_an_environment_counts_as_reached():
 def test_a_bundled_task_is_drawn_with_both_goals(task, place):
     env = TaskEnv(task, render_mode="rgb_array", render_size=96)
     hindsight = find_miss(env, "wander", range(3), "final")
-    panels, states = TaskPanels(env, hindsight, 96), hindsight.frames
+    states = hindsight.frames
     own = states[0]["goal"][0]
     new = task.reached_goal(states[hindsight.goal_state])[0]
     for is_relabeled, goal in ((False, own), (True, new)):
         start = states[0][next(key for key in states[0] if key != "goal")][0]
         env.reset(options={"state": start, "goal": goal})
-        np.testing.assert_array_equal(panels.draw(0, is_relabeled=is_relabeled), env.render())
+        np.testing.assert_array_equal(
+            draw_task(env, hindsight, 0, 96, is_relabeled=is_relabeled), env.render()
+        )
         for action in hindsight.episode.actions:
             env.step(action)
-        length = len(hindsight.episode)
-        np.testing.assert_array_equal(panels.draw(length, is_relabeled=is_relabeled), env.render())
+        last = draw_task(env, hindsight, len(hindsight.episode), 96, is_relabeled=is_relabeled)
+        np.testing.assert_array_equal(last, env.render())
 
 
 def test_another_environment_is_shown_as_rendered_next_to_a_chart():
     env = Other(render_mode="rgb_array")
-    panels = ChartPanels(env, find_miss(env, "wander", range(3), "final"), 100)
+    hindsight = find_miss(env, "wander", range(3), "final")
     for t in (0, 3, 20):
-        picture = panels.draw(t, is_relabeled=False)
+        picture = draw_other(env, hindsight, t, 100, is_relabeled=False)
         assert picture.shape == (100, 100, 3)
         assert (picture[50] == t).all()
-    assert panels.draw(20, is_relabeled=True).shape == (100, 100, 3)
+    assert draw_other(env, hindsight, 20, 100, is_relabeled=True).shape == (100, 100, 3)
 
 
 @pytest.mark.parametrize("reward_type", ["sparse", "dense"])
 def test_cells_and_texts_show_reached_goals_and_rewards(reward_type):
     env = TaskEnv(PointReach(), reward_type=reward_type)
     hindsight = find_miss(env, "wander", range(3), "final")
-    page = draw_page("reach", hindsight, TaskPanels(env, hindsight, 320), 40, 320)
+    page = draw_page("reach", hindsight, env, 40, 320)
     assert page.shape == (452, 640, 3)
     for number, side in enumerate(hindsight.sides):
         cells = [tuple(page[365, round(number * 320 + 16 + (step + 0.5) * 288 / 50)]) for step in range(50)]

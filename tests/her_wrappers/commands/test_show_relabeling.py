@@ -52,7 +52,7 @@ def test_a_gif_has_one_picture_per_state_and_repeats(tmp_path):
     for number in range(gif.n_frames):
         gif.seek(number)
         durations.append(gif.info["duration"])
-    assert durations == [800, *[100] * 49, 3000]
+    assert durations == [*[100] * 50, 3000]
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a.png"])
