@@ -15,7 +15,6 @@ from tyro.conf import arg
 from her_envs import TaskEnv
 from her_envs.canvas import AGENT, BACKGROUND, FAINT, INK, REACHED, Canvas
 from her_envs.pictures import Painter
-from her_wrappers.checker.goal_calls import flat
 from her_wrappers.commands import screen, terminal
 from her_wrappers.commands.record import recorded_keys
 from her_wrappers.environments import make_env
@@ -23,7 +22,7 @@ from her_wrappers.goal_interface import GoalFunction, GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.replay.relabel_episode import relabel_episode
-from her_wrappers.trees import take_rows
+from her_wrappers.trees import leaf_arrays
 
 MAX_EPISODE_STEPS = 1000
 """Number of steps after which an episode is truncated."""
@@ -142,8 +141,9 @@ def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) 
         rewards, _ = relabel(episode, length, compute_reward)
         flags = episode.infos.get("is_success", np.zeros(length)).astype(bool)
         reached = np.asarray(flags | (episode.rewards >= rewards[-1]))
-        goals = np.stack([flat(take_rows(achieved, t)) for t in range(length + 1)])
-        distance = float(np.linalg.norm(goals[-1] - goals[0]) * (goals[1:] != goals[:-1]).mean())
+        goals = np.concatenate([leaf.reshape(length + 1, -1) for leaf in leaf_arrays(achieved)], axis=1)
+        moving = (goals[1:] != goals[:-1]).mean()
+        distance = float(np.linalg.norm(goals[-1].astype(float) - goals[0]) * moving)
         if not reached.any() and distance > farthest:
             best, farthest = (seed, episode, frames, reached), distance
     if best is None:
