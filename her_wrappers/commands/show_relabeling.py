@@ -204,10 +204,11 @@ def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
         name: ``random``, ``wander`` (random, with correlated actions of a Box), or ``module:function``.
 
     Raises:
-        CommandError: There is no such policy.
+        CommandError: The name has another form, or does not lead to a function.
     """
     if name not in {"wander", "random"}:
-        return terminal.import_callable(name, "--policy", "wander, random or module:function")
+        forms = "wander, random or module:function"
+        return terminal.import_callable(name, "--policy", forms)  # type: ignore[no-any-return] # a function
     if name == "random" or not isinstance(space, spaces.Box):
         return lambda observation: space.sample()
     bounded = np.isfinite(space.low) & np.isfinite(space.high)

@@ -54,12 +54,6 @@ def test_wrong_usage_ends_with_two_and_the_name_of_the_option(arguments, message
     assert message in result.stderr
 
 
-def test_text_is_the_report():
-    output = her("check", SCALED, "--max-steps", "1").stdout
-    assert "\nerror GE101 reward-mismatch: " in output
-    assert "\nnot exercised: " in output
-
-
 def test_json_is_the_report():
     report = json.loads(her("check", NO_FLAG, "--max-steps", "100", "--format", "json", "--seed", "4").stdout)
     assert [finding["code"] for finding in report["findings"]] == ["GE201"]

@@ -13,15 +13,6 @@ import pytest
 from her_wrappers.cli import COMMANDS as NAMES
 from tests.support.archived_episodes import forge_manifest
 from tests.support.commands import her
-from tests.support.other_envs import Other
-
-
-class WithoutRender(Other):
-    """A goal environment that has a render mode, but does not render."""
-
-    def render(self):
-        raise NotImplementedError
-
 
 BROKEN = """
 from tests.support.other_envs import Other as Reach
@@ -52,6 +43,10 @@ def policy(observation):
 class Pipe(Reach):
     def step(self, action):
         raise BrokenPipeError("the simulator has ended")
+
+class WithoutRender(Reach):
+    def render(self):
+        raise NotImplementedError
 """
 
 
@@ -64,8 +59,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "broken_envs.py").write_text(BROKEN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "broken_envs", raising=False)
-    monkeypatch.setitem(gym.registry, "WithoutRender-v0", gym.envs.registration.EnvSpec("WithoutRender-v0"))
-    gym.registry["WithoutRender-v0"].entry_point = WithoutRender
     return tmp_path
 
 
@@ -77,7 +70,7 @@ def assert_fails_with(result, message):
 
 @pytest.mark.parametrize("arguments", [["--record", "out.gif"], []])
 def test_an_environment_without_render_cannot_be_watched(arguments, folder):
-    result = her("watch", "WithoutRender-v0", *arguments)
+    result = her("watch", "broken_envs:WithoutRender", *arguments)
     assert_fails_with(result, r"cannot draw .*WithoutRender.*: it has no render\(\)")
     assert not (folder / "out.gif").exists()
 

@@ -88,14 +88,6 @@ def test_every_environment_with_a_failed_episode_has_a_picture(env_id, tmp_path)
     assert opened(file).size == (128, 100)
 
 
-def test_a_policy_of_the_user_acts(tmp_path, monkeypatch):
-    (tmp_path / "her_policy_for_relabeling.py").write_text("def up(observation):\n    return [0, 1]\n")
-    monkeypatch.chdir(tmp_path)
-    result = run("her_envs/PointReach-v0", *SMALL, "--policy", "her_policy_for_relabeling:up")
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "relabeling.gif").exists()
-
-
 MISTAKES = [
     (["her_envs/PointReach-v0", "--out", "a.mp4"], "--out must end in .gif or .png, got a.mp4"),
     (["her_envs/PointReach-v0", "--policy", "clever"], "--policy must be wander, random or module:function"),

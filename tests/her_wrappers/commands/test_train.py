@@ -123,20 +123,18 @@ def test_exits_with_code_3_if_environment_or_data_cannot_be_used(arguments, mess
     assert (result.exit_code, message in result.stderr) == (3, True), result.output
 
 
-TERMINATION = """
 def reached(achieved_goal, desired_goal, info):
+    """Whether a goal is reached, for ``--termination``."""
     return (achieved_goal == desired_goal).all(-1)
-"""
 
 
 def test_termination_is_a_function_of_a_module(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_termination.py").write_text(TERMINATION)
     (tmp_path / "c.json").write_text(json.dumps(SMALL))
     env = ["her_envs/BitFlipping-v0", "-o", "n_bits=4", "--config", "c.json", "--no-tensorboard"]
-    result = her("train", *env, "--steps", 100, "--termination", "my_termination:reached", "--out", "a")
+    result = her("train", *env, "--steps", 100, "--termination", f"{__name__}:reached", "--out", "a")
     assert result.exit_code == 0, result.output
-    assert load_checkpoint("a/latest.pt")["config"]["termination"] == "my_termination:reached"
+    assert load_checkpoint("a/latest.pt")["config"]["termination"] == f"{__name__}:reached"
     resumed = her("train", "--resume", "a", "--steps", 200, "--no-stop", "--no-tensorboard")
     assert resumed.exit_code == 0, resumed.output
 
