@@ -64,7 +64,7 @@ def load_agent(path: str | os.PathLike[str]) -> Agent:
     """Load the agent of a checkpoint. The environment is not needed, and no code in the file is executed.
 
     Args:
-        path: A checkpoint such as ``best.pt``, the folder of a training, whose ``best.pt`` is loaded, or a
+        path: A checkpoint such as ``best.pt``, the folder of a run, whose ``best.pt`` is loaded, or a
             file of `export_policy`.
 
     Returns:
@@ -106,7 +106,7 @@ def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     """Write the policy of a checkpoint to a small file, which suffices to choose actions.
 
     Args:
-        path: A checkpoint, or the folder of a training, whose ``best.pt`` is used.
+        path: A checkpoint, or the folder of a run, whose ``best.pt`` is used.
         out: The file to write; its name ends with ``.policy``. Weights are rounded to float16.
 
     Raises:
@@ -149,7 +149,7 @@ def _read_policy(path: Path) -> dict[str, Any]:
 
 
 def config_of(checkpoint: Mapping[str, Any]) -> Config:
-    """Return the config of the training that wrote a checkpoint."""
+    """Return the config of the run that wrote a checkpoint."""
     return make_config(checkpoint["config"])
 
 

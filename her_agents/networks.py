@@ -35,7 +35,7 @@ class Normalizer:
 
     Args:
         width: Length of a vector, D.
-        num_goals: Number of goal components, G: the last ones of a vector. `update` takes two values of each.
+        num_goals: G, how many trailing components are the goal; `update` gets a second value for each.
         clip: Largest absolute value of the output.
         min_deviation: Lower bound of the standard deviations, for constant components.
 

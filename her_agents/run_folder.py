@@ -1,4 +1,4 @@
-"""RunFolder: the files of a training."""
+"""RunFolder: the files of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RunFolder:
-    """Logs and checkpoints of one training.
+    """Logs and checkpoints of one run.
 
     The files are ``config.json``, ``progress.csv`` and ``tensorboard/``; the checkpoints are ``best.pt`` with
     the best evaluation, ``latest.pt`` and its replay buffer for resuming, and ``history/epoch_<n>.pt``.
@@ -36,14 +36,14 @@ class RunFolder:
         self._tensorboard: Any = None
 
     def require_new(self) -> None:
-        """Check that the folder does not contain a training.
+        """Check that the folder does not contain a run.
 
         Raises:
-            ValueError: The folder contains a training.
+            ValueError: The folder contains a run.
         """
         if self._latest.exists():
             raise ValueError(
-                f"{self.path} already contains a training; continue it with --resume {self.path}, "
+                f"{self.path} already contains a run; continue it with --resume {self.path}, "
                 "or choose another folder with --out"
             )
 
@@ -52,14 +52,14 @@ class RunFolder:
 
         Raises:
             ValueError: The folder does not contain a checkpoint, the checkpoint has other options, or its
-                training is complete.
+                run is complete.
         """
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), saved["config"]
         for name in given | before:
             if name != "steps" and before.get(name) != given.get(name):
                 raise ValueError(
-                    f"{self._latest} is of a training with {name} {before.get(name)!r}, got "
+                    f"{self._latest} is of a run with {name} {before.get(name)!r}, got "
                     f"{given.get(name)!r}; only steps may change"
                 )
         if (taken := steps_of(saved["counts"])) >= config.steps:
@@ -73,11 +73,11 @@ class RunFolder:
         """Lock the folder, and write the config.
 
         Args:
-            training: Training whose config is written.
+            training: The run whose config is written.
             tensorboard: Whether to write event files for TensorBoard.
 
         Raises:
-            InUseError: Another training writes to the folder.
+            InUseError: Another run writes to the folder.
             ValueError: ``tensorboard`` is True, and the package tensorboard is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
@@ -90,8 +90,8 @@ class RunFolder:
         """Write the log and the checkpoints of an epoch.
 
         Args:
-            training: A training at the end of an epoch, or an interrupted training.
-            ended: Whether the training ends; then ``latest.pt`` is always written.
+            training: The run, at the end of an epoch or interrupted.
+            ended: Whether the run ends; then ``latest.pt`` is always written.
         """
         epochs, config = training.counts.epochs, training.config
         if training.history and steps_of(training.history[-1]) == training.counts.steps:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from her_agents.config import Config
 
-TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of trainings
+TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
 
 gym.register_envs(her_envs)
 
@@ -140,7 +140,7 @@ class Training:
         Args:
             is_interrupted: Called before each step; if it returns True, the epoch ends with the reset,
                 without an evaluation.
-            on_step: Called with this training after each step, and after the evaluation.
+            on_step: Called with this run after each step, and after the evaluation.
 
         Returns:
             Whether the epoch was completed.
@@ -242,15 +242,15 @@ class Training:
 def make_buffer(config: Config, env: Any, saved: Path | None) -> HindsightReplayBuffer:
     """Return the replay buffer of a config, or load the saved one."""
     buffer_size = config.buffer_size if config.offline else min(config.buffer_size, config.steps)
+    termination = find_termination(config.termination)
     if saved is not None:
-        function = find_termination(config.termination)
-        options = {"termination": function} if callable(function) else {}
+        options = {"termination": termination} if callable(termination) else {}  # files contain no functions
         return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
     return HindsightReplayBuffer.for_env(
         env,
         buffer_size=buffer_size,
         **config.goal_options(),
-        termination=find_termination(config.termination),
+        termination=termination,
         n_steps=config.n_steps,
         gamma=config.gamma,
         prioritized=Priority() if config.prioritized else None,

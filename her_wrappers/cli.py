@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _run(*((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
         finally:
-            sys.stdout.flush()
+            sys.stdout.flush()  # here, so that a closed pipe raises BrokenPipeError inside the try
     except CommandError as error:
         print(f"Error: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
@@ -87,7 +87,7 @@ def _run(name: str, *arguments: str) -> int:
         return int(parse(command, name, arguments, command.__doc__) or 0)
     except (CommandError, KeyboardInterrupt):
         raise
-    except BaseException as error:
+    except BaseException as error:  # also a SystemExit that the user's module raises
         found = _as_command_error(error)
         if found is None:
             raise

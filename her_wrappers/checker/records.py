@@ -1,6 +1,6 @@
 """Records of the calls of an environment: resets, steps, and the batches of a vector environment.
 
-`split` turns the batches into episodes of single environments, so the same rules apply to both kinds.
+`split_batches` makes them episodes of single environments, so the same rules apply to both kinds.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def ended_rows(step: StepRecord) -> np.ndarray:
     return np.array([bool(one or other) for one, other in zip(step.terminated, step.truncated, strict=True)])
 
 
-def split(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
+def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
     """Return a rollout of the episodes of the single environments, up to the first batch that lacks a row.
 
     Args:
@@ -186,10 +186,10 @@ def split(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
         )  # fmt: skip
         times[i] += 1
 
-    resets, run = iter(batches.resets), -1
+    resets, episode = iter(batches.resets), -1  # an episode of the vector environment, see `_Runner`
     for step in batches.steps:
-        while run < step.episode:
-            record, run = next(resets), run + 1
+        while episode < step.episode:
+            record, episode = next(resets), episode + 1
             mask = (record.options or {}).get("reset_mask", np.ones(num_envs, bool))
             for i in np.flatnonzero(mask).tolist():
                 start_episode(i, record)

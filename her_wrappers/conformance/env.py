@@ -80,6 +80,8 @@ class ConformanceEnv(gym.Env[Any, Any]):
         bonus: Added to the rewards of added steps, but not to rewards of ``compute_reward``.
     """
 
+    observation_space: spaces.Dict
+
     def __init__(
         self, kind: GoalKind = "vector", *, sparse: bool = False, costs: bool = False, bonus: float = 0.0
     ) -> None:
@@ -90,8 +92,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         }
         goal = kinds[kind]
         state = spaces.Box(-np.inf, np.inf, (3,), np.float32)
-        self.goal_env_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
-        self.observation_space = self.goal_env_space
+        self.observation_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
         self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
         self.kind, self.sparse, self.costs, self.bonus = kind, sparse, costs, bonus
         self.episodes: list[AddedEpisode] = []

@@ -46,12 +46,12 @@ def replay_rule(
     if reports_exceptions:
         REPORTED_SCENARIOS.add(scenario)
 
-    def add(judge: Check) -> Check:
+    def add(function: Check) -> Check:
         def check(results: Any) -> Iterator[Violation]:
             result = results.of(scenario) if scenario else results
             failure = results.failures.get(scenario)
             if result is not None:
-                yield from judge(result)
+                yield from function(result)
             elif reports_exceptions and failure and failure.code == "HB001":
                 yield Violation(failure.message, f"scenario {scenario!r}")
 
@@ -64,7 +64,7 @@ def replay_rule(
             inconclusive_without=(scenario,) if scenario else scenarios,
             **texts,
         )(check)
-        return judge
+        return function
 
     return add
 

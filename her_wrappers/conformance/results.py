@@ -16,7 +16,6 @@ from her_wrappers.conformance.scenarios import (
     ENDS_OF_EPISODES,
     EQUAL_EPISODES,
     SCENARIOS,
-    AdapterClass,
     BufferDriver,
     first_strategy,
 )
@@ -24,14 +23,15 @@ from her_wrappers.conformance.scenarios import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from her_wrappers.conformance.adapter import ReplayAdapter
     from her_wrappers.conformance.env import ConformanceEnv
 
 SLICE = 0.1
 """Seconds that a time limit is counted in."""
 
 
-class _StoppedError(BaseException):
-    """Raised in the thread of a scenario that exceeds its time limit."""
+class StoppedError(BaseException):
+    """A scenario exceeds its time limit; unlike a TimeoutError, an adapter does not raise it."""
 
 
 class Failure(NamedTuple):
@@ -59,7 +59,7 @@ class ScenarioResults:
         envs: Environments of all scenarios, with the episodes that were added.
     """
 
-    def __init__(self, adapter: AdapterClass, seed: int, max_seconds: float) -> None:
+    def __init__(self, adapter: type[ReplayAdapter], seed: int, max_seconds: float) -> None:
         self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
         self.failures: dict[str, Failure] = {}
         self.envs: list[ConformanceEnv] = []
@@ -69,7 +69,7 @@ class ScenarioResults:
         """Return the result of a scenario, which is run once; None if it failed or cannot run.
 
         A scenario cannot run if the adapter does not offer its features, if an earlier scenario exceeded its
-        time limit, or if the first scenario failed.
+        time limit, if the first scenario failed, or if it repeats the first scenario.
         """
         if name not in self._results:
             offered = SCENARIOS[name].offers <= self.adapter.offers
@@ -79,10 +79,10 @@ class ScenarioResults:
                 self._results[name] = self._run(name)
         return self._results.get(name)
 
-    def goals(self, *strategies: str) -> dict[str, DecodedRows]:
-        """Return sampled rows by strategy, for offered strategies whose scenario did not fail."""
+    def rows_by_strategy(self, *strategies: str) -> dict[str, DecodedRows]:
+        """Return the rows of each offered strategy whose scenario did not fail."""
         rows = {name: self.of(f"strategy {name}") for name in strategies}
-        first = first_strategy(self.adapter)
+        first = first_strategy(self.adapter)  # the first scenario uses it, so it has no scenario of its own
         if first in rows and self.of(EQUAL_EPISODES) is not None:
             rows[first] = self.of(EQUAL_EPISODES).rows
         return {name: found for name, found in rows.items() if found is not None}
@@ -134,7 +134,7 @@ class ScenarioResults:
 
         try:
             return call_within(self.max_seconds, lambda: SCENARIOS[name].run(make))
-        except TimeoutError:
+        except StoppedError:
             failure = Failure("HB004", f"the scenario did not end within {self.max_seconds:g} seconds")
         except BatchError as error:
             failure = Failure(error.code, str(error))
@@ -154,7 +154,7 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
 
     Raises:
         BaseException: Any exception that the function raises.
-        TimeoutError: The function did not return in time; a Python loop in the thread is interrupted.
+        StoppedError: The function did not return in time; a Python loop in the thread is interrupted.
     """
     outcome: dict[str, Any] = {}
 
@@ -162,7 +162,7 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
         try:
             with np.errstate(all="ignore"):
                 outcome["result"] = function()
-        except _StoppedError:
+        except StoppedError:
             pass
         except BaseException as error:
             outcome["error"] = error
@@ -177,9 +177,9 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
             waited += SLICE  # a clock would also count the minutes of a suspended computer
         if thread.is_alive():
             stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
-            stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_StoppedError))
+            stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StoppedError))
             thread.join(1)
-            raise TimeoutError
+            raise StoppedError
     if "error" in outcome:
         raise outcome["error"]
     return outcome["result"]

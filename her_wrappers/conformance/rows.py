@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from her_wrappers.conformance.adapter import Terminations
 
-GOAL_KEYS = ("achieved_goal", "desired_goal", "next_achieved_goal", "next_desired_goal")
+BATCH_GOAL_KEYS = ("achieved_goal", "desired_goal", "next_achieved_goal", "next_desired_goal")
 STATE_KEYS = ("observation", "next_observation")
-ROW_KEYS = ("reward", "terminated")
+SCALAR_KEYS = ("reward", "terminated")
 OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
 TOLERANCE = 1e-4
 ASPECTS = ("transition", "goal", "original goal", "reward", "termination")
@@ -53,7 +53,7 @@ def read_batch(batch: Any, env: ConformanceEnv, rows: int, *, terminations: bool
         BatchError: The batch is not a dict, has no array of a required key, or has an array with the wrong
             shape or without numbers.
     """
-    needed = (*STATE_KEYS, *GOAL_KEYS, "action", "reward", *(("terminated",) if terminations else ()))
+    needed = (*STATE_KEYS, *BATCH_GOAL_KEYS, "action", "reward", *(("terminated",) if terminations else ()))
     if not isinstance(batch, dict):
         raise BatchError("HB002", f"the batch is a {type(batch).__name__}, not a dict")
     missing = [key for key in needed if key not in batch]
@@ -64,9 +64,9 @@ def read_batch(batch: Any, env: ConformanceEnv, rows: int, *, terminations: bool
         if key not in batch:
             continue
         space: Any = env.action_space
-        if key in {*STATE_KEYS, *GOAL_KEYS}:
-            space = env.goal_env_space[key.removeprefix("next_")]
-        shape = (rows,) if key in {*ROW_KEYS, *OPTIONAL_KEYS} else (rows, *space.shape)
+        if key in {*STATE_KEYS, *BATCH_GOAL_KEYS}:
+            space = env.observation_space[key.removeprefix("next_")]
+        shape = (rows,) if key in {*SCALAR_KEYS, *OPTIONAL_KEYS} else (rows, *space.shape)
         try:
             array = np.array(batch[key])
         except Exception as error:  # anything that the conversion of a user's object raises
@@ -127,6 +127,11 @@ class DecodedRows:
         """
         episode = self.episode if episode is None else episode
         return values[np.clip(episode, 0, len(values) - 1)]
+
+    @cached_property
+    def transition(self) -> Values:
+        """Number of each row's transition; no scenario has an episode of 64 steps or more."""
+        return self.episode * 64 + self.step
 
     @cached_property
     def length(self) -> Values:

@@ -34,7 +34,6 @@ RELABELED_SHARE = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
 HORIZON = 12
 """Maximum number of steps of an episode."""
 
-AdapterClass: TypeAlias = type[ReplayAdapter]
 Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
 
 
@@ -56,7 +55,7 @@ class BufferDriver:
 
     def __init__(
         self,
-        adapter: AdapterClass,
+        adapter: type[ReplayAdapter],
         *,
         seed: int = 0,
         strategy: str = "",
@@ -129,7 +128,7 @@ class BufferDriver:
         return DecodedRows(self.env, self.strategy, self.adapter.termination, batches, self._known_faults)
 
 
-def first_strategy(adapter: AdapterClass) -> str:
+def first_strategy(adapter: type[ReplayAdapter]) -> str:
     """Return the strategy that most scenarios use: the first of `STRATEGIES` that the adapter offers."""
     return next(name for name in STRATEGIES if name in adapter.offers)
 
@@ -443,7 +442,7 @@ SCENARIOS: dict[str, Scenario] = {
 """All scenarios by name, in the order in which a check runs them."""
 
 
-def run_scenario(name: str, adapter: AdapterClass, seed: int = 0) -> Any:
+def run_scenario(name: str, adapter: type[ReplayAdapter], seed: int = 0) -> Any:
     """Run a scenario outside of a check, which shows the traceback of an exception of the adapter.
 
     Args:

@@ -95,7 +95,7 @@ def test_environments_that_remember_earlier_episodes_need_fresh_environments():
 def test_the_number_of_workers_cannot_change(tmp_path):
     train(tiny(workers=2, steps=200), folder=tmp_path, on_epoch=None, backend="local")
     for workers in (1, 0):
-        with pytest.raises(ValueError, match=f"is of a training with workers 2, got {workers}; only steps"):
+        with pytest.raises(ValueError, match=f"is of a run with workers 2, got {workers}; only steps"):
             train(tiny(workers=workers), folder=tmp_path, resume=True, on_epoch=None)
 
 

@@ -171,7 +171,7 @@ def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, mo
 
 def test_folder_of_another_training_raises_an_error(finished, tmp_path):
     _, folder = finished
-    with pytest.raises(ValueError, match=r"already contains a training; continue it with --resume"):
+    with pytest.raises(ValueError, match=r"already contains a run; continue it with --resume"):
         train(tiny(), folder=folder)
     with pytest.raises(ValueError, match=r"latest.pt is of a .* with seed 3, got 4; only steps may change"):
         train(tiny(seed=4), folder=folder, resume=True)

@@ -9,14 +9,14 @@ from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.scenarios import EQUAL_EPISODES
 from her_wrappers.rules import Check, Violation
 
-OURS = "the interface ReplayAdapter of her_wrappers.conformance"
+INTERFACE = "the interface ReplayAdapter of her_wrappers.conformance"
 
 
 def _failures(code: str) -> Check:
     """Return the check of rule ``code``: a violation for each scenario that failed with this code."""
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
-        results.of(EQUAL_EPISODES)
+        results.of(EQUAL_EPISODES)  # runs the scenario, which may fail
         for name, failure in results.failures.items():
             if failure.code == code and not (code == "HB001" and name in REPORTED_SCENARIOS):
                 yield Violation(failure.message, subject=f"scenario {name!r}")
@@ -31,7 +31,7 @@ replay_rule(
     fix="call her_wrappers.conformance.scenarios.run_scenario(NAME, Adapter), and read the traceback",
     wrong="def sample(self, n): raise NotImplementedError",
     right="def sample(self, n): return self.buffer.sample(n)",
-    source=OURS,
+    source=INTERFACE,
 )(_failures("HB001"))
 replay_rule(
     "HB002",
@@ -40,7 +40,7 @@ replay_rule(
     fix="return all keys that ReplayAdapter.sample lists",
     wrong="return batch.obs, batch.act, batch.rew",
     right='return {"observation": batch.obs, "action": batch.act, ...}',
-    source=OURS,
+    source=INTERFACE,
 )(_failures("HB002"))
 replay_rule(
     "HB003",
@@ -49,7 +49,7 @@ replay_rule(
     fix="return (B, ...) NumPy arrays, with rewards and flags of shape (B,)",
     wrong='return {"reward": batch.rewards, ...}  # (B, 1)',
     right='return {"reward": batch.rewards[:, 0], ...}',
-    source=OURS,
+    source=INTERFACE,
 )(_failures("HB003"))
 replay_rule(
     "HB004",
@@ -58,7 +58,7 @@ replay_rule(
     fix="look for an infinite loop, such as a search for a row that can be relabeled",
     wrong="while not relabeled: row = sample_row()",
     right="row = sample_row()",
-    source=OURS,
+    source=INTERFACE,
 )(_failures("HB004"))
 replay_rule(
     "HB005",

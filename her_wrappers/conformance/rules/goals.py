@@ -19,7 +19,7 @@ AFTER = ("future", "geometric")
 
 
 def _scenarios(*strategies: str) -> tuple[str, ...]:
-    """Return the scenarios whose rows `ScenarioResults.goals` returns."""
+    """Return the scenarios whose rows `ScenarioResults.rows_by_strategy` returns."""
     return (EQUAL_EPISODES, *(f"strategy {name}" for name in strategies))
 
 
@@ -32,17 +32,10 @@ def _scenarios(*strategies: str) -> tuple[str, ...]:
     wrong="goal = observation[s][:goal_size]",
     right="goal = achieved_goal[s]",
     source=f"{PAPER}, section 3.2: goals are m(s) of visited states",
-    implies=(
-        "HB102",
-        "HB107",
-        "HB109",
-        "HB110",
-        "HB111",
-        "HB501",
-    ),
+    implies=("HB102", "HB107", "HB109", "HB110", "HB111", "HB501"),
 )
 def goal_never_achieved(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.goals(*STRATEGIES).items():
+    for strategy, rows in results.rows_by_strategy(*STRATEGIES).items():
         wrong = rows.relabeled & ~rows.is_achieved
         yield from rows.violation(wrong, "no state achieved the goal of the relabeled row", strategy)
 
@@ -56,18 +49,15 @@ def goal_never_achieved(results: ScenarioResults) -> Iterator[Violation]:
     wrong="s = rng.integers(t + 1, len(buffer))",
     right="s = rng.integers(t + 1, episode_end)",
     source=f"{PAPER}, section 4.5; tianshou issue 811",
-    implies=(
-        "HB103",
-        "HB107",
-    ),
+    implies=("HB103", "HB107"),
 )
 def goal_of_other_episode(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.goals(*IN_EPISODE).items():
+    for strategy, rows in results.rows_by_strategy(*IN_EPISODE).items():
         wrong = rows.relabeled & rows.is_achieved & ~rows.is_own
         yield from rows.violation(wrong, "the goal was achieved in another episode", strategy)
 
 
-def _own(rows: DecodedRows) -> Values:
+def _goals_of_own_episode(rows: DecodedRows) -> Values:
     return rows.relabeled & rows.is_achieved & rows.is_own
 
 
@@ -83,8 +73,8 @@ def _own(rows: DecodedRows) -> Values:
     implies=("HB104",),
 )
 def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.goals(*AFTER).items():
-        wrong = _own(rows) & (rows.goal_step < rows.step)
+    for strategy, rows in results.rows_by_strategy(*AFTER).items():
+        wrong = _goals_of_own_episode(rows) & (rows.goal_step < rows.step)
         yield from rows.violation(wrong, "the goal was achieved before the step", strategy)
 
 
@@ -100,8 +90,8 @@ def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
     implies=("HB105",),
 )
 def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.goals(*AFTER).items():
-        wrong = _own(rows) & (rows.goal_step == rows.step)
+    for strategy, rows in results.rows_by_strategy(*AFTER).items():
+        wrong = _goals_of_own_episode(rows) & (rows.goal_step == rows.step)
         yield from rows.violation(wrong, "the goal was achieved before the action of the step", strategy)
 
 
@@ -114,14 +104,11 @@ def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
     wrong="s = rng.integers(t + 1, T)",
     right="s = rng.integers(t + 1, T + 1)",
     source="hill-a/stable-baselines issue 666",
-    implies=(
-        "HB106",
-        "HB108",
-    ),
+    implies=("HB106", "HB108"),
 )
 def last_state_never_a_goal(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.goals("future", "episode").items():
-        early = _own(rows) & (rows.step < 4)
+    for strategy, rows in results.rows_by_strategy("future", "episode").items():
+        early = _goals_of_own_episode(rows) & (rows.step < 4)
         if early.sum() > 200 and not (early & (rows.goal_step == rows.length)).any():
             message = f"the last state was never chosen as a goal: 0 of {int(early.sum())} rows"
             yield Violation(message, subject=strategy)
@@ -130,7 +117,7 @@ def last_state_never_a_goal(results: ScenarioResults) -> Iterator[Violation]:
 def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
     """Return the first chosen row of each transition; buffers that relabel when storing repeat its goals."""
     index = np.flatnonzero(chosen)
-    _, first = np.unique(rows.episode[index] * 64 + rows.step[index], return_index=True)
+    _, first = np.unique(rows.transition[index], return_index=True)
     return index[first]
 
 
@@ -146,8 +133,8 @@ def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
     source=f"{PAPER}, section 4.5: 'k random states'",
 )
 def future_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
-    for rows in results.goals("future").values():
-        first = _first_of_each(rows, _own(rows))
+    for rows in results.rows_by_strategy("future").values():
+        first = _first_of_each(rows, _goals_of_own_episode(rows))
         t, s = rows.step[first], rows.goal_step[first]
         groups = [counts_of(s[t == step], step + 1, 7) for step in range(6)]
         if uniformity_z(groups) > LIMIT:
@@ -166,8 +153,8 @@ def future_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     source=f"{PAPER}, section 3.3; hill-a/stable-baselines issue 666",
 )
 def final_not_last(results: ScenarioResults) -> Iterator[Violation]:
-    for rows in results.goals("final").values():
-        wrong = _own(rows) & (rows.goal_step != rows.length)
+    for rows in results.rows_by_strategy("final").values():
+        wrong = _goals_of_own_episode(rows) & (rows.goal_step != rows.length)
         yield from rows.violation(wrong, "the goal is not that of the last state of the episode")
 
 
@@ -183,8 +170,8 @@ def final_not_last(results: ScenarioResults) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
 )
 def episode_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
-    for rows in results.goals("episode").values():
-        first = _first_of_each(rows, _own(rows))
+    for rows in results.rows_by_strategy("episode").values():
+        first = _first_of_each(rows, _goals_of_own_episode(rows))
         t, s = rows.step[first], rows.goal_step[first]
         groups = [counts_of(s[t == step], 1, 7) for step in range(6)]  # state 0 is optional
         if uniformity_z(groups) > LIMIT:
@@ -204,7 +191,7 @@ def episode_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5: 'k random states encountered so far in the whole training procedure'",
 )
 def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
-    for rows in results.goals("random").values():
+    for rows in results.rows_by_strategy("random").values():
         first = _first_of_each(rows, rows.relabeled & rows.is_achieved)
         by_age = counts_of(rows.goal_episode[first] * 20 // len(rows.env.episodes), 0, 20)
         by_step = counts_of(rows.goal_step[first], 1, 6)  # states 0 and 6 are goals in only some buffers
@@ -238,7 +225,8 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
             if len(goals) >= 12:
                 groups.append(len(np.unique(goals)))
     always_final = all(
-        (each.goal_step == each.length)[_own(each)].all() for each in results.goals("future").values()
+        (each.goal_step == each.length)[_goals_of_own_episode(each)].all()
+        for each in results.rows_by_strategy("future").values()
     )
     if groups and max(groups) == 1 and not always_final:
         yield Violation(

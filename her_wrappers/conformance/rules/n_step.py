@@ -8,7 +8,7 @@ import numpy as np
 
 from her_wrappers.conformance.env import UNREACHED
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import DecodedRows
+from her_wrappers.conformance.rows import TOLERANCE, DecodedRows
 from her_wrappers.conformance.scenarios import GAMMA, N_STEPS
 from her_wrappers.rules import Check, Violation
 
@@ -40,14 +40,14 @@ def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
     }
 
 
-def _equals(name: str) -> Check:
+def _check_value(name: str) -> Check:
     """Return the check that ``name`` has the expected value in all rows with 3-step returns."""
 
     def check(rows: DecodedRows) -> Iterator[Violation]:
         expected = _expected(rows)[name].astype(float)
         got = rows.next_step if name == "next state" else rows.columns.get(name, expected)
         yield from rows.violation(
-            np.abs(expected - got.astype(float)) > 1e-4,
+            np.abs(expected - got.astype(float)) > TOLERANCE,
             lambda i: f"{name} is {got[i]:.5g} instead of {expected[i]:.5g} with n_steps={N_STEPS}",
         )
 
@@ -64,7 +64,7 @@ replay_rule(
     wrong="returns = sum(gamma**i * reward[t + i] for i in range(n))  # rewards of several goals",
     right="returns = sum(gamma**i * compute_reward(achieved[t + i + 1], goal, info) for i in range(m))",
     source=MULTI_STEP,
-)(_equals("reward"))
+)(_check_value("reward"))
 replay_rule(
     "HB702",
     "n-step-window",
@@ -74,11 +74,8 @@ replay_rule(
     wrong="next_obs = observations[t + n]",
     right="next_obs = observations[t + min(n, T - t, steps_to_success)]",
     source="cpprb 11.0.0: windows reach into the next copy of a truncated episode",
-    implies=(
-        "HB701",
-        "HB704",
-    ),
-)(_equals("next state"))
+    implies=("HB701", "HB704"),
+)(_check_value("next state"))
 replay_rule(
     "HB703",
     "n-step-discount",
@@ -88,7 +85,7 @@ replay_rule(
     wrong="discount = gamma**n",
     right="discount = gamma**m * (1 - terminated)",
     source=MULTI_STEP,
-)(_equals("discount"))
+)(_check_value("discount"))
 replay_rule(
     "HB704",
     "n-step-termination",
@@ -99,4 +96,4 @@ replay_rule(
     right="terminated = terminations[t + m - 1]",
     source=MULTI_STEP,
     implies=("HB703",),
-)(_equals("terminated"))
+)(_check_value("terminated"))

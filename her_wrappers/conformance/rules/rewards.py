@@ -12,7 +12,7 @@ from her_wrappers.conformance.scenarios import EQUAL_EPISODES, EqualEpisodes
 from her_wrappers.rules import Check, Violation
 
 
-def _explanation(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
+def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
     """Return the code of the rule that explains all wrong rewards of relabeled rows, and the explanation."""
     columns, desired = rows.columns, rows.columns["desired_goal"]
     for code, rewards, text in (
@@ -29,13 +29,13 @@ def _explanation(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
     return "HB301", ""
 
 
-def _relabeled(code: str) -> Check:
+def _check_relabeled(code: str) -> Check:
     """Return the check of rule ``code``: the first wrong relabeled reward, if the rule explains them all."""
 
     def check(equal: EqualEpisodes) -> Iterator[Violation]:
         rows = equal.rows
         wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
-        explaining, text = _explanation(rows, wrong)
+        explaining, text = _explain(rows, wrong)  # without a wrong row, the code does not matter
         if explaining == code:
             yield from rows.violation(wrong, lambda i: rows.reward_fault(i) + text)
 
@@ -51,11 +51,8 @@ replay_rule(
     wrong="reward = compute_reward(next_achieved_goal, new_goal, info) + 1",
     right="reward = compute_reward(next_achieved_goal, new_goal, info)",
     source=f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
-    implies=(
-        "HB306",
-        "HB701",
-    ),
-)(_relabeled("HB301"))
+    implies=("HB306", "HB701"),
+)(_check_relabeled("HB301"))
 replay_rule(
     "HB302",
     "reward-of-the-present-state",
@@ -65,11 +62,8 @@ replay_rule(
     wrong="compute_reward(achieved_goal, new_goal, info)",
     right="compute_reward(next_achieved_goal, new_goal, info)",
     source="Gymnasium-Robotics, GoalEnv.compute_reward; stable-baselines3, comment in _get_virtual_samples",
-    implies=(
-        "HB306",
-        "HB701",
-    ),
-)(_relabeled("HB302"))
+    implies=("HB306", "HB701"),
+)(_check_relabeled("HB302"))
 replay_rule(
     "HB303",
     "reward-goals-swapped",
@@ -79,11 +73,8 @@ replay_rule(
     wrong="compute_reward(new_goal, next_achieved_goal, info)",
     right="compute_reward(next_achieved_goal, new_goal, info)",
     source="hill-a/stable-baselines pull request 728",
-    implies=(
-        "HB306",
-        "HB701",
-    ),
-)(_relabeled("HB303"))
+    implies=("HB306", "HB701"),
+)(_check_relabeled("HB303"))
 replay_rule(
     "HB304",
     "reward-not-recomputed",
@@ -93,11 +84,8 @@ replay_rule(
     wrong="desired_goal[i] = new_goal",
     right="desired_goal[i] = new_goal; reward[i] = compute_reward(next_achieved_goal[i], new_goal, info[i])",
     source=f"{PAPER}, algorithm 1",
-    implies=(
-        "HB306",
-        "HB701",
-    ),
-)(_relabeled("HB304"))
+    implies=("HB306", "HB701"),
+)(_check_relabeled("HB304"))
 
 
 @replay_rule(
@@ -109,11 +97,7 @@ replay_rule(
     wrong="reward = rewards[relabeled_indices]",
     right="reward = rewards[indices]",
     source=PAPER,
-    implies=(
-        "HB306",
-        "HB308",
-        "HB701",
-    ),
+    implies=("HB306", "HB308", "HB701"),
 )
 def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
     rows = equal.rows
@@ -175,10 +159,7 @@ def recorded_reward_replaced(rows: DecodedRows) -> Iterator[Violation]:
     wrong="desired_goal = np.zeros((size, goal_size), np.float32)",
     right='desired_goal = np.zeros((size, goal_size), env.observation_space["desired_goal"].dtype)',
     source="Gymnasium-Robotics: goals are float64, and thresholds are compared in float64",
-    implies=(
-        "HB502",
-        "HB503",
-    ),
+    implies=("HB502", "HB503"),
 )
 def goal_precision(equal: EqualEpisodes) -> Iterator[Violation]:
     rows = equal.rows

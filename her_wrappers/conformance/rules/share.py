@@ -30,11 +30,7 @@ def _wrong_share(rows: DecodedRows, k: int, place: str = "") -> Iterator[Violati
     wrong="relabeled = rng.random(B) < 1 - 1 / k",
     right="relabeled = rng.random(B) < k / (k + 1)",
     source=f"{PAPER}, section 4.5: k is the ratio of HER data to data of normal experience replay",
-    implies=(
-        "HB202",
-        "HB203",
-        "HB802",
-    ),
+    implies=("HB202", "HB203", "HB802"),
 )
 def relabeled_share(equal: EqualEpisodes) -> Iterator[Violation]:
     yield from _wrong_share(equal.rows, N_SAMPLED_GOAL)
@@ -79,10 +75,7 @@ def share_ignores_k(rows: DecodedRows) -> Iterator[Violation]:
     wrong="relabeled &= t < T - 1  # the last step has no later state",
     right="relabeled = rng.random(B) < k / (k + 1)  # the last step too, with its next state",
     source="hill-a/stable-baselines issue 578",
-    implies=(
-        "HB201",
-        "HB508",
-    ),
+    implies=("HB201", "HB508"),
 )
 def share_depends_on_step(equal: EqualEpisodes) -> Iterator[Violation]:
     rows = equal.rows

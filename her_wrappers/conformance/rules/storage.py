@@ -67,13 +67,7 @@ replay_rule(
     wrong="episode, t = divmod(i, horizon)",
     right="episode, t = np.searchsorted(starts, i, 'right') - 1, i - starts[episode]",
     source="garage issue 837",
-    implies=(
-        "HB504",
-        "HB508",
-        "HB512",
-        "HB513",
-        "HB605",
-    ),
+    implies=("HB504", "HB508", "HB512", "HB513", "HB605"),
 )(correct_rows)
 replay_rule(
     "HB510",
@@ -152,8 +146,7 @@ def newest_episode_missing(full: FullBuffer) -> Iterator[Violation]:
 )
 def capacity_exceeded(full: FullBuffer) -> Iterator[Violation]:
     rows = full.rows
-    keys = rows.episode * 64 + rows.step
-    most = max(len(np.unique(keys[rows.batch == i])) for i in range(len(full.newest)))
+    most = max(len(np.unique(rows.transition[rows.batch == i])) for i in range(len(full.newest)))
     if most > full.capacity + HORIZON:  # an episode may lose its relabeled copies one by one
         yield Violation(f"a batch has {most} different transitions, with buffer_size={full.capacity}")
 

@@ -10,12 +10,12 @@ from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES
 from her_wrappers.rules import Violation
 
 
-def _wrong(rows: DecodedRows) -> Values:
+def _is_wrong(rows: DecodedRows) -> Values:
     """Return which correct steps with correct goals have a wrong flag, (B,) bool."""
     return rows.is_allowed & rows.is_added & ~rows.has_right_termination
 
 
-def _timed_out(rows: DecodedRows) -> Values:
+def _terminates_at_time_limit(rows: DecodedRows) -> Values:
     """Return which last steps of truncated episodes are terminated although no goal is reached, (B,) bool."""
     return (
         rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~(rows.relabeled & rows.is_reached)
@@ -35,15 +35,11 @@ def _recomputes(rows: DecodedRows) -> bool:
     wrong="terminated = stored_terminated[i]",
     right="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
     source="stable-baselines3 issue 627; rlkit issue 96; openai/baselines issue 420",
-    implies=(
-        "HB402",
-        "HB403",
-        "HB704",
-    ),
+    implies=("HB402", "HB403", "HB704"),
 )
 def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
     if _recomputes(rows):
-        wrong = _wrong(rows) & rows.relabeled & rows.is_reached & ~rows.is_terminated & ~rows.crashed
+        wrong = _is_wrong(rows) & rows.relabeled & rows.is_reached & ~rows.is_terminated & ~rows.crashed
         yield from rows.violation(wrong, "the new goal is reached, but terminated is False")
 
 
@@ -56,14 +52,11 @@ def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
     wrong="terminated = stored_terminated[i] | success",
     right="terminated = success | goal_independent_termination[i]",
     source="stable-baselines3 issue 627",
-    implies=(
-        "HB405",
-        "HB704",
-    ),
+    implies=("HB405", "HB704"),
 )
 def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
     if _recomputes(rows):
-        wrong = _wrong(rows) & rows.relabeled & rows.is_terminated
+        wrong = _is_wrong(rows) & rows.relabeled & rows.is_terminated
         yield from rows.violation(wrong, "the new goal is not reached, but terminated is True")
 
 
@@ -80,7 +73,7 @@ def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
 )
 def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
     if _recomputes(rows):
-        wrong = _wrong(rows) & rows.relabeled & rows.crashed & ~rows.is_terminated
+        wrong = _is_wrong(rows) & rows.relabeled & rows.crashed & ~rows.is_terminated
         yield from rows.violation(wrong, "the episode crashed at this step, but terminated is False")
 
 
@@ -93,13 +86,10 @@ def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
     wrong="done = terminated or truncated",
     right="done = terminated",
     source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
-    implies=(
-        "HB402",
-        "HB406",
-    ),
+    implies=("HB402", "HB406"),
 )
 def time_limit_flagged_as_terminated(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _wrong(rows) & ~rows.relabeled & _timed_out(rows)
+    wrong = _is_wrong(rows) & ~rows.relabeled & _terminates_at_time_limit(rows)
     yield from rows.violation(wrong, "the time limit truncated the episode, but terminated is True")
 
 
@@ -115,7 +105,7 @@ def time_limit_flagged_as_terminated(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB403",),
 )
 def original_termination(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _wrong(rows) & ~rows.relabeled & ~_timed_out(rows)
+    wrong = _is_wrong(rows) & ~rows.relabeled & ~_terminates_at_time_limit(rows)
     yield from rows.violation(
         wrong,
         lambda i: f"{rows.recorded_termination[i]} was added, but terminated is {rows.is_terminated[i]}",
@@ -136,7 +126,7 @@ def original_termination(rows: DecodedRows) -> Iterator[Violation]:
 def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
     if not _recomputes(rows):
         yield from rows.violation(
-            _wrong(rows) & rows.relabeled,
+            _is_wrong(rows) & rows.relabeled,
             lambda i: f"terminated is {rows.is_terminated[i]}, which is not termination={rows.termination!r}",
         )
 

@@ -17,7 +17,6 @@ from her_wrappers import check_goal_env
 from her_wrappers.checker.check import causing_layer
 from her_wrappers.goal_interface import GOAL_KEYS
 from tests.support.specimens.broken_rewards import RewardScaled
-from tests.support.specimens.broken_spaces import OutOfBounds
 from tests.support.specimens.reach import Reach
 
 
@@ -44,7 +43,6 @@ def shifted(env):
         (lambda: DropsDesiredGoal(TimeLimit(Reach(), 10)), "GE002", "DropsDesiredGoal (layer 1"),
         (lambda: FlattenObservation(Reach()), "GE001", "FlattenObservation (layer 1"),
         (lambda: TimeLimit(RewardScaled(), 10), "GE101", ""),
-        (lambda: TimeLimit(OutOfBounds(), 10), "GE005", ""),
     ],
 )
 def test_a_finding_names_the_wrapper_that_causes_it(make, code, wrapper):

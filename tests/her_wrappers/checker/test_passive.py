@@ -11,11 +11,12 @@ import pytest
 from gymnasium import wrappers
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import SyncVectorEnv
-from her_wrappers.repairs import CopyObservation
 
+import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
+from her_wrappers.repairs import CopyObservation
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
 from tests.support.specimens.broken_rewards import RewardOffset

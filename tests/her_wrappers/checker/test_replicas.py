@@ -7,6 +7,7 @@ from functools import partial
 import gymnasium as gym
 import pytest
 
+import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import check_goal_env
 from her_wrappers.checker.replicas import Replicas
 from tests.support.checker import Uncopyable, gaps
