@@ -27,11 +27,9 @@ class Config:
     """
 
     env: str
-    """The goal environment: an id, module:id, module:Class, module:function or
-    path/to/file.py:Class."""
+    """The goal environment: an id, module:id, module:Class, module:function or path/to/file.py:Class."""
     algo: str
-    """dqn, ddpg, td3, sac, tqc or, with offline, iql. her train uses dqn
-    for Discrete actions, else sac."""
+    """dqn, ddpg, td3, sac, tqc or, with offline, iql. her train uses dqn for Discrete actions, else sac."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
     her: bool = True
@@ -40,8 +38,7 @@ class Config:
     """The name of a strategy, or shares of several strategies, such as future 0.5 desired 0.3 original 0.2
     (in a file, a table)."""
     n_sampled_goal: int = DEFAULT_SAMPLED_GOALS
-    """Relabeled transitions for each original one; must be left out if the strategy has a share of
-    original."""
+    """Relabeled transitions for each original one; omit it if the strategy has a share of original."""
     termination: str | None = None
     """Terminations of relabeled transitions: recompute, success, keep, never, or
     module:function, a function that is used like compute_terminated. By default recompute if the
@@ -85,8 +82,7 @@ class Config:
     """Workers that collect episodes while the agent learns, each with num_envs environments; 0 collects
     episodes between updates, in the process of the learner."""
     fresh_envs: bool = False
-    """Whether workers make new environments for each round, for environments whose reset does not restore all
-    of their state."""
+    """Whether workers make new environments for each round, if reset does not restore their whole state."""
     linear_schedule: bool = False
     """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
@@ -98,23 +94,23 @@ class Config:
         require_values(self)
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
         if self.offline is None and self.algo == "iql":
-            raise ValueError(
-                "iql learns from recorded episodes; pass offline, such as the folder of an archive"
-            )
+            raise ValueError("iql learns from recorded episodes; pass offline, such as an archive")
         if self.offline is not None and self.workers:
             raise ValueError(f"workers must be 0 with offline, got {self.workers}: no episodes are collected")
         if self.offline is None and self.learning_starts >= self.steps:
             raise ValueError(
-                f"learning_starts must be below steps={self.steps}, got {self.learning_starts}: the agent "
-                "would not be updated; train for more steps, or pass a smaller learning_starts"
+                f"learning_starts must be below steps={self.steps}, got {self.learning_starts}: no updates"
             )
         if self.seed >= 2**63:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs needs workers; set workers to 1 or more")
         agent_options(self.algo, self.agent)
-        GoalMixture(self._goal_selection(), None, None)  # raises an error for wrong names and shares
-        if self._has_original_share() and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:
+        chosen = self._goal_selection()
+        GoalMixture(
+            chosen["goal_selection_strategy"], None, None
+        )  # raises an error for wrong names and shares
+        if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:
             raise ValueError(
                 f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
                 f"got {self.n_sampled_goal}"
@@ -122,22 +118,20 @@ class Config:
 
     def goal_options(self) -> dict[str, Any]:
         """Return the arguments of the buffer that determine the new goals."""
-        if not self.her:
-            return {"n_sampled_goal": 0}
-        n_sampled_goal = None if self._has_original_share() else self.n_sampled_goal
-        return {"goal_selection_strategy": self._goal_selection(), "n_sampled_goal": n_sampled_goal}
+        return self._goal_selection() if self.her else {"n_sampled_goal": 0}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for a file."""
         return asdict(self)
 
-    def _has_original_share(self) -> bool:
-        return isinstance(self.goal_selection_strategy, dict) and ORIGINAL in self.goal_selection_strategy
-
-    def _goal_selection(self) -> str | Mixture:
+    def _goal_selection(self) -> dict[str, Any]:
         strategy = self.goal_selection_strategy
+        if isinstance(strategy, str):
+            return {"goal_selection_strategy": strategy, "n_sampled_goal": self.n_sampled_goal}
         # Sorted, since the order of the shares must not change the sampled goals.
-        return strategy if isinstance(strategy, str) else Mixture(dict(sorted(strategy.items())))
+        mixture = Mixture(dict(sorted(strategy.items())))
+        n_sampled_goal = None if ORIGINAL in strategy else self.n_sampled_goal
+        return {"goal_selection_strategy": mixture, "n_sampled_goal": n_sampled_goal}
 
 
 def make_config(*sources: Mapping[str, Any]) -> Config:
@@ -155,9 +149,8 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     """
     options = merge_options(*sources)
     known = [each.name for each in fields(Config)]
-    for name in options:
-        if name not in known:
-            raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")
+    for name in options.keys() - set(known):
+        raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")
     for name in ("env", "algo"):
         if name not in options:
             raise ValueError(f"expected {name}, got none; pass it, or write it into the file of --config")
@@ -202,9 +195,6 @@ def read_options(path: Path) -> dict[str, Any]:
     if path.suffix not in readers:
         raise ValueError(f"expected a file with the suffix .toml or .json, got {path}")
     try:
-        options = readers[path.suffix](path.read_text())
-    except (OSError, ValueError) as error:
+        return {**readers[path.suffix](path.read_text())}
+    except (OSError, TypeError, ValueError) as error:
         raise ValueError(f"cannot read {path}: {error}") from error
-    if not isinstance(options, dict):
-        raise ValueError(f"{path} must contain options by name, got {options!r}")  # noqa: TRY004 - a file's content
-    return options

@@ -51,18 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    code = 0
     try:
         try:
-            if name in {"-h", "--help"}:
-                _print_help()
-            elif name == "--version":
-                _print_versions()
-            elif name == "--tyro-print-completion":
-                _print_completion([name, *rest])
-            else:
-                code = _run(name, rest)
+            return _run(*((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
         finally:
             sys.stdout.flush()  # here, so that a closed pipe raises BrokenPipeError inside the try
     except CommandError as error:
@@ -73,11 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has left the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout at exit
         return 1
-    return code
 
 
-def _run(name: str, arguments: list[str]) -> int:
+def _run(name: str, *arguments: str) -> int:
     """Run a command, and return its exit code; errors in the user's code or data become a CommandError."""
+    if name in {"-h", "--help"}:
+        return _print_help()
+    if name == "--version":
+        return _print_versions()
+    if name == "--tyro-print-completion":
+        return _print_completion(name, *arguments)
     if name not in COMMANDS:
         meant = difflib.get_close_matches(name, COMMANDS, n=1)
         raise CommandError(
@@ -124,7 +120,7 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     return CommandError(message, 3)
 
 
-def _print_help() -> None:
+def _print_help() -> int:
     width = max(map(len, COMMANDS))
     print("usage: her [-h] [--version] COMMAND ...\n")
     print("Hindsight Experience Replay for any Gymnasium goal environment.\n")
@@ -134,9 +130,10 @@ def _print_help() -> None:
         "\n`her COMMAND --help` shows the options of a command; `her --version` shows the versions that a bug"
     )
     print(f"report needs. {EXIT_CODES_HELP}")
+    return 0
 
 
-def _print_completion(arguments: list[str]) -> None:
+def _print_completion(*arguments: str) -> int:
     """Print the script that completes commands and options in a shell."""
     from tyro.extras import subcommand_cli_from_dict  # noqa: PLC0415 - not needed by the commands
 
@@ -144,15 +141,17 @@ def _print_completion(arguments: list[str]) -> None:
 
     forms = {name: TrainOptions if name == "train" else _function(name) for name in COMMANDS}
     subcommand_cli_from_dict(forms, prog="her", args=arguments, config=TYRO_CONFIG)
+    return 0
 
 
-def _print_versions() -> None:
+def _print_versions() -> int:
     for name in REPORTED:
         try:
             print(name, version(name))
         except PackageNotFoundError:
             print(name, "not installed")
     print(f"python {platform.python_version()} on {platform.platform()}")
+    return 0
 
 
 if __name__ == "__main__":

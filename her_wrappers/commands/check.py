@@ -14,25 +14,17 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker import check_goal_env
 from her_wrappers.checker.exceptions import is_library
 from her_wrappers.commands import terminal
-from her_wrappers.commands.terminal import (
-    DEFAULT_REPORTING,
-    Environment,
-    EnvOptions,
-    NotNegative,
-    Positive,
-    Reporting,
-)
 from her_wrappers.environments import call_factory, env_factory, present_folder
 
 
 def check(
-    env: Environment,
+    env: terminal.Environment,
     *,
-    option: EnvOptions = (),
-    max_steps: Positive = 3000,
+    option: terminal.EnvOptions = (),
+    max_steps: terminal.Positive = 3000,
     max_seconds: float | None = None,
-    seed: NotNegative = 0,
-    reporting: Reporting = DEFAULT_REPORTING,
+    seed: terminal.NotNegative = 0,
+    reporting: terminal.Reporting = terminal.DEFAULT_REPORTING,
 ) -> int:
     """Check a goal environment.
 

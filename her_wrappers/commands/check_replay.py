@@ -6,9 +6,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from her_wrappers.commands.terminal import DEFAULT_REPORTING, NotNegative, Reporting, exits_with
+from her_wrappers.commands import terminal
 from her_wrappers.conformance import check_replay as run_check
-from her_wrappers.environments import import_module
 
 FORMS = "module:Adapter or path/to/file.py:Adapter, a subclass of her_wrappers.conformance.ReplayAdapter"
 
@@ -16,8 +15,8 @@ FORMS = "module:Adapter or path/to/file.py:Adapter, a subclass of her_wrappers.c
 def check_replay(
     adapter: Positional[Annotated[str, arg(metavar="ADAPTER", help=f"The adapter of the buffer: {FORMS}.")]],
     *,
-    seed: NotNegative = 0,
-    reporting: Reporting = DEFAULT_REPORTING,
+    seed: terminal.NotNegative = 0,
+    reporting: terminal.Reporting = terminal.DEFAULT_REPORTING,
 ) -> int:
     """Check a HER replay buffer.
 
@@ -30,12 +29,7 @@ def check_replay(
         seed: Seed of buffers and episodes.
     """
     select, ignore = reporting.prefixes()
-    with exits_with(2, TypeError, ValueError):
-        origin, colon, attribute = adapter.rpartition(":")
-        if not colon:
-            raise ValueError(f"expected {FORMS}, got {adapter!r}")
-        module = import_module(origin, f"the adapter {adapter}", FORMS)
-        if not hasattr(module, attribute):
-            raise ValueError(f"{origin} has no class {attribute!r}; expected {FORMS}")
-        report = run_check(getattr(module, attribute), select=select, ignore=ignore, seed=seed)
+    checked = terminal.import_callable(adapter, "ADAPTER", FORMS)
+    with terminal.exits_with(2, TypeError, ValueError):
+        report = run_check(checked, select=select, ignore=ignore, seed=seed)
     return reporting.finish(report)

@@ -9,14 +9,6 @@ import tyro
 from tyro.conf import Positional, arg
 
 from her_wrappers.commands import terminal
-from her_wrappers.commands.terminal import (
-    DEFAULT_REPORTING,
-    EnvOptions,
-    NotNegative,
-    Positive,
-    Reporting,
-    exits_with,
-)
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.diagnose import judge
 from her_wrappers.diagnosis.targets import read_target
@@ -25,13 +17,13 @@ from her_wrappers.diagnosis.targets import read_target
 def doctor(
     target: Positional[Annotated[str, arg(metavar="TARGET")]],
     *,
-    option: EnvOptions = (),
-    max_steps: Positive = 3000,
-    seed: NotNegative = 0,
+    option: terminal.EnvOptions = (),
+    max_steps: terminal.Positive = 3000,
+    seed: terminal.NotNegative = 0,
     gamma: float | None = None,
     clip_targets: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     html: Path | None = None,
-    reporting: Reporting = DEFAULT_REPORTING,
+    reporting: terminal.Reporting = terminal.DEFAULT_REPORTING,
 ) -> int:
     """Find out why a run does not learn.
 
@@ -51,16 +43,16 @@ def doctor(
     """
     if gamma is not None and not 0 <= gamma <= 1:
         raise terminal.CommandError(f"--gamma must lie in [0, 1], got {gamma}")
-    with exits_with(2, ValueError):
+    with terminal.exits_with(2, ValueError):
         rules = DIAGNOSIS_RULES.select(*reporting.prefixes())
     options = terminal.parse_options(option)
-    with exits_with(3, TypeError):
+    with terminal.exits_with(3, TypeError):
         facts = read_target(target, max_steps=max_steps, seed=seed, env_options=options)
     facts = facts.with_options(gamma=gamma, clip_targets=clip_targets or None)
     report = judge(facts, rules, seed=seed)
     if html is not None:
         from her_wrappers.diagnosis.html import write_page
 
-        with exits_with(2, OSError, ValueError):
+        with terminal.exits_with(2, OSError, ValueError):
             write_page(html, report, facts)
     return reporting.finish(report)

@@ -31,29 +31,25 @@ def envs(env: Positional[Annotated[str | None, arg(metavar="ENV")]] = None) -> N
     Args:
         env: Environment to show with all its options.
     """
-    if env is None:
-        Console().print(_table_of_all())
-    elif env in ENTRY_POINTS:
+    if env in ENTRY_POINTS:
         _show(env, type(gym.make(env).unwrapped.task))  # type: ignore[attr-defined] # a TaskEnv
-    else:
+        return
+    if env is not None:
         raise CommandError(f"unknown id {env!r}; choose from {', '.join(map(repr, ENTRY_POINTS))}")
-
-
-def _table_of_all() -> Table:
     names = ("id", "actions", "observation", "steps", "ends on success")
     table = Table(*names, box=SIMPLE, padding=(0, 1, 0, 0))
     table.columns[0].no_wrap = True
     for env_id in ENTRY_POINTS:
-        env: Any = gym.make(env_id).unwrapped
-        observation, goal = (env.task.observation_space[key] for key in ("observation", "desired_goal"))
+        made: Any = gym.make(env_id).unwrapped
+        observation, goal = (made.task.observation_space[key] for key in ("observation", "desired_goal"))
         table.add_row(
             env_id,
-            _short(env.action_space),
+            _short(made.action_space),
             _short(observation) if goal == observation else f"{_short(observation)} goal {_short(goal)}",
-            str(env.max_steps),
-            "yes" if env.terminate_on_success else "no",
+            str(made.max_steps),
+            "yes" if made.terminate_on_success else "no",
         )
-    return table
+    Console().print(table)
 
 
 def _show(env_id: str, task: type) -> None:

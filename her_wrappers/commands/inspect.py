@@ -1,13 +1,9 @@
-"""``her inspect``: a summary of an archive, with the coverage of its goals.
-
-Goals are counted in cells. Each distinct goal of integers, bits or strings is a cell. For goals of floats, a
-cell is a tenth of the range of all goals along each axis.
-"""
+"""``her inspect``: a summary of an archive, with the coverage of its goals."""
 
 from __future__ import annotations
 
 import json
-import math
+from collections import defaultdict
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -24,14 +20,13 @@ from tyro.conf import Positional, arg
 from her_wrappers.commands.terminal import printable
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.archive import EpisodeArchive
-from her_wrappers.spaces import SpaceSpec
 from her_wrappers.trees import NUMBERS, STRINGS, leaf_arrays
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
 
 CELLS = 10
-"""Number of cells along each axis of a goal of floats."""
+"""Number of cells along each axis of a goal of floats; any other distinct goal is a cell."""
 
 
 def inspect(
@@ -57,7 +52,8 @@ def inspect(
     if as_json:
         recorded = None if episodes.source is None else asdict(episodes.source)
         content = {"archive": str(episodes.path), "source": recorded, "versions": episodes.versions}
-        print(json.dumps(_finite(content | found), indent=1, allow_nan=False))
+        text = json.dumps(content | found)
+        print(json.dumps(json.loads(text, parse_constant=lambda name: None), indent=1))  # JSON has no NaN
         return
     environment = "unknown"
     if (source := episodes.source) is not None:
@@ -84,15 +80,6 @@ def inspect(
     Console().print(table)
 
 
-def _finite(value: Any) -> Any:
-    """Return a value with None for NaN and infinite numbers, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return list(map(_finite, value))
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def summarize(archive: EpisodeArchive) -> dict[str, Any]:
     """Read all episodes of an archive, and return their summary.
 
@@ -106,50 +93,42 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
         CorruptFileError: The archive is damaged.
         OSError: The archive cannot be read.
     """
-    columns: dict[str, list[np.ndarray]] = {
-        name: [] for name in ("lengths", "returns", "terminated", "truncated", "success")
-    }
+    columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True
     for batch in archive.iter_shards():
-        columns["lengths"].append(batch.lengths)
+        columns["lengths"].append(batch.lengths.astype(np.float64))
         with np.errstate(all="ignore"):  # rewards may be infinite
             columns["returns"].append(np.add.reduceat(batch.rewards.astype(np.float64), batch.ends[:-1]))
         columns["terminated"].append(batch.terminated)
         columns["truncated"].append(batch.truncated)
-        columns["success"].append(_success(batch))
+        flags = batch.infos.get("is_success")
+        if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
+            flags = np.full(int(batch.ends[-1]), np.nan)
+        columns["success"].append(flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64))
         has_goals &= isinstance(batch.observations, dict) and set(GOAL_KEYS) <= batch.observations.keys()
-    if not columns["lengths"]:
-        return {"episodes": 0, "steps": 0}
-    values = {name: np.concatenate(parts) for name, parts in columns.items()}
-    found: dict[str, Any] = {"episodes": len(values["lengths"]), "steps": int(values["lengths"].sum())}
-    for name in ("lengths", "returns"):
-        each = values[name].astype(np.float64)
+    found: dict[str, Any] = {"episodes": len(archive), "steps": archive.num_steps}
+    if not columns:
+        return found
+    for name, parts in columns.items():
+        values = np.concatenate(parts)
         with np.errstate(all="ignore"):
-            found[name] = {"least": float(each.min()), "mean": float(each.mean()), "most": float(each.max())}
-    for name in ("terminated", "truncated", "success"):
-        found[name] = float(values[name].mean())
+            found[name] = mean = float(values.mean())
+            if name in {"lengths", "returns"}:
+                found[name] = {"least": float(values.min()), "mean": mean, "most": float(values.max())}
     found["success"] = None if np.isnan(found["success"]) else found["success"]
     return found | {"goals": goal_coverage(archive) if has_goals else None}
 
 
-def _success(batch: Episodes) -> np.ndarray:
-    """Return (n,) floats: 1 for success, 0 for failure, NaN if success was not recorded."""
-    flags = batch.infos.get("is_success")
-    if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
-        return np.full(len(batch), np.nan)
-    last: np.ndarray = flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64)
-    return last
-
-
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
-    """Return the coverage of the goals of an archive; None if desired and achieved goals differ in shape.
+    """Return the coverage of the goals of an archive.
 
     Args:
         archive: An archive with at least one episode, all of goal environments.
 
     Returns:
         ``desired`` and ``achieved``, the numbers of cells with such a goal; and ``covered``, the share of the
-        cells with a desired goal that also have an achieved goal, of any episode.
+        cells with a desired goal that also have an achieved goal, of any episode. None if goals are
+        empty, or desired and achieved goals differ in shape.
 
     Raises:
         CorruptFileError: The archive is damaged.
@@ -157,51 +136,32 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
     for batch in archive.iter_shards():
-        goals = _goals(batch)
-        if goals is None:
+        if (goals := _goals(batch)) is None:
             return None
-        if goals[0].dtype.kind == "f":
-            values = np.concatenate(goals).astype(np.float64)
-            values[~np.isfinite(values)] = np.nan
-            low, high = np.fmin(low, np.fmin.reduce(values)), np.fmax(high, np.fmax.reduce(values))
-    cells: list[set[bytes]] = [set(), set()]
+        if goals.dtype.kind == "f":
+            finite = np.where(np.isfinite(goals), goals, np.nan)
+            low, high = np.fmin(low, np.fmin.reduce(finite)), np.fmax(high, np.fmax.reduce(finite))
+    cells: tuple[set[bytes], set[bytes]] = (set(), set())
     for batch in archive.iter_shards():
-        for known, rows in zip(cells, _goals(batch) or (), strict=True):
-            known.update(_cells(rows, low, high))
+        goals = np.asarray(_goals(batch))
+        if goals.dtype.kind == "f":
+            with np.errstate(all="ignore"):
+                places = np.floor((goals - low) / np.where(high > low, high - low, 1) * CELLS)
+            goals = np.nan_to_num(places, nan=-1).clip(-1, CELLS - 1).astype(np.int8)
+        for known, rows in zip(cells, np.split(goals, 2), strict=True):
+            # The text of a row, not its bytes, since the width of strings depends on the batch.
+            texts = (repr(row).encode() for row in np.unique(rows, axis=0).tolist())
+            known.update(blake2b(text, digest_size=16).digest() for text in texts)
     desired, achieved = cells
     covered = len(desired & achieved) / len(desired)
     return {"desired": len(desired), "achieved": len(achieved), "covered": covered}
 
 
-def _goals(batch: Episodes) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return desired and achieved goals of all states, (T + n, G) of one dtype; None if shapes differ."""
-    trees = [batch.observations[name] for name in ("desired_goal", "achieved_goal")]
-    desired, achieved = (
-        {leaf.path: (leaf.shape, leaf.dtype.kind in STRINGS) for leaf in SpaceSpec.of_rows("goal", tree)}
-        for tree in trees
-    )
-    if desired != achieved:
+def _goals(batch: Episodes) -> np.ndarray | None:
+    """Return the N desired goals of all states, then the N achieved ones, (2 N, G); None without coverage."""
+    trees = [leaf_arrays(batch.observations[name]) for name in ("desired_goal", "achieved_goal")]
+    desired, achieved = ([(leaf.shape, leaf.dtype.kind in STRINGS) for leaf in leaves] for leaves in trees)
+    if desired != achieved or not all(trees) or not all(leaf.size for leaf in trees[0]):
         return None
-    one, other = (_as_rows(leaf_arrays(tree), batch.num_steps + len(batch)) for tree in trees)
-    dtype = np.result_type(one, other)
-    return one.astype(dtype), other.astype(dtype)
-
-
-def _as_rows(leaves: list[np.ndarray], count: int) -> np.ndarray:
-    """Return the components of (N, ...) arrays in one array (N, G)."""
-    rows = [np.zeros((count, 0), bool), *(leaf.reshape(count, -1) for leaf in leaves)]
-    if any(part.dtype.kind in STRINGS for part in rows):
-        rows = [np.array(list(map(repr, part.ravel().tolist())), str).reshape(part.shape) for part in rows]
-    return np.concatenate(rows, axis=1)
-
-
-def _cells(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> set[bytes]:
-    """Return a digest of the cell of each goal; ``goals`` are (N, G), the bounds (G,)."""
-    if goals.dtype.kind == "f":
-        with np.errstate(all="ignore"):  # goals may be infinite; halves, since the range may overflow
-            width = np.where(high > low, high / 2 - low / 2, 1)
-            shares = np.nan_to_num((goals / 2 - low / 2) / width, nan=-1, posinf=1, neginf=0)
-        goals = np.clip(np.floor(shares * CELLS), -1, CELLS - 1).astype(np.int8)  # -1 for NaN
-    rows = np.unique(goals, axis=0).tolist() if goals.shape[1] else [[]]
-    # The text of a row, not its bytes, since the width of strings depends on the batch.
-    return {blake2b(repr(row).encode(), digest_size=16).digest() for row in rows}
+    rows = [[leaf.reshape(len(leaf), -1) for leaf in leaves] for leaves in trees]
+    return np.concatenate([np.concatenate(parts, axis=1) for parts in rows])

@@ -2,57 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import CorruptFileError, SinkError
 from her_wrappers.commands import terminal
-from her_wrappers.commands.terminal import (
-    Address,
-    Backend,
-    CommandError,
-    Environment,
-    EnvOptions,
-    InfoKeys,
-    NotNegative,
-    Policy,
-    Positive,
-    exits_with,
-)
 from her_wrappers.environments import make_env, present_folder
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.trees import map_tree
-
-if TYPE_CHECKING:
-    from her_wrappers.collecting import Collector
 
 MAX_EPISODES_PER_ROUND = 10
 """Largest number of episodes of a worker in a round."""
 
 
 def record(
-    env: Environment,
+    env: terminal.Environment,
     *,
     out: Annotated[Path, arg(metavar="FOLDER")],
-    episodes: Positive = 100,
+    episodes: terminal.Positive = 100,
     policy: str = "random",
-    seed: NotNegative | None = None,
-    option: EnvOptions = (),
-    info_keys: InfoKeys = (),
-    max_steps: Positive | None = None,
-    workers: NotNegative = 0,
-    backend: Backend = "process",
-    address: Address = None,
+    seed: terminal.NotNegative | None = None,
+    option: terminal.EnvOptions = (),
+    info_keys: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="KEY")] = (),
+    max_steps: terminal.Positive | None = None,
+    workers: terminal.NotNegative = 0,
+    backend: terminal.Backend = "process",
+    address: terminal.Address = None,
 ) -> int:
     """Record episodes in an archive. Ctrl-C stops the recording and keeps the recorded episodes.
 
@@ -68,47 +51,61 @@ def record(
         episodes: Number of episodes.
         policy: Policy: random, or module:function.
         seed: Seed of the episodes and of the random policy; by default a random one.
+        info_keys: Entry of the infos that is recorded.
         max_steps: Steps after which episodes are truncated; by default only the environment ends them.
         workers: Number of workers; 0 records in this process.
     """
     options = terminal.parse_options(option)
     made = make_env(env, **options)
-    act = _RandomPolicy(made.action_space) if policy == "random" else terminal.import_policy(policy)
+    act = None
+    if policy != "random":
+        act = terminal.import_callable(policy, "--policy", "random or module:function")
     with make_env(env, **options) as other:  # a seeded reset of made would seed its first episode
         keys = recorded_keys(other, info_keys)
-    interrupted = False
-    with _open_archive(out, made) as archive, terminal.progress("recording", episodes, "episodes") as advance:
-        first = len(archive)
-        first_seed = None if seed is None else seed + first
-        source: Collector | EpisodeRecorder
-        if workers:
-            from her_wrappers.collecting import Collector
+    with terminal.exits_with(2, TypeError, ValueError), terminal.exits_with(3, CorruptFileError):
+        archive = EpisodeArchive(out, env=made)
+    first, interrupted = len(archive), False
+    total = first + episodes
+    first_seed = None if seed is None else seed + first
+    try:
+        with archive, terminal.progress("recording", episodes, "episodes") as advance:
+            if workers:
+                from her_wrappers.collecting import Collector, CollectorError
 
-            # The workers import the user's modules from the current folder too.
-            with exits_with(2, ImportError, OSError, TypeError, ValueError), present_folder():
-                source = Collector(
-                    partial(_make_limited_env, env, options, max_steps),
-                    _OneEnvPolicy(act),
-                    num_workers=workers,
-                    backend=backend,
-                    address=address,
-                    seed=secrets.randbits(63) if first_seed is None else first_seed,
-                    info_keys=keys,
-                )
-        else:
-            made.action_space.seed(first_seed)
-            source = EpisodeRecorder(made, archive, advance, info_keys=keys, max_episode_steps=max_steps)
-        try:
-            if isinstance(source, EpisodeRecorder):
-                _play(source, act, seed, first + episodes, archive)
+                # The workers import the user's modules from the current folder too.
+                with terminal.exits_with(2, ImportError, OSError, TypeError, ValueError), present_folder():
+                    collector = Collector(
+                        partial(_make_limited_env, env, options, max_steps),
+                        _WorkerPolicy(act, made.action_space),
+                        num_workers=workers,
+                        backend=backend,
+                        address=address,
+                        seed=secrets.randbits(63) if first_seed is None else first_seed,
+                        info_keys=keys,
+                    )
+                per_round = min(MAX_EPISODES_PER_ROUND, -(-episodes // workers))
+                with collector, terminal.exits_with(3, CollectorError):
+                    for each in collector.rounds(per_round):
+                        added = each.episodes[: total - len(archive)]
+                        archive.add_episodes(added)
+                        for _ in range(len(added)):
+                            advance()
+                        if len(archive) == total:
+                            break
             else:
-                _collect(
-                    source, archive, episodes, min(MAX_EPISODES_PER_ROUND, -(-episodes // workers)), advance
-                )
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            source.close()
+                made.action_space.seed(first_seed)
+                sinks = (archive, advance)
+                with EpisodeRecorder(made, *sinks, info_keys=keys, max_episode_steps=max_steps) as recorder:
+                    while (number := len(archive)) < total:
+                        observation, _ = recorder.reset(seed=None if seed is None else seed + number)
+                        while number == len(archive):
+                            action = made.action_space.sample() if act is None else act(observation)
+                            observation, *_ = recorder.step(action)
+    except KeyboardInterrupt:
+        interrupted = True
+    except (SinkError, OSError) as error:
+        cause = error.__cause__ if isinstance(error, SinkError) else error
+        raise terminal.CommandError(f"cannot record to {out}: {cause}", 3) from error
     print(
         f"{'interrupted: ' if interrupted else ''}{len(archive) - first} episodes added; "
         f"{archive.path} has {len(archive)} episodes of {archive.num_steps} steps"
@@ -130,80 +127,27 @@ def recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[st
     info = env.step(env.action_space.sample())[-1]
     for key in keys:
         if key not in info:
-            raise CommandError(f"--info-keys must be keys of the infos, {sorted(info)}, got {key!r}")
+            raise terminal.CommandError(f"--info-keys must be keys of the infos, {sorted(info)}, got {key!r}")
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *keys]))
 
 
-@contextlib.contextmanager
-def _open_archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
-    """Open the archive, and close it at the end; end the command if it cannot be written."""
-    try:
-        archive = EpisodeArchive(out, env=env)
-    except (OSError, CorruptFileError) as error:
-        raise CommandError(f"cannot record to {out}: {error}", 3) from error
-    except (TypeError, ValueError) as error:
-        raise CommandError(f"cannot record to {out}: {error}") from error
-    try:
-        with archive:
-            yield archive
-    except (SinkError, OSError) as error:
-        cause = error.__cause__ if isinstance(error, SinkError) else error
-        raise CommandError(f"cannot record to {out}: {cause}", 3) from error
+class _WorkerPolicy:
+    """A policy of one environment, None for random actions, in a vector environment of one environment."""
 
-
-def _play(env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, archive: EpisodeArchive) -> None:
-    """Play until the archive has ``total`` episodes; the seed of an episode is ``seed`` plus its number."""
-    while (number := len(archive)) < total:
-        observation, _ = env.reset(seed=None if seed is None else seed + number)
-        ended = False
-        while not ended and len(archive) < total:
-            observation, _, terminated, truncated, _ = env.step(act(observation))
-            ended = terminated or truncated
-
-
-class _RandomPolicy:
-    """Samples the actions of one environment from its action space."""
-
-    def __init__(self, space: gym.Space[Any]) -> None:
-        self.seed = space.seed
+    def __init__(self, policy: terminal.Policy | None, space: gym.Space[Any]) -> None:
+        self._policy = policy
         self._space = space
 
-    def __call__(self, observation: Any) -> Any:
-        return self._space.sample()
-
-
-class _OneEnvPolicy:
-    """A policy for one environment, used with a vector environment of one environment."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-
     def seed(self, seed: int) -> None:
-        """Seed the policy, if it has a method ``seed``."""
-        if hasattr(self._policy, "seed"):
-            self._policy.seed(seed)
+        """Seed the random actions, or the policy if it has a method ``seed``."""
+        getattr(self._policy or self._space, "seed", int)(seed)
 
     def __call__(self, observations: Any) -> Any:
-        action = self._policy(map_tree(lambda leaf: leaf[0], observations))
+        if self._policy is None:
+            action = self._space.sample()
+        else:
+            action = self._policy(map_tree(lambda leaf: leaf[0], observations))
         return map_tree(lambda leaf: np.asarray(leaf)[None], action)
-
-
-def _collect(
-    collector: Collector, archive: EpisodeArchive, episodes: int, per_round: int, advance: Callable[..., None]
-) -> None:
-    """Add a number of episodes to the archive."""
-    from her_wrappers.collecting import CollectorError
-
-    missing = episodes
-    with exits_with(3, CollectorError):
-        for each in collector.rounds(per_round):
-            kept = each.episodes[:missing]
-            archive.add_episodes(kept)
-            for _ in range(len(kept)):
-                advance()
-            missing -= len(kept)
-            if not missing:
-                return
 
 
 def _make_limited_env(name: str, options: dict[str, Any], max_steps: int | None) -> gym.Env[Any, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,31 +33,34 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
     return picture
 
 
-def gif_of(pictures: list[np.ndarray], fps: int) -> bytes:
-    """Return pictures as an animated GIF; end the command if a package is missing."""
-    try:
-        import imageio.v3 as imageio
-    except ImportError:
-        fail('--record needs imageio and pillow; run: pip install "her-toolkit[render]"')
-    # imageio writes to memory: if it cannot write to a path, it prints a traceback when Python exits.
-    gif: bytes = imageio.imwrite("<bytes>", pictures, extension=".gif", duration=1000 / fps, loop=0)
-    return gif
-
-
-def write_picture(path: Path, content: bytes) -> None:
-    """Write a file, and make its folder if necessary; end the command if the file cannot be written."""
-    require_writable(path)
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror or error}")
-
-
 def require_writable(path: Path) -> None:
-    """Make the folder of a file; end the command if the file cannot be written."""
+    """Make the folder of a file of pictures; end the command if the file cannot be written."""
     try:
+        import PIL  # noqa: F401
+    except ImportError:
+        fail('pictures in files need pillow; run: pip install "her-toolkit[render]"')
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(path if path.exists() else path.parent, os.W_OK) or path.is_dir():
-            fail(f"cannot write {path}: it is a folder, or permission was denied")
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror or error}")
+    target = path if path.exists() else path.parent
+    if path.is_dir() or not path.parent.is_dir() or not os.access(target, os.W_OK):
+        fail(f"cannot write {path}: it is a folder, or its folder is not writable")
+
+
+def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | int) -> None:
+    """Write an animated GIF that repeats, or a PNG of one picture.
+
+    Args:
+        path: The file; its suffix is the format.
+        pictures: (H, W, 3) uint8 each.
+        milliseconds: Duration of each picture, or of all.
+    """
+    from PIL import Image
+
+    pages = list(map(Image.fromarray, pictures))
+    if path.suffix.lower() == ".gif":
+        # One palette without dithering: parts that do not move stay equal, so the file stays small.
+        samples = Image.fromarray(np.concatenate(pictures[:: len(pictures) // 8 + 1]))
+        palette = samples.quantize(256, dither=Image.Dither.NONE)
+        pages = [page.quantize(palette=palette, dither=Image.Dither.NONE) for page in pages]
+    first, *others = pages
+    first.save(path, save_all=True, append_images=others, duration=milliseconds, loop=0)

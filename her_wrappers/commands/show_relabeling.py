@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,70 +13,68 @@ from gymnasium import spaces
 from tyro.conf import arg
 
 from her_envs import TaskEnv
-from her_envs.canvas import require_pygame
-from her_wrappers.checker.goal_calls import flat
+from her_envs.canvas import AGENT, BACKGROUND, FAINT, INK, REACHED, Canvas
+from her_envs.pictures import Painter
+from her_wrappers.commands import screen, terminal
 from her_wrappers.commands.record import recorded_keys
-from her_wrappers.commands.screen import picture_of, write_picture
-from her_wrappers.commands.terminal import (
-    CommandError,
-    Environment,
-    EnvOptions,
-    NotNegative,
-    Policy,
-    Positive,
-    exits_with,
-    fail,
-    import_policy,
-    parse_options,
-)
 from her_wrappers.environments import make_env
-from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.goal_interface import GoalFunction, GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.replay.relabel_episode import relabel_episode
-from her_wrappers.trees import map_tree
+from her_wrappers.trees import leaf_arrays
 
 MAX_EPISODE_STEPS = 1000
 """Number of steps after which an episode is truncated."""
+
+MAX_FRAMES = 100
+"""Maximal number of states that a GIF shows."""
+
+USUAL, LAST = 100, 3000
+"""Duration of each picture of a GIF but the last, and of the last one [ms]."""
 
 PERSISTENCE = 0.9
 """Correlation of successive actions of the policy wander; independent actions would hardly move the agent."""
 
 
 @dataclass(frozen=True, eq=False)
+class Side:
+    """The steps of an episode with one goal."""
+
+    title: str
+    rewards: np.ndarray  # (T,)
+    reached: np.ndarray  # (T,) bool, steps that reach the goal
+
+    def outcome(self, t: int) -> str:
+        """Return a text about the first ``t`` steps: whether the goal was reached, and the rewards."""
+        reached = np.flatnonzero(self.reached[:t])
+        result = f"reached at step {reached[0] + 1}" if reached.size else "not reached"
+        if len(np.unique(self.rewards)) > 2:
+            return f"{result}: return {self.rewards[:t].sum():.3g}"
+        return f"{result}: {reached.size} of {t} steps rewarded"
+
+
+@dataclass(frozen=True, eq=False)
 class Hindsight:
-    """An episode of T steps with its own goal, and with a goal that it achieved.
+    """An episode of T steps with its own goal, and with a goal that it achieved."""
 
-    Attributes:
-        seed: Seed of the reset.
-        episode: The recorded episode.
-        frames: T + 1 states of a bundled task, or T + 1 pictures that another environment rendered; empty if
-            the environment does not render.
-        goal_state: Number of the state whose achieved goal is the new goal, in 1..T.
-        rewards: (T,) float32, rewards for the new goal.
-        reached_before: (T,) bool, steps that reach the episode's own goal.
-        reached_after: (T,) bool, steps that reach the new goal.
-    """
-
-    seed: int
+    seed: int  # of the reset
     episode: Episode
-    frames: list[Any]
-    goal_state: int
-    rewards: np.ndarray
-    reached_before: np.ndarray
-    reached_after: np.ndarray
+    frames: list[Any]  # T + 1 states of a bundled task, else T + 1 pictures, or none
+    goal_state: int  # number of the state that achieved the new goal, in 1..T
+    sides: tuple[Side, Side]  # the steps with the episode's own goal, and with the new one
 
 
 def show_relabeling(
-    env: Environment,
+    env: terminal.Environment,
     *,
-    option: EnvOptions = (),
+    option: terminal.EnvOptions = (),
     out: Annotated[Path, arg(metavar="FILE")] = Path("relabeling.gif"),
     goal_selection_strategy: Literal["final", "future", "episode", "geometric"] = "final",
     policy: str = "wander",
-    seed: NotNegative = 0,
-    episodes: Positive = 20,
-    size: Positive = 320,
+    seed: terminal.NotNegative = 0,
+    episodes: terminal.Positive = 20,
+    size: terminal.Positive = 320,
 ) -> None:
     """Show a failed episode, and next to it the same episode with a goal that it achieved.
 
@@ -100,155 +96,210 @@ def show_relabeling(
         size: Size of each picture in pixels.
     """
     if out.suffix.lower() not in {".gif", ".png"}:
-        raise CommandError(f"--out must end in .gif or .png, got {out}")
-    require_pygame()
-    try:
-        from her_wrappers.commands.relabeling_page import RelabelingPage
-    except ImportError:
-        fail('show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[render]"')
-    options = parse_options(option)
+        raise terminal.CommandError(f"--out must end in .gif or .png, got {out}")
+    options = terminal.parse_options(option)
     made = make_env(env, **options)
     if not isinstance(made.unwrapped, TaskEnv) and "rgb_array" in made.metadata.get("render_modes", ()):
         made.close()
         made = make_env(env, **{"render_mode": "rgb_array"} | options)
     with contextlib.closing(made):
-        with exits_with(3, ValueError):
-            interface = GoalInterface.of(made)
-        acts = policies_of(made.action_space, policy)
-        hindsight = find_miss(made, interface, acts, range(seed, seed + episodes), goal_selection_strategy)
-        title = f"{' '.join([env, *option])}, seed {hindsight.seed}"
-        page = RelabelingPage(title, hindsight, made, goal_selection_strategy, size)
-        content = page.gif() if out.suffix.lower() == ".gif" else page.png()
-    write_picture(out, content)
-    for side in page.sides:
-        print(f"{side.title}; {side.outcome(len(hindsight.episode))}")
+        seeds = range(seed, seed + episodes)
+        hindsight = find_miss(made, policy, seeds, goal_selection_strategy)
+        screen.require_writable(out)
+        title, length = f"{' '.join([env, *option])}, seed {hindsight.seed}", len(hindsight.episode)
+        count = min(length + 1, MAX_FRAMES) if out.suffix.lower() == ".gif" else 1
+        times = np.linspace(length, 0, count).round().astype(int).tolist()
+        pictures = [draw_page(title, hindsight, made, t, size) for t in reversed(times)]
+    screen.write_pictures(out, pictures, [*[USUAL] * (count - 1), LAST])
+    for side in hindsight.sides:
+        print(f"{side.title}; {side.outcome(length)}")
     print(f"seed {hindsight.seed} in {out}")
 
 
-def policies_of(space: spaces.Space[Any], name: str) -> Callable[[int], Policy]:
-    """Return a function that returns the policy for a seed.
-
-    Args:
-        space: Action space of one environment.
-        name: ``random``, ``wander`` (random, with correlated actions of a Box), or ``module:function``.
-
-    Raises:
-        CommandError: There is no such policy.
-    """
-    if name not in {"wander", "random"}:
-        policy = import_policy(name, known=("wander", "random"))
-        return lambda seed: policy
-    if name == "random" or not isinstance(space, spaces.Box):
-
-        def sample(seed: int) -> Policy:
-            space.seed(seed)
-            return lambda observation: space.sample()
-
-        return sample
-    bounded = np.isfinite(space.low) & np.isfinite(space.high)
-    low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
-
-    def wander(seed: int) -> Policy:
-        rng = np.random.default_rng(seed)
-        drift = rng.normal(size=space.shape)
-
-        def act(observation: Any) -> Any:
-            nonlocal drift
-            drift = PERSISTENCE * drift + np.sqrt(1 - PERSISTENCE**2) * rng.normal(size=space.shape)
-            action = (low + high + (high - low) * drift) / 2
-            return np.clip(action, space.low, space.high).astype(space.dtype)
-
-        return act
-
-    return wander
-
-
-def find_miss(
-    env: gym.Env[Any, Any],
-    interface: GoalInterface,
-    policy: Callable[[int], Policy],
-    seeds: range,
-    strategy: str,
-) -> Hindsight:
+def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) -> Hindsight:
     """Record an episode for each seed, and relabel the failed one that moved its achieved goal farthest.
 
     The measure is the distance between the first and the last achieved goal, times the mean share of goal
-    components that change in a step. This share is low if the agent moves along a wall. Episodes that achieve
-    their last goal only in the last fifth of their steps are preferred.
+    components that change in a step.
 
     Args:
         env: The environment.
-        interface: Its goal interface.
-        policy: Function that returns the policy for a seed.
+        policy: Name of the policy, see `make_policy`.
         seeds: Seeds of the episodes.
         strategy: Goal selection strategy.
 
     Raises:
         ValueError: All episodes reached their goals.
     """
+    compute_reward = GoalInterface.of(env).compute_reward
     keys = recorded_keys(env)
-
-    def frame() -> Any:
-        if isinstance(env.unwrapped, TaskEnv):
-            return env.unwrapped.state
-        return None if env.render_mode is None else picture_of(env)
-
-    def record(seed: int) -> tuple[int, Episode, list[Any]]:
-        episodes: list[Episode] = []
-        recorder = EpisodeRecorder(env, episodes.append, info_keys=keys, max_episode_steps=MAX_EPISODE_STEPS)
-        act = policy(seed)
-        observation, _ = recorder.reset(seed=seed)
-        frames = [frame()]
-        while not episodes:
-            observation, *_ = recorder.step(act(observation))
-            frames.append(frame())
-        return seed, episodes[0], [] if frames[0] is None else frames
-
-    def relabel(episode: Episode, goal_state: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rewards for the goal that a state achieved, and whether the steps reach it, (T,)."""
-        batch = relabel_episode(
-            episode,
-            lambda t, length, rng: np.full_like(t, goal_state),
-            1,
-            interface.compute_reward,
-            np.random.default_rng(0),
-            termination="never",
-        )
-        if isinstance(env.unwrapped, TaskEnv):
-            observations: Any = batch.next_observations
-            success = env.unwrapped.task.success(observations["achieved_goal"], observations["desired_goal"])
-            return batch.rewards, np.asarray(success)
-        return batch.rewards, np.asarray(batch.rewards >= batch.rewards[goal_state - 1])
-
-    def reached_before(episode: Episode) -> np.ndarray:
-        """Return whether the steps reach the episode's own goal, (T,)."""
-        observations: Any = episode.observations
-        if isinstance(env.unwrapped, TaskEnv):
-            task = env.unwrapped.task
-            return np.asarray(
-                task.success(observations["achieved_goal"][1:], observations["desired_goal"][1:])
-            )
-        flags = episode.infos.get("is_success", np.zeros(len(episode))).astype(bool)
-        # The last step reaches the goal that it achieved, so its reward is the reward of a reached goal.
-        return np.asarray(flags | (episode.rewards >= relabel(episode, len(episode))[0][-1]))
-
-    def score(episode: Episode) -> tuple[bool, float]:
+    best, farthest = None, -1.0
+    for seed in seeds:
+        episode, frames = _record(env, policy, seed, keys)
         length, achieved = len(episode), episode.observations["achieved_goal"]
-        _, reached = relabel(episode, length)
-        goals = np.stack([flat(map_tree(itemgetter(t), achieved)) for t in range(length + 1)])
+        # The last step reaches the goal that it achieved, so its reward is the reward of a reached goal.
+        rewards, _ = relabel(episode, length, compute_reward)
+        flags = episode.infos.get("is_success", np.zeros(length)).astype(bool)
+        reached = np.asarray(flags | (episode.rewards >= rewards[-1]))
+        goals = np.concatenate([leaf.reshape(length + 1, -1) for leaf in leaf_arrays(achieved)], axis=1)
         moving = (goals[1:] != goals[:-1]).mean()
-        return not reached[: 4 * length // 5].any(), float(np.linalg.norm(goals[-1] - goals[0]) * moving)
-
-    misses = (each for each in map(record, seeds) if not reached_before(each[1]).any())
-    best = max(misses, key=lambda each: score(each[1]), default=None)
+        distance = float(np.linalg.norm(goals[-1].astype(float) - goals[0]) * moving)
+        if not reached.any() and distance > farthest:
+            best, farthest = (seed, episode, frames, reached), distance
     if best is None:
         raise ValueError(
             f"a failed episode is needed, but all {len(seeds)} episodes reached their goals; "
             "use another --seed, more --episodes, or --policy random"
         )
-    seed, episode, frames = best
+    seed, episode, frames, reached = best
     rng = np.random.default_rng(seed)
-    copies = relabel_episode(episode, strategy, 1, interface.compute_reward, rng, termination="never")
+    copies = relabel_episode(episode, strategy, 1, compute_reward, rng, termination="never")
     goal_state = int(copies.goal_index[0]) + 1
-    rewards, reached_after = relabel(episode, goal_state)
-    return Hindsight(seed, episode, frames, goal_state, rewards, reached_before(episode), reached_after)
+    before = Side("As it was: goal missed", episode.rewards, reached)
+    after = Side(f"In hindsight: goal of step {goal_state}", *relabel(episode, goal_state, compute_reward))
+    return Hindsight(seed, episode, frames, goal_state, (before, after))
+
+
+def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> tuple[Episode, list[Any]]:
+    """Record an episode; return it and its frames."""
+    episodes: list[Episode] = []
+    frames: list[Any] = []
+
+    def look() -> None:
+        if isinstance(env.unwrapped, TaskEnv):
+            frames.append(env.unwrapped.state)
+        elif env.render_mode is not None:
+            frames.append(screen.picture_of(env))
+
+    recorder = EpisodeRecorder(env, episodes.append, info_keys=keys, max_episode_steps=MAX_EPISODE_STEPS)
+    env.action_space.seed(seed)
+    act = make_policy(env.action_space, policy)
+    observation, _ = recorder.reset(seed=seed)
+    look()
+    while not episodes:
+        observation, *_ = recorder.step(act(observation))
+        look()
+    return episodes[0], frames
+
+
+def relabel(episode: Episode, goal_state: int, compute_reward: GoalFunction) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rewards for the goal that a state achieved, (T,), and the steps that reach it, (T,) bool.
+
+    A step reaches the goal if its reward is at least that of the state, which achieved the goal exactly.
+    """
+
+    def select(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.full_like(t, goal_state)
+
+    rng = np.random.default_rng(0)
+    batch = relabel_episode(episode, select, 1, compute_reward, rng, termination="never")
+    return batch.rewards, np.asarray(batch.rewards >= batch.rewards[goal_state - 1])
+
+
+def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
+    """Return a policy for one episode.
+
+    Args:
+        space: Action space of one environment; its generator supplies the randomness.
+        name: ``random``, ``wander`` (random, with correlated actions of a Box), or ``module:function``.
+
+    Raises:
+        CommandError: The name has another form, or does not lead to a function.
+    """
+    if name not in {"wander", "random"}:
+        forms = "wander, random or module:function"
+        return terminal.import_callable(name, "--policy", forms)  # type: ignore[no-any-return] # a function
+    if name == "random" or not isinstance(space, spaces.Box):
+        return lambda observation: space.sample()
+    bounded = np.isfinite(space.low) & np.isfinite(space.high)
+    low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
+    drift = space.np_random.normal(size=space.shape)
+
+    def act(observation: Any) -> Any:
+        nonlocal drift
+        noise = space.np_random.normal(size=space.shape)
+        drift = PERSISTENCE * drift + np.sqrt(1 - PERSISTENCE**2) * noise
+        return np.clip((low + high + (high - low) * drift) / 2, space.low, space.high).astype(space.dtype)
+
+    return act
+
+
+def draw_page(title: str, hindsight: Hindsight, env: gym.Env[Any, Any], t: int, size: int) -> np.ndarray:
+    """Draw state ``t`` with both goals: texts, panels, a cell for each step, and the rewards so far.
+
+    Args:
+        title: Name of the environment and seed of the episode.
+        hindsight: The episode and its relabeling.
+        env: The environment.
+        t: Number of the state, in 0..T.
+        size: Side of a panel [pixels].
+
+    Returns:
+        (H, W, 3) uint8.
+
+    Raises:
+        ValueError: The environment is not a bundled task, and its goals are not vectors.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    line, margin, length = size // 16 + 2, size // 20, len(hindsight.episode)
+    width = size - 2 * margin
+    page = Image.new("RGB", (2 * size, size + 6 * line), BACKGROUND)
+    draw, font = ImageDraw.Draw(page), ImageFont.load_default(0.6 * line)
+    draw_state = draw_task if isinstance(env.unwrapped, TaskEnv) else draw_other
+    for number, side in enumerate(hindsight.sides):
+        left, below = number * size + margin, size + 2 * line
+        draw.text((left, line / 2), side.title, INK, font)
+        panel = draw_state(env, hindsight, t, size, is_relabeled=bool(number))
+        page.paste(Image.fromarray(panel), (number * size, 2 * line))
+        colors = np.where(side.reached[:, None], REACHED, AGENT).astype(np.uint8)
+        colors[t:] = FAINT
+        pixels = colors[np.arange(width) * length // width]
+        page.paste(Image.fromarray(np.tile(pixels, (line // 2, 1, 1))), (left, below))
+        foot = f"step {t} of {length}" if number else title
+        draw.text((left, below + line), f"{side.outcome(t)}\n{foot}", INK, font, spacing=line / 2)
+    return np.asarray(page)
+
+
+def draw_task(
+    env: gym.Env[Any, Any], hindsight: Hindsight, t: int, size: int, *, is_relabeled: bool
+) -> np.ndarray:
+    """Draw state ``t`` of a bundled task with its own or the new goal; arguments as of `draw_page`."""
+    task = env.unwrapped.task  # type: ignore[attr-defined] # a TaskEnv
+    painter, goal = Painter(task), task.reached_goal(hindsight.frames[hindsight.goal_state])
+    for state in hindsight.frames[: t + 1]:
+        painter.append(state | {"goal": goal} if is_relabeled else state)
+    return painter.draw_picture(0, t, size)
+
+
+def draw_other(
+    env: gym.Env[Any, Any], hindsight: Hindsight, t: int, size: int, *, is_relabeled: bool
+) -> np.ndarray:
+    """Draw the rendered state ``t``, or a chart of the two goal components that vary most.
+
+    The arguments are those of `draw_page`. The chart shows the new goal, or the own goal if the environment
+    does not render.
+    """
+    if hindsight.frames and not is_relabeled:
+        from PIL import Image, ImageOps
+
+        frame = Image.fromarray(np.asarray(hindsight.frames[t], np.uint8))
+        return np.asarray(ImageOps.pad(frame, (size, size), color=BACKGROUND))
+    space = env.observation_space["achieved_goal"]  # type: ignore[index] # that of a goal environment
+    if len(space.shape or ()) != 1:
+        raise ValueError(f"a chart needs goals that are vectors, from a space of shape (G,), got {space}")
+    observations: Any = hindsight.episode.observations
+    goals = np.stack([observations[key] for key in ("achieved_goal", "desired_goal")]).astype(float)
+    axes = np.sort(np.argsort(-np.ptp(goals, axis=(0, 1)), kind="stable")[:2])
+    goals = goals[..., axes]
+    low, high = goals.min(axis=(0, 1)), goals.max(axis=(0, 1))
+    places = 0.5 + 0.7 * (goals - (low + high) / 2) / max((high - low).max(), 1e-9)  # in the unit square
+    places = np.pad(places, ((0, 0), (0, 0), (0, 2 - len(axes))), constant_values=0.5)
+    achieved, desired = places  # (T + 1, 2) each
+    canvas = Canvas(size)
+    canvas.frame()
+    canvas.trail(list(achieved[: t + 1]))
+    canvas.goal(achieved[hindsight.goal_state] if is_relabeled else desired[t], radius=0.03)
+    canvas.agent(achieved[t])
+    canvas.text(f"achieved_goal, components {' and '.join(map(str, axes))}", (0.5, 0.08), size=0.03)
+    return canvas.pixels()

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
 import tyro
 from rich.console import Console
@@ -17,8 +17,6 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppend
 from tyro.constructors import PrimitiveConstructorSpec
 
 from her_wrappers.environments import FORMS, import_module
-
-Parsed = TypeVar("Parsed")
 
 EXIT_CODES = {
     0: "no errors",
@@ -64,12 +62,12 @@ def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
 
 
 def parse(
-    form: Callable[..., Parsed],
+    form: Callable[..., Any],
     name: str,
     arguments: Sequence[str],
     about: str,
     default: Any = tyro.MISSING_NONPROP,
-) -> Parsed:
+) -> Any:
     """Return what a function or a dataclass makes of command-line arguments.
 
     Args:
@@ -123,10 +121,6 @@ EnvOptions: TypeAlias = Annotated[
 ]
 """Options of an environment, for `parse_options`."""
 
-InfoKeys: TypeAlias = Annotated[
-    UseAppendAction[tuple[str, ...]], arg(metavar="KEY", help="Entry of the infos that is recorded.")
-]
-
 Backend: TypeAlias = Annotated[Literal["process", "ray", "local"], arg(help="Where workers run.")]
 Address: TypeAlias = Annotated[
     str | None, arg(metavar="HOST:PORT", help="Address of a Ray cluster, for --backend ray.")
@@ -160,27 +154,28 @@ def parse_options(options: Sequence[str]) -> dict[str, Any]:
     return parsed
 
 
-def import_policy(name: str, known: Sequence[str] = ("random",)) -> Policy:
-    """Return the policy ``module:function``; the current folder is searched too.
+def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
+    """Return the function or class ``module:name`` or ``path/to/file.py:name``.
 
     Args:
-        name: Text that the user typed.
-        known: Names of the built-in policies, for the message.
+        name: Text that the user typed; the current folder is searched too.
+        argument: Argument that the user gave, for messages.
+        forms: Forms that the argument can have, for messages.
 
     Raises:
         BrokenModuleError: The module raised an error.
         CommandError: The name has another form, or the function does not exist or is not callable.
         EnvNameError: The module does not exist.
     """
-    origin, colon, function = name.rpartition(":")
+    origin, colon, attribute = name.rpartition(":")
     if not colon:
-        raise CommandError(f"--policy must be {', '.join(known)} or module:function, got {name!r}")
-    module = import_module(origin, f"the policy {name}", "module:function or path/to/file.py:function")
-    policy = getattr(module, function, None)
-    if not callable(policy):
-        got = repr(policy) if hasattr(module, function) else f"a module without {function!r}"
-        raise CommandError(f"--policy must be a function of an observation, got {got} for {name}")
-    return policy  # type: ignore[no-any-return] # the first call shows whether the signature fits
+        raise CommandError(f"{argument} must be {forms}, got {name!r}")
+    module = import_module(origin, f"{argument} {name}", forms)
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        got = repr(found) if hasattr(module, attribute) else f"a module without {attribute!r}"
+        raise CommandError(f"{argument} must be {forms}, got {got} for {name}")
+    return found  # the first call shows whether the signature fits
 
 
 def console() -> Console:

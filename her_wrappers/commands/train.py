@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from her_agents.training import Training
 
 FIRST_DIAGNOSIS = 10
-"""Number of evaluations without a success after which a run is diagnosed: 40,000 steps by default."""
+"""Number of evaluations without a success after which a run is diagnosed, and again after twice as many."""
 
 MOST_FINDINGS = 3
 """Largest number of findings that are printed during a run."""
@@ -252,10 +252,21 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
     console.print(
         f"{config.algo} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
     )
-    with progress_display(console) as progress:
+    with Progress(
+        TextColumn("{task.description:<11}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("success {task.fields[success]:.2f}"),
+        TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),
+        TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
+        TimeRemainingColumn(),
+        console=console,
+    ) as progress:
         task = progress.add_task(config.algo, total=config.steps, success=0.0, steps_per_s=0, updates_per_s=0)
+        due = FIRST_DIAGNOSIS
 
         def show(training: Training) -> None:
+            nonlocal due
             counts = training.counts
             progress.update(
                 task,
@@ -264,11 +275,11 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,
             )
-            if is_new_diagnosis_due(training.history, diagnosed):
-                diagnosed.append(len(training.history))
+            evaluations = len(training.history)
+            if evaluations >= due and not any(row["success_rate"] for row in training.history):
+                due = 2 * evaluations
                 _print_diagnosis(training, folder)
 
-        diagnosed: list[int] = []
         return run_training(
             config,
             folder=folder,
@@ -283,20 +294,6 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
         )
 
 
-def is_new_diagnosis_due(history: Sequence[Mapping[str, float]], diagnosed: Sequence[int]) -> bool:
-    """Return whether no evaluation had a success, and it is time for another diagnosis.
-
-    The first diagnosis is due after `FIRST_DIAGNOSIS` evaluations, and each further one after twice as many
-    evaluations as the one before.
-
-    Args:
-        history: A row for each evaluation, with its ``success_rate``.
-        diagnosed: Numbers of evaluations after which a diagnosis was printed, in ascending order.
-    """
-    due = 2 * diagnosed[-1] if diagnosed else FIRST_DIAGNOSIS
-    return len(history) >= due and not any(row["success_rate"] for row in history)
-
-
 def _print_diagnosis(training: Training, folder: Path) -> None:
     """Print the first findings of a diagnosis."""
     from her_wrappers.diagnosis.diagnose import diagnose_training
@@ -307,26 +304,6 @@ def _print_diagnosis(training: Training, folder: Path) -> None:
         "complete diagnosis:"
     )
     terminal.print_report(replace(report, findings=report.findings[:MOST_FINDINGS], not_exercised=()))
-
-
-def progress_display(output: Console) -> Progress:
-    """Return a progress bar with the success rate, steps per second and updates per second.
-
-    The tasks of the progress bar need the fields ``success``, ``steps_per_s`` and ``updates_per_s``.
-
-    Args:
-        output: Console that shows the progress bar.
-    """
-    return Progress(
-        TextColumn("{task.description:<11}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("success {task.fields[success]:.2f}"),
-        TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),
-        TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
-        TimeRemainingColumn(),
-        console=output,
-    )
 
 
 def _print_result(result: Result, folder: Path) -> int:

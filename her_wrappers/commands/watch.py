@@ -21,8 +21,6 @@ from her_wrappers.environments import make_env
 from her_wrappers.goal_interface import goal_spaces
 from her_wrappers.success_flag import flag_name
 
-QUIT_KEYS = {"escape", "q"}
-
 NUMBERED_KEYS = string.digits + string.ascii_lowercase
 """Keys for numbered actions, in this order."""
 
@@ -82,8 +80,8 @@ def watch(
     """
     if (target is None) == (recipe is None):
         raise CommandError("expected an environment, a run or --recipe NAME; pass one of them")
-    if keys and (policy or record):
-        raise CommandError("--keys needs a window and no policy; remove --policy and --record")
+    if keys and (policy or record or not show):
+        raise CommandError("--keys needs a window and no policy; remove --policy, --record and --no-show")
     if record is not None:
         if record.suffix.lower() != ".gif":
             raise CommandError(f"--record must be a file that ends in .gif, got {record}")
@@ -94,18 +92,23 @@ def watch(
     env, act = _open(target, policy if recipe is None else _policy_of(recipe), options)
     env.action_space.seed(seed)
     with contextlib.closing(env):
-        if keys:
-            _play(env, seed, fps)
-        elif record is not None:
+        if record is not None:
             pictures: list[np.ndarray] = []
             _run(env, act, episodes, seed, lambda caption: pictures.append(screen.picture_of(env)))
-            screen.write_picture(record, screen.gif_of(pictures, fps))
+            screen.write_pictures(record, pictures, 1000 // fps)
             print(f"{len(pictures)} pictures in {record}")
-        elif show:
-            with contextlib.closing(_open_window()) as window:
-                _run(env, act, episodes, seed, lambda caption: _show(window, env, caption, fps))
-        else:
+        elif not show:
             _run(env, act, episodes, seed, lambda caption: None)
+        else:
+            try:
+                window = Window()
+            except RuntimeError as error:
+                terminal.fail(f"{error}; --record out.gif works without a display")
+            with contextlib.closing(window):
+                if keys:
+                    _play(env, seed, fps)
+                else:
+                    _run(env, act, episodes, seed, lambda caption: _show(window, env, caption, fps))
 
 
 def _open(
@@ -120,7 +123,7 @@ def _open(
         raise CommandError(f"--policy {agent} needs an environment, got {target}")
     env = make_env(env_name, **options)
     if policy is not None:
-        return env, terminal.import_policy(policy, known=())
+        return env, terminal.import_callable(policy, "--policy")
     return env, lambda observation: env.action_space.sample()
 
 
@@ -158,13 +161,6 @@ def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Ca
         )
 
 
-def _open_window() -> Window:
-    try:
-        return Window()
-    except RuntimeError as error:
-        terminal.fail(f"{error}; --record out.gif works without a display")
-
-
 def _is_run(name: str) -> bool:
     """Whether a name is that of a run or of a file with an agent, not of an environment or a function."""
     return Path(name).exists() or Path(name).suffix in {".pt", ".policy"}
@@ -190,14 +186,13 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
 
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(path)
-    with exits_with(3, ValueError):
-        content = checkpoints.load_checkpoint(file)
-        agent = checkpoints.agent_of(content, file)
+    content = checkpoints.load_checkpoint(file)
+    agent = checkpoints.agent_of(content, file)
     config = make_config(content["config"])
     if env_name is None:
         env_name, options = config.env, {**config.env_kwargs, **options}
     env = make_env(env_name, disable_env_checker=True, **options)
-    with exits_with(3, TypeError, ValueError):
+    with exits_with(3, TypeError):
         found = goal_spaces(env)
     with exits_with(2, ValueError):
         checkpoints.require_spaces(file, content, *found)
@@ -207,7 +202,6 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
 def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:
     """Let the user choose the actions; each step waits for a key."""
     keys = key_map(env.action_space)
-    _open_window().close()  # ends the command without a display
     from gymnasium.utils.play import play
 
     result, number = Result(), 1
@@ -245,15 +239,13 @@ def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
             f"--keys needs a Discrete action space or a Box of shape (A,), with at most {len(NUMBERED_KEYS)} "
             f"actions, got {space}; pass --policy instead"
         )
-    if space.shape == (2,):
-        pygame = require_pygame()
-        right, up = {pygame.K_LEFT: -1, pygame.K_RIGHT: 1}, {pygame.K_DOWN: -1, pygame.K_UP: 1}
-        moves: dict[Any, list[int]] = {(key,): [x, 0] for key, x in right.items()}
-        moves |= {(key,): [0, y] for key, y in up.items()}
-        moves |= {(one, other): [x, y] for one, x in right.items() for other, y in up.items()}
-    else:
-        moves = dict(zip(NUMBERED_KEYS, (2 * np.eye(*space.shape, dtype=int) - 1).tolist(), strict=False))
-    return {
-        held: np.choose(np.sign(move).astype(int) + 1, [space.low, np.zeros_like(space.low), space.high])
-        for held, move in moves.items()
-    }
+    if space.shape != (2,):
+        numbers = np.arange(*space.shape)
+        return {NUMBERED_KEYS[i]: np.where(numbers == i, space.high, space.low) for i in numbers}
+    pygame, middle = require_pygame(), np.zeros_like(space.low)
+    keys = {}
+    for x, across in ((space.low, pygame.K_LEFT), (middle, None), (space.high, pygame.K_RIGHT)):
+        for y, along in ((space.low, pygame.K_DOWN), (middle, None), (space.high, pygame.K_UP)):
+            keys[tuple(key for key in (across, along) if key)] = np.array([x[0], y[1]])
+    del keys[()]  # no key, no action
+    return keys

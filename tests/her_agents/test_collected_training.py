@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import gymnasium as gym
 import pytest
 import torch
@@ -80,3 +83,16 @@ def test_environments_that_remember_earlier_episodes_need_fresh_environments():
     with pytest.raises(CollectorError, match=r"pass fresh_envs=True .*\(her train --fresh-envs\)"):
         trained("local", "ddpg", **options)
     assert len(trained("local", "ddpg", **options, fresh_envs=True).history) == 3
+
+
+def test_killed_workers_change_no_weight():
+    kills = []
+
+    def kill_two(training):
+        if len(kills) < 2 and training.counts.env_steps > 200:
+            kills.append(list(training._collector._backend._processes.values())[len(kills)].pid)
+            os.kill(kills[-1], signal.SIGKILL)
+
+    disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_two)
+    assert len(kills) == 2
+    assert_same_results(disturbed, trained("local", workers=2))

@@ -100,7 +100,7 @@ def test_shares_of_strategies_are_a_mixture_of_the_buffer(options, expected):
     [
         ("a.yaml", "", "expected a file with the suffix .toml or .json, got .*a.yaml"),
         ("a.toml", "k = ", "cannot read .*a.toml"),
-        ("a.json", "[1]", r"must contain options by name, got \[1\]"),
+        ("a.json", "[1]", "cannot read .*a.json: .* not a mapping"),
         ("b.json", None, "cannot read .*b.json: .*No such file"),
     ],
 )

@@ -197,3 +197,9 @@ def test_state_is_a_copy_and_needs_a_reset():
     observation, _ = env.reset(seed=0)
     env.state["position"][:] = 7
     np.testing.assert_array_equal(env.state["position"], [observation["observation"]])
+
+
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_no_episode_starts_at_its_goal(env_id, options):
+    env = make(env_id, **options)
+    assert not any(env.reset(seed=seed)[1]["is_success"] for seed in range(100))

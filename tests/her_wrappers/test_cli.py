@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.metadata import entry_points
 
 import pytest
 
@@ -40,11 +39,6 @@ def test_every_command_shows_one_example_per_line(command):
     assert result.exit_code == 0
     assert re.search(rf"For example:\s+- her {command}", result.stdout)
     assert "(required) (required)" not in result.stdout
-
-
-def test_the_command_is_installed():
-    (command,) = entry_points(group="console_scripts", name="her")
-    assert command.value == "her_wrappers.cli:main"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["train", "--help"]])

@@ -18,11 +18,6 @@ def test_the_report_in_json_is_that_of_the_adapter():
     assert (report["target"], report["findings"]) == ("reference", [])
 
 
-def test_the_rules_on_replay_buffers_are_explained():
-    assert "HB101" in her("rules").output
-    assert "goal-never-achieved" in her("rules", "hb101").output
-
-
 @pytest.mark.parametrize("adapter", ["json", "json:nothing", "json:dumps", "no_such_module:Adapter"])
 def test_an_adapter_that_does_not_exist_is_wrong_usage(adapter):
     assert her("check-replay", adapter).exit_code == 2

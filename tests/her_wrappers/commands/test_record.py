@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from her_wrappers import Episode, EpisodeArchive
-from her_wrappers.commands.inspect import goal_coverage, summarize
+from her_wrappers.commands.inspect import summarize
 from her_wrappers.recording import shards
 from tests.support.archived_episodes import assert_same_episodes
 from tests.support.commands import her
@@ -131,20 +131,11 @@ def test_endless_tasks_are_truncated(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere/Nothing-v0"], "cannot make nowhere/Nothing-v0"),
-        (
-            ["her_envs/PointReach-v0", "-o", "size"],
-            "-o must be NAME=VALUE, such as n_bits=5, got 'size'",
-        ),
-        (
-            ["her_envs/PointReach-v0", "--policy", "ppo"],
-            "must be random or module:function, got 'ppo'",
-        ),
+        (["her_envs/PointReach-v0", "--policy", "ppo"], "must be random or module:function, got 'ppo'"),
         (
             ["her_envs/PointReach-v0", "--info-keys", "cost"],
             "--info-keys must be keys of the infos, ['is_success'], got 'cost'",
         ),
-        (["her_envs/PointReach-v0", "--episodes", "0"], "--episodes: expected an integer of at least 1"),
         (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
     ],
 )
@@ -203,12 +194,6 @@ def test_json_has_null_for_returns_that_are_not_finite(tmp_path):
     assert "nan on average" in her("inspect", tmp_path).output
 
 
-def test_success_flags_of_shape_one_are_counted(tmp_path):
-    flags = [np.array([[0], [1]]), np.array([[0], [0]])]
-    archive = archive_of(tmp_path, [counting_episode(0, 2, infos={"is_success": flag}) for flag in flags])
-    assert summarize(archive)["success"] == 0.5
-
-
 def test_a_summary_has_counts_ranges_and_shares(tmp_path):
     episodes = [
         counting_episode(
@@ -231,73 +216,74 @@ def test_a_summary_has_counts_ranges_and_shares(tmp_path):
     }
 
 
-def goals(desired, achieved, dtype):
-    """Return an episode with these goals."""
-    observations = {
-        "observation": np.zeros(len(desired)),
-        "achieved_goal": np.array(achieved, dtype),
-        "desired_goal": np.array(desired, dtype),
-    }
-    steps = np.zeros(len(desired) - 1)
-    return Episode(observations, steps, steps, terminated=False, truncated=True)
-
-
-@pytest.mark.parametrize(
-    ("desired", "achieved", "dtype", "expected"),
-    [
-        ([[0, 0], [0, 1]], [[0, 0], [1, 1]], np.int8, (2, 2, 0.5)),
-        ([3, 5], [5, 3], np.int64, (2, 2, 1.0)),
-        ([[0.0], [10.0]], [[0.5], [5.0]], np.float32, (2, 2, 0.5)),
-        ([[0.0], [0.0]], [[0.0], [0.0]], np.float64, (1, 1, 1.0)),
-        ([[np.nan], [1.0]], [[0.0], [np.inf]], np.float64, (2, 2, 0.5)),
-        ([[], []], [[], []], np.float64, (1, 1, 1.0)),
-    ],
-)
-def test_coverage_counts_cells_of_goals(tmp_path, desired, achieved, dtype, expected):
-    coverage = goal_coverage(archive_of(tmp_path, [goals(desired, achieved, dtype)]))
-    assert tuple(coverage.values()) == expected
-
-
-def odd_goals(desired, achieved):
+def episode_of(desired, achieved):
     observations = {"observation": np.zeros(3), "achieved_goal": achieved, "desired_goal": desired}
     return Episode(observations, np.zeros(2), np.zeros(2), terminated=False, truncated=True)
 
 
-ODD_GOALS = {
-    "empty dicts": ({}, {}, (1, 1, 1.0)),
+GOALS = {
+    "bits": (np.array([[0, 0], [0, 1], [0, 0]]), np.array([[0, 0], [1, 1], [0, 0]]), (2, 2, 0.5)),
+    "integers": (np.array([3, 5, 3]), np.array([5, 3, 5]), (2, 2, 1.0)),
+    "floats": (np.array([0.0, 10, 10]), np.array([0.5, 5, 5]), (2, 2, 0.5)),
+    "a range of zero": (np.zeros(3), np.zeros(3), (1, 1, 1.0)),
+    "not finite": (np.array([np.nan, 1, 1]), np.array([0, np.inf, 0]), (2, 2, 0.5)),
     "bools and integers": (np.array([True, True, False]), np.arange(3), (2, 3, 1.0)),
-    "huge floats": (np.array([1e308, -1e308, 0]), np.array([-1e308, 1e308, 0]), (3, 3, 1.0)),
     "infinite floats": (np.full(3, np.inf), np.full(3, np.inf), (1, 1, 1.0)),
     "words": (np.array(["a", "b", "c"]), np.array(["a", "bcd", "c"]), (3, 3, 2 / 3)),
-    "bytes": (np.array([b"a", b"\xff", b"c"]), np.array([b"a", b"b", b"c"]), (3, 3, 2 / 3)),
     "words and numbers": (
         {"word": np.array(["a", "b", "c"]), "number": np.arange(3)},
         {"word": np.array(["a", "b", "c"]), "number": np.zeros(3, int)},
         (3, 3, 1 / 3),
     ),
+    "shapes differ": (np.zeros((3, 2)), np.zeros((3, 3)), None),
+    "words and floats": (np.zeros(3), np.array(["a", "b", "c"]), None),
+    "empty": ({}, {}, None),
 }
 
 
-@pytest.mark.parametrize("name", ODD_GOALS)
-def test_coverage_counts_goals_of_unusual_dtypes(tmp_path, name):
-    desired, achieved, expected = ODD_GOALS[name]
-    coverage = summarize(archive_of(tmp_path, [odd_goals(desired, achieved)]))["goals"]
-    assert tuple(coverage.values()) == expected
+@pytest.mark.parametrize("name", GOALS)
+def test_coverage_counts_cells_of_goals(tmp_path, name):
+    desired, achieved, expected = GOALS[name]
+    coverage = summarize(archive_of(tmp_path, [episode_of(desired, achieved)]))["goals"]
+    assert (coverage and tuple(coverage.values())) == expected
 
 
-@pytest.mark.parametrize(
-    ("desired", "achieved"),
-    [
-        (np.zeros((3, 2)), np.zeros((3, 3))),
-        ({"a": np.zeros(3)}, {"b": np.zeros(3)}),
-        (np.zeros(3), np.array(["a", "b", "c"])),
-    ],
-)
-def test_goals_of_different_form_have_no_coverage(tmp_path, desired, achieved):
-    assert summarize(archive_of(tmp_path, [odd_goals(desired, achieved)]))["goals"] is None
-    assert her("inspect", tmp_path).exit_code == 0
+def record_with_workers(out, *options):
+    arguments = ["-o", "max_steps=9", "--episodes", 25, "--seed", 3, "--workers", 2, "--out", out]
+    return her("record", "her_envs/PointReach-v0", *arguments, *options)
 
 
-def test_observations_without_names_have_no_goals(tmp_path):
-    episode = Episode((np.zeros(2),), np.zeros(1), np.zeros(1), terminated=False, truncated=True)
-    assert summarize(archive_of(tmp_path, [episode]))["goals"] is None
+def test_processes_record_the_archive_of_one_process(tmp_path):
+    for backend in ("local", "process"):
+        result = record_with_workers(tmp_path / backend, "--backend", backend)
+        assert result.exit_code == 0, result.output
+        assert "25 episodes added" in result.output
+    assert_same_episodes(EpisodeArchive(tmp_path / "local"), EpisodeArchive(tmp_path / "process"))
+
+
+def test_more_episodes_are_others(tmp_path):
+    for _ in range(2):
+        assert record_with_workers(tmp_path, "--backend", "local").exit_code == 0
+    starts = {episode.observations["observation"][0].tobytes() for episode in EpisodeArchive(tmp_path)}
+    assert len(starts) == 50
+
+
+def test_a_policy_of_the_present_folder_acts_in_the_workers(tmp_path, monkeypatch):
+    (tmp_path / "of_a_user.py").write_text(
+        "def to_goal(observation):\n"
+        "    assert observation['desired_goal'].shape == (2,)\n"
+        "    return (observation['desired_goal'] - observation['achieved_goal']).clip(-1, 1)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    result = record_with_workers(tmp_path / "out", "--backend", "process", "--policy", "of_a_user:to_goal")
+    assert result.exit_code == 0, result.output
+    for episode in EpisodeArchive(tmp_path / "out"):
+        first = {key: rows[0] for key, rows in episode.observations.items()}
+        way = first["desired_goal"] - first["achieved_goal"]
+        np.testing.assert_allclose(episode.actions[0], way.clip(-1, 1), rtol=1e-6)
+
+
+def test_a_policy_that_fails_in_the_workers_is_one_sentence(tmp_path):
+    result = record_with_workers(tmp_path, "--backend", "local", "--policy", "math:sqrt")
+    assert result.exit_code == 3, result.output
+    assert "worker 0 failed 3 times in round 0" in result.output

@@ -1,4 +1,4 @@
-"""``her show-relabeling``: files and error messages."""
+"""``her show-relabeling``: files, error messages, rewards and pictures."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import io
 import sys
 
 import gymnasium as gym
+import numpy as np
 import pytest
+from gymnasium import spaces
 from PIL import Image
 
-from her_wrappers.commands.relabeling_page import HEIGHT, WIDTH
+from her_envs import BitFlipping, PointReach, TaskEnv
+from her_envs.canvas import AGENT, FAINT, REACHED
+from her_wrappers.commands.show_relabeling import draw_other, draw_page, draw_task, find_miss, make_policy
+from her_wrappers.replay.goal_selection import STRATEGIES
 from tests.support.commands import her
 from tests.support.other_envs import ImageGoals, NeedsInfo, Other, Silent
 
@@ -43,17 +48,17 @@ def test_a_gif_has_one_picture_per_state_and_repeats(tmp_path):
     result = run("her_envs/PointReach-v0", *SMALL, "--out", tmp_path / "new" / "reach.gif")
     assert result.exit_code == 0, result.output
     assert "As it was: goal missed; not reached: 0 of 50 steps rewarded" in result.output
-    assert "In hindsight: goal reached; reached at step" in result.output
+    assert "In hindsight: goal of step 50; reached at step" in result.output
     file = tmp_path / "new" / "reach.gif"
     gif = opened(file)
     assert gif.n_frames == 51
-    assert gif.size == (round(WIDTH / 5), round(HEIGHT / 5))
+    assert gif.size == (128, 100)
     assert gif.info["loop"] == 0
     durations = []
     for number in range(gif.n_frames):
         gif.seek(number)
         durations.append(gif.info["duration"])
-    assert durations == [800, *[100] * 49, 3000]
+    assert durations == [*[100] * 50, 3000]
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a.png"])
@@ -80,45 +85,20 @@ def test_every_environment_with_a_failed_episode_has_a_picture(env_id, tmp_path)
     file = tmp_path / "all.png"
     result = run(env_id, *SMALL, "--policy", "random", "--goal-selection-strategy", "future", "--out", file)
     assert result.exit_code == 0, result.output
-    assert opened(file).size == (round(WIDTH / 5), round(HEIGHT / 5))
-
-
-def test_a_policy_of_the_user_acts(tmp_path, monkeypatch):
-    (tmp_path / "her_policy_for_relabeling.py").write_text("def up(observation):\n    return [0, 1]\n")
-    monkeypatch.chdir(tmp_path)
-    result = run("her_envs/PointReach-v0", *SMALL, "--policy", "her_policy_for_relabeling:up")
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "relabeling.gif").exists()
+    assert opened(file).size == (128, 100)
 
 
 MISTAKES = [
-    (["no/Such-v0"], "cannot make no/Such-v0"),
     (["her_envs/PointReach-v0", "--out", "a.mp4"], "--out must end in .gif or .png, got a.mp4"),
-    (
-        ["her_envs/PointReach-v0", "--policy", "clever"],
-        "--policy must be wander, random or module:function",
-    ),
-    (["her_envs/PointReach-v0", "-o", "layout=u"], "unexpected keyword argument 'layout'"),
-    (
-        ["her_envs/PointReach-v0", "--goal-selection-strategy", "past"],
-        "'past' for argument",
-    ),
+    (["her_envs/PointReach-v0", "--policy", "clever"], "--policy must be wander, random or module:function"),
+    (["her_envs/PointReach-v0", "--goal-selection-strategy", "past"], "'past' for argument"),
 ]
 UNUSABLE = [
     (["CartPole-v1"], "observation space must be a Dict"),
     (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
-    (
-        ["her_envs/Counting-v0", "--episodes", "4"],
-        "all 4 episodes reached their goals; use another --seed",
-    ),
-    (
-        ["HerInfo-v0", *SMALL],
-        "KeyError: 'cost'; raised in ",
-    ),
-    (
-        ["HerImageGoals-v0", *SMALL],
-        "a chart needs goals that are vectors, from a space of shape (G,), got Box(0",
-    ),
+    (["her_envs/Counting-v0", "--episodes", "4"], "all 4 episodes reached their goals; use another --seed"),
+    (["HerInfo-v0", *SMALL], "KeyError: 'cost'; raised in "),
+    (["HerImageGoals-v0", *SMALL], "a chart needs goals that are vectors"),
 ]
 
 
@@ -140,12 +120,118 @@ def test_an_environment_that_cannot_be_shown_gives_one_sentence(arguments, messa
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
-@pytest.mark.parametrize(("missing", "extra"), [("pygame", "render"), ("PIL", "render")])
-def test_a_missing_package_is_named_with_the_command_that_installs_it(missing, extra, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("her_wrappers.commands.")]:
-        if name.endswith(".relabeling_page"):
-            monkeypatch.delitem(sys.modules, name)
+@pytest.mark.parametrize("missing", ["pygame", "PIL"])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(missing, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, missing, None)
-    result = run("her_envs/PointReach-v0")
+    result = run("her_envs/PointReach-v0", *SMALL)
     assert result.exit_code == 3
-    assert f'pip install "her-toolkit[{extra}]"' in result.output
+    assert 'pip install "her-toolkit[render]"' in result.output
+
+
+MAKERS = {
+    "reach": lambda: TaskEnv(PointReach()),
+    "dense reach": lambda: TaskEnv(PointReach(), reward_type="dense"),
+    "images of bits": lambda: TaskEnv(BitFlipping(observation="image")),
+    "integers of bits": lambda: TaskEnv(BitFlipping(observation="integer")),
+    "push": lambda: gym.make("her_envs/PointPush-v0"),
+    "other": lambda: Other(render_mode="rgb_array"),
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_the_rewards_are_those_of_the_relabeled_goals(make, strategy):
+    env = make()
+    hindsight = find_miss(env, "wander", range(3), strategy)
+    before, after = hindsight.sides
+    achieved = hindsight.episode.observations["achieved_goal"]
+    for t, reward in enumerate(after.rewards):
+        expected = env.unwrapped.compute_reward(achieved[t + 1], achieved[hindsight.goal_state], {})
+        assert reward == np.float32(expected)
+    assert not before.reached.any()
+    assert after.reached[hindsight.goal_state - 1]
+
+
+def test_the_failed_episode_that_got_farthest_is_shown():
+    env = TaskEnv(PointReach(success_radius=0.2))
+    distances = {}
+    for seed in range(30):
+        try:
+            achieved = find_miss(env, "wander", [seed], "final").episode.observations["achieved_goal"]
+        except ValueError:  # it reached its goal
+            continue
+        distances[seed] = np.linalg.norm(achieved[-1] - achieved[0]) * (np.diff(achieved, axis=0) != 0).mean()
+    assert 0 < len(distances) < 30, "some miss, some do not"
+    assert find_miss(env, "wander", range(30), "final").seed == max(distances, key=distances.get)
+
+
+def test_is_success_of_an_environment_counts_as_reached():
+    class Flag(Silent):
+        """An environment with a success flag at every second step, independent of the reward."""
+
+        def inform(self, observation):
+            return {"is_success": self.elapsed % 2 == 0}
+
+    with pytest.raises(ValueError, match="all 3 episodes reached their goals"):
+        find_miss(Flag(), "random", range(3), "final")
+
+
+@pytest.mark.parametrize(
+    ("task", "place"), [(PointReach(), "observation"), (BitFlipping(observation="image"), "bits")]
+)
+def test_a_bundled_task_is_drawn_with_both_goals(task, place):
+    env = TaskEnv(task, render_mode="rgb_array", render_size=96)
+    hindsight = find_miss(env, "wander", range(3), "final")
+    states = hindsight.frames
+    own = states[0]["goal"][0]
+    new = task.reached_goal(states[hindsight.goal_state])[0]
+    for is_relabeled, goal in ((False, own), (True, new)):
+        start = states[0][next(key for key in states[0] if key != "goal")][0]
+        env.reset(options={"state": start, "goal": goal})
+        np.testing.assert_array_equal(
+            draw_task(env, hindsight, 0, 96, is_relabeled=is_relabeled), env.render()
+        )
+        for action in hindsight.episode.actions:
+            env.step(action)
+        last = draw_task(env, hindsight, len(hindsight.episode), 96, is_relabeled=is_relabeled)
+        np.testing.assert_array_equal(last, env.render())
+
+
+def test_another_environment_is_shown_as_rendered_next_to_a_chart():
+    env = Other(render_mode="rgb_array")
+    hindsight = find_miss(env, "wander", range(3), "final")
+    for t in (0, 3, 20):
+        picture = draw_other(env, hindsight, t, 100, is_relabeled=False)
+        assert picture.shape == (100, 100, 3)
+        assert (picture[50] == t).all()
+    assert draw_other(env, hindsight, 20, 100, is_relabeled=True).shape == (100, 100, 3)
+
+
+@pytest.mark.parametrize("reward_type", ["sparse", "dense"])
+def test_cells_and_texts_show_reached_goals_and_rewards(reward_type):
+    env = TaskEnv(PointReach(), reward_type=reward_type)
+    hindsight = find_miss(env, "wander", range(3), "final")
+    page = draw_page("reach", hindsight, env, 40, 320)
+    assert page.shape == (452, 640, 3)
+    for number, side in enumerate(hindsight.sides):
+        cells = [tuple(page[365, round(number * 320 + 16 + (step + 0.5) * 288 / 50)]) for step in range(50)]
+        assert cells == [REACHED if reached else AGENT for reached in side.reached[:40]] + [FAINT] * 10
+    before, after = hindsight.sides
+    if reward_type == "dense":
+        assert before.outcome(9) == f"not reached: return {before.rewards[:9].sum():.3g}"
+    else:
+        first, count = np.flatnonzero(after.reached)[0] + 1, after.reached.sum()
+        assert after.outcome(50) == f"reached at step {first}: {count} of 50 steps rewarded"
+        assert before.outcome(50) == "not reached: 0 of 50 steps rewarded"
+
+
+def test_wandering_actions_are_correlated_and_in_their_space():
+    for space in (spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 4, (2,))):
+        space.seed(0)
+        act = make_policy(space, "wander")
+        actions = np.array([act(None) for _ in range(2000)])
+        assert all(space.contains(action) for action in actions)
+        assert np.corrcoef(actions[:-1, 0], actions[1:, 0])[0, 1] > 0.7
+        assert abs(np.corrcoef(actions[:, 0], actions[:, 1])[0, 1]) < 0.3
+    assert spaces.Discrete(4).contains(make_policy(spaces.Discrete(4), "wander")(None))
