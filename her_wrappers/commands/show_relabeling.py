@@ -21,6 +21,7 @@ from her_wrappers.environments import make_env
 from her_wrappers.goal_interface import GoalFunction, GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
+from her_wrappers.replay.goal_selection import STRATEGIES
 from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.trees import leaf_arrays
 
@@ -70,7 +71,7 @@ def show_relabeling(
     *,
     option: terminal.EnvOptions = (),
     out: Annotated[Path, arg(metavar="FILE")] = Path("relabeling.gif"),
-    goal_selection_strategy: Literal["final", "future", "episode", "geometric"] = "final",
+    goal_selection_strategy: Literal[tuple(STRATEGIES)] = "final",  # type: ignore[valid-type]
     policy: str = "wander",
     seed: terminal.NotNegative = 0,
     episodes: terminal.Positive = 20,

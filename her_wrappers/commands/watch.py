@@ -133,7 +133,7 @@ class _Quit(Exception):  # noqa: N818 - not an error
 
 def _show(window: Window, env: gym.Env[Any, Any], caption: str, fps: int) -> None:
     """Show the state of an environment for the duration of one step."""
-    if QUIT_KEYS & window.pressed_keys():
+    if {"escape", "q"} & window.pressed_keys():
         raise _Quit
     window.show(screen.picture_of(env), caption, fps)
 
