@@ -179,7 +179,7 @@ def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
     """Return the validated options of an algorithm.
 
     Args:
-        algo: One of `AGENT_OPTIONS`.
+        algo: Name of the algorithm, a key of `AGENT_OPTIONS`.
         options: Values by name; the others have their defaults.
 
     Raises:

@@ -35,7 +35,7 @@ class Violation:
     Attributes:
         message: The violation in one sentence, without a period, with the values that were found, such as
             ``"step() returned reward -1, but compute_reward returns 0 for the same goals"``.
-        place: Where the violation occurred, such as ``"episode 0, step 3"``; may be empty.
+        place: Place of the violation, such as ``"episode 0, step 3"``; may be empty.
         subject: The element concerned, such as a key; each subject becomes a separate finding.
         severity: Severity of this violation, or None for the severity of the rule.
         repair: Repair wrapper for this violation, or None for that of the rule.
@@ -104,7 +104,7 @@ class Finding:
         name: Name of the rule, such as ``"reward-mismatch"``.
         severity: ``"error"``, ``"warning"`` or ``"info"``.
         subject: The element concerned, such as a key of the observation; may be empty.
-        place: Where the violation occurred, such as ``"episode 0, step 3"``; may be empty.
+        place: Place of the violation, such as ``"episode 0, step 3"``; may be empty.
         message: The violation in one sentence, without a period.
         fix: How to correct the fault, without a period.
         repair: Class of `her_wrappers.repairs` that corrects the fault, or an empty text.

@@ -1,4 +1,4 @@
-"""What all commands share: exit codes, types of options, named policies, and output on the terminal."""
+"""Shared parts of all commands: exit codes, types of options, named policies, and output on the terminal."""
 
 from __future__ import annotations
 

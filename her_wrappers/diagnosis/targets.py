@@ -54,7 +54,7 @@ def read_target(
 
     Raises:
         BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
-        FileNotFoundError: There is no file, folder or environment of this name.
+        FileNotFoundError: No file, folder or environment has this name.
         OSError: A file cannot be read.
         TypeError: The target is of another type, or is a vector environment.
         ValueError: A file is damaged or of another version, the target lacks episodes or goals, or an
