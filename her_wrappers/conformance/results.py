@@ -6,12 +6,12 @@ import ctypes
 import threading
 import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_wrappers.conformance.adapter import OFFERS
-from her_wrappers.conformance.rows import ASPECTS, BatchError, DecodedRows
+from her_wrappers.conformance.rows import ASPECTS, DecodedRows, ScenarioError
 from her_wrappers.conformance.scenarios import (
     ENDS_OF_EPISODES,
     EQUAL_EPISODES,
@@ -34,25 +34,8 @@ class _StoppedError(BaseException):
     """Raised in the thread of a scenario that exceeds its time limit."""
 
 
-class Failure(NamedTuple):
-    """Reason why a scenario has no result.
-
-    Attributes:
-        code: HB001 (exception), HB002 or HB003 (wrong batch), HB004 (time limit) or HB005 (wrong rows).
-        message: The reason in one sentence.
-    """
-
-    code: str
-    message: str
-
-
 class ScenarioResults:
-    """The results of scenarios for one adapter.
-
-    Args:
-        adapter: The adapter class.
-        seed: Seed of buffers and episodes.
-        max_seconds: Time limit of a scenario in seconds.
+    """The results of scenarios for one adapter, each within a time limit of ``max_seconds``.
 
     Attributes:
         failures: Failures by the name of the scenario.
@@ -61,7 +44,7 @@ class ScenarioResults:
 
     def __init__(self, adapter: type[ReplayAdapter], seed: int, max_seconds: float) -> None:
         self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
-        self.failures: dict[str, Failure] = {}
+        self.failures: dict[str, ScenarioError] = {}
         self.envs: list[ConformanceEnv] = []
         self._results: dict[str, Any] = {}
 
@@ -106,11 +89,7 @@ class ScenarioResults:
 
     @cached_property
     def _known_faults(self) -> set[str]:
-        """Aspects of rows that are wrong in the simplest scenarios, which other scenarios do not judge again.
-
-        These are the wrong aspects of the first scenario, or all if it failed, and terminations if they are
-        wrong in the scenario of ends of episodes.
-        """
+        """Aspects of rows that are wrong in the two simplest scenarios; others do not judge them again."""
         first = self.of(EQUAL_EPISODES)
         if first is None:
             return set(ASPECTS)
@@ -127,7 +106,7 @@ class ScenarioResults:
             return set() if is_simple else self._known_faults
 
         def make(**options: Any) -> BufferDriver:
-            driver = BufferDriver(self.adapter, known_faults=known_faults, **{"seed": self.seed} | options)
+            driver = BufferDriver(self.adapter, seed=self.seed, known_faults=known_faults, **options)
             if driver.env not in self.envs:
                 self.envs.append(driver.env)
             return driver
@@ -135,26 +114,22 @@ class ScenarioResults:
         try:
             return call_within(self.max_seconds, lambda: SCENARIOS[name].run(make))
         except TimeoutError:
-            failure = Failure("HB004", f"the scenario did not end within {self.max_seconds:g} seconds")
-        except BatchError as error:
-            failure = Failure(error.code, str(error))
+            message = f"the scenario did not end within {self.max_seconds:g} seconds"
+            self.failures[name] = ScenarioError("HB004", message)
+        except ScenarioError as error:
+            self.failures[name] = error
         except (Exception, SystemExit) as error:  # anything that a user's adapter raises
-            message = " ".join(str(error).split())
-            failure = Failure("HB001", f"the adapter raised {type(error).__name__}: {message}"[:300])
-        self.failures[name] = failure
+            message = f"the adapter raised {type(error).__name__}: {' '.join(str(error).split())}"
+            self.failures[name] = ScenarioError("HB001", message[:300])
         return None
 
 
 def call_within(seconds: float, function: Callable[[], Any]) -> Any:
-    """Call a function in a new thread, without warnings, and return its result.
-
-    Args:
-        seconds: Time limit in seconds. Time in which the whole process was stopped does not count.
-        function: Function without arguments.
+    """Return the result of a function that is called in a new thread, without warnings.
 
     Raises:
-        BaseException: Any exception that the function raises.
-        TimeoutError: The function did not return in time; a Python loop in the thread is interrupted.
+        TimeoutError: The function did not return within ``seconds``, without the time in which the process was
+            stopped; a Python loop in the thread is interrupted.
     """
     outcome: dict[str, Any] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from her_wrappers.conformance.rows import DecodedRows
 from her_wrappers.conformance.scenarios import GAMMA, N_STEPS
 from her_wrappers.rules import Check, Violation
 
+rule = partial(replay_rule, scenario="n-step returns")
+
 MULTI_STEP = f"{PAPER}; Plappert et al. 2018, arXiv 1802.09464, section 4: HER and multi-step returns"
 
 
@@ -20,13 +23,12 @@ def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
     env, desired = rows.env, rows.columns["desired_goal"]
     returns, steps = np.zeros(len(rows)), np.zeros(len(rows), int)
     terminated, running = np.zeros(len(rows), bool), np.ones(len(rows), bool)
-    crash = np.array([episode.end == "crash" for episode in env.episodes])
     for m in range(N_STEPS):
         running &= rows.step + m < rows.length
         achieved = env.encode(np.maximum(rows.episode, 0), np.minimum(rows.step + m + 1, UNREACHED - 1))
         returns += np.where(running, GAMMA**m * rows.rewards_for(achieved, desired), 0.0)
         steps += running
-        ended = crashed = (rows.step + m + 1 == rows.length) & rows.of_episode(crash)
+        ended = crashed = (rows.step + m + 1 == rows.length) & rows.crashes
         if rows.termination != "keep":
             reached = np.asarray(env.compute_terminated(achieved, desired, None), bool)
             ended = np.where(rows.relabeled, (reached | crashed) & (rows.termination != "never"), crashed)
@@ -54,10 +56,9 @@ def _equals(name: str) -> Check:
     return check
 
 
-replay_rule(
+rule(
     "HB701",
     "n-step-return",
-    scenario="n-step returns",
     reports_exceptions=True,
     meaning="An n-step return is not the discounted sum of the rewards under the goal of the row.",
     fix="compute the rewards of all steps of a window with the goal of the row",
@@ -65,34 +66,28 @@ replay_rule(
     right="returns = sum(gamma**i * compute_reward(achieved[t + i + 1], goal, info) for i in range(m))",
     source=MULTI_STEP,
 )(_equals("reward"))
-replay_rule(
+rule(
     "HB702",
     "n-step-window",
-    scenario="n-step returns",
     meaning="An n-step window continues after the end of its episode or after success, or ends too early.",
     fix="end a window at the end of its episode and at the first step that terminates under its goal",
     wrong="next_obs = observations[t + n]",
     right="next_obs = observations[t + min(n, T - t, steps_to_success)]",
     source="cpprb 11.0.0: windows reach into the next copy of a truncated episode",
-    implies=(
-        "HB701",
-        "HB704",
-    ),
+    implies=("HB701", "HB704"),
 )(_equals("next state"))
-replay_rule(
+rule(
     "HB703",
     "n-step-discount",
-    scenario="n-step returns",
     meaning="discount is not gamma to the power of the number of summed steps, and 0 if terminated.",
     fix="use the number of steps of each window",
     wrong="discount = gamma**n",
     right="discount = gamma**m * (1 - terminated)",
     source=MULTI_STEP,
 )(_equals("discount"))
-replay_rule(
+rule(
     "HB704",
     "n-step-termination",
-    scenario="n-step returns",
     meaning="terminated is not the flag of the last step of the window.",
     fix="return the flag of the last summed step under the goal of the row",
     wrong="terminated = terminations[t]",

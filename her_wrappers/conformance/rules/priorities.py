@@ -61,10 +61,7 @@ def priority_changes_share(rows: PrioritizedRows) -> Iterator[Violation]:
     wrong='return {"index": np.arange(B), ...}',
     right='return {"index": indices, ...}',
     source=PER,
-    implies=(
-        "HB801",
-        "HB802",
-    ),
+    implies=("HB801", "HB802"),
 )
 def index_ambiguous(rows: PrioritizedRows) -> Iterator[Violation]:
     index = np.concatenate([each.columns["index"] for each in (rows.before, rows.after)])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from her_wrappers.conformance.registry import replay_rule
-from her_wrappers.conformance.scenarios import Batches, GlobalGeneratorUse, SavedAndLoaded, SeededBatches
+from her_wrappers.conformance.scenarios import Batches, SavedAndLoaded
 from her_wrappers.rules import Violation
 
 
@@ -30,8 +30,8 @@ def _difference(first: Batches, second: Batches) -> str:
     right="self.rng = np.random.default_rng(seed)",
     source="Henderson et al. 2018, Deep Reinforcement Learning that Matters, arXiv 1709.06560",
 )
-def seed_not_reproducible(seeds: SeededBatches) -> Iterator[Violation]:
-    different = _difference(seeds.first, seeds.same)
+def seed_not_reproducible(seeds: list[Batches]) -> Iterator[Violation]:
+    different = _difference(seeds[0], seeds[1])
     if different:
         yield Violation(f"two buffers with the same seed and episodes returned a different {different}")
 
@@ -46,8 +46,8 @@ def seed_not_reproducible(seeds: SeededBatches) -> Iterator[Violation]:
     right="self.rng = np.random.default_rng(seed)",
     source="Henderson et al. 2018, arXiv 1709.06560",
 )
-def seed_ignored(seeds: SeededBatches) -> Iterator[Violation]:
-    if not _difference(seeds.first, seeds.other):
+def seed_ignored(seeds: list[Batches]) -> Iterator[Violation]:
+    if not _difference(seeds[0], seeds[2]):
         yield Violation("two buffers with different seeds returned the same batches")
 
 
@@ -62,9 +62,9 @@ def seed_ignored(seeds: SeededBatches) -> Iterator[Violation]:
     right="i = self.rng.integers(len(self), size=B)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def global_generator_used(use: GlobalGeneratorUse) -> Iterator[Violation]:
-    if use.changed and not use.seeded:
-        yield Violation(f"the buffer used the global generator of {', '.join(use.changed)}")
+def global_generator_used(seeded: dict[str, bool]) -> Iterator[Violation]:
+    if seeded and not any(seeded.values()):
+        yield Violation(f"the buffer used the global generator of {', '.join(seeded)}")
 
 
 @replay_rule(
@@ -77,9 +77,10 @@ def global_generator_used(use: GlobalGeneratorUse) -> Iterator[Violation]:
     right="self.rng = np.random.default_rng(seed)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def buffer_seeds_global_generator(use: GlobalGeneratorUse) -> Iterator[Violation]:
-    if use.seeded:
-        yield Violation(f"the buffer seeded the global generator of {', '.join(use.seeded)}")
+def buffer_seeds_global_generator(seeded: dict[str, bool]) -> Iterator[Violation]:
+    names = [name for name, is_seeded in seeded.items() if is_seeded]
+    if names:
+        yield Violation(f"the buffer seeded the global generator of {', '.join(names)}")
 
 
 @replay_rule(

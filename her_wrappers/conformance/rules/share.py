@@ -8,7 +8,7 @@ import numpy as np
 
 from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.rows import DecodedRows
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, N_SAMPLED_GOAL, EqualEpisodes
+from her_wrappers.conformance.scenarios import N_SAMPLED_GOAL, EqualEpisodes
 from her_wrappers.conformance.statistics import LIMIT, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
 
@@ -24,17 +24,12 @@ def _wrong_share(rows: DecodedRows, k: int, place: str = "") -> Iterator[Violati
 @replay_rule(
     "HB201",
     "relabeled-share",
-    scenario=EQUAL_EPISODES,
     meaning="The share of relabeled rows is not k / (k + 1).",
     fix="relabel each row with probability k / (k + 1)",
     wrong="relabeled = rng.random(B) < 1 - 1 / k",
     right="relabeled = rng.random(B) < k / (k + 1)",
     source=f"{PAPER}, section 4.5: k is the ratio of HER data to data of normal experience replay",
-    implies=(
-        "HB202",
-        "HB203",
-        "HB802",
-    ),
+    implies=("HB202", "HB203", "HB802"),
 )
 def relabeled_share(equal: EqualEpisodes) -> Iterator[Violation]:
     yield from _wrong_share(equal.rows, N_SAMPLED_GOAL)
@@ -44,7 +39,6 @@ def relabeled_share(equal: EqualEpisodes) -> Iterator[Violation]:
     "HB202",
     "share-of-small-batches",
     "warning",
-    scenario=EQUAL_EPISODES,
     meaning="The share of relabeled rows is not k / (k + 1) in batches of 1, 2 or 7 rows.",
     fix="decide randomly for each row, instead of rounding the number of relabeled rows",
     wrong="relabeled = np.arange(B) < int(B * k / (k + 1))  # no row if B = 1",
@@ -73,16 +67,12 @@ def share_ignores_k(rows: DecodedRows) -> Iterator[Violation]:
 @replay_rule(
     "HB204",
     "share-depends-on-step",
-    scenario=EQUAL_EPISODES,
     meaning="Some steps of an episode are relabeled more often than others.",
     fix="decide independently of the step whether a row is relabeled",
     wrong="relabeled &= t < T - 1  # the last step has no later state",
     right="relabeled = rng.random(B) < k / (k + 1)  # the last step too, with its next state",
     source="hill-a/stable-baselines issue 578",
-    implies=(
-        "HB201",
-        "HB508",
-    ),
+    implies=("HB201", "HB508"),
 )
 def share_depends_on_step(equal: EqualEpisodes) -> Iterator[Violation]:
     rows = equal.rows

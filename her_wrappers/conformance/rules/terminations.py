@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from her_wrappers.conformance.registry import replay_rule
 from her_wrappers.conformance.rows import DecodedRows, Values
 from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES
 from her_wrappers.rules import Violation
+
+rule = partial(replay_rule, scenario=ENDS_OF_EPISODES)
 
 
 def _wrong(rows: DecodedRows) -> Values:
@@ -26,20 +29,15 @@ def _recomputes(rows: DecodedRows) -> bool:
     return rows.termination in {"recompute", "success"}
 
 
-@replay_rule(
+@rule(
     "HB401",
     "relabeled-success-continues",
-    scenario=ENDS_OF_EPISODES,
     meaning="A relabeled row reaches its new goal, which ends the task, but is not terminated.",
     fix="compute terminated for the new goal, by compute_terminated or by the reward",
     wrong="terminated = stored_terminated[i]",
     right="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
     source="stable-baselines3 issue 627; rlkit issue 96; openai/baselines issue 420",
-    implies=(
-        "HB402",
-        "HB403",
-        "HB704",
-    ),
+    implies=("HB402", "HB403", "HB704"),
 )
 def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
     if _recomputes(rows):
@@ -47,19 +45,15 @@ def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
         yield from rows.violation(wrong, "the new goal is reached, but terminated is False")
 
 
-@replay_rule(
+@rule(
     "HB402",
     "relabeled-failure-terminates",
-    scenario=ENDS_OF_EPISODES,
     meaning="A relabeled row is terminated although its new goal is not reached.",
     fix="compute terminated for the new goal, without the success of the original goal",
     wrong="terminated = stored_terminated[i] | success",
     right="terminated = success | goal_independent_termination[i]",
     source="stable-baselines3 issue 627",
-    implies=(
-        "HB405",
-        "HB704",
-    ),
+    implies=("HB405", "HB704"),
 )
 def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
     if _recomputes(rows):
@@ -67,10 +61,9 @@ def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
         yield from rows.violation(wrong, "the new goal is not reached, but terminated is True")
 
 
-@replay_rule(
+@rule(
     "HB403",
     "crash-forgotten",
-    scenario=ENDS_OF_EPISODES,
     meaning="A relabeled row of a goal-independent termination, such as a crash, is not terminated.",
     fix="keep recorded terminations for which compute_terminated returns False",
     wrong="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
@@ -84,29 +77,24 @@ def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
         yield from rows.violation(wrong, "the episode crashed at this step, but terminated is False")
 
 
-@replay_rule(
+@rule(
     "HB404",
     "time-limit-terminates",
-    scenario=ENDS_OF_EPISODES,
     meaning="The last step of an episode that ends by its time limit is terminated.",
     fix="store terminated, not terminated or truncated",
     wrong="done = terminated or truncated",
     right="done = terminated",
     source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
-    implies=(
-        "HB402",
-        "HB406",
-    ),
+    implies=("HB402", "HB406"),
 )
 def time_limit_flagged_as_terminated(rows: DecodedRows) -> Iterator[Violation]:
     wrong = _wrong(rows) & ~rows.relabeled & _timed_out(rows)
     yield from rows.violation(wrong, "the time limit truncated the episode, but terminated is True")
 
 
-@replay_rule(
+@rule(
     "HB405",
     "original-termination",
-    scenario=ENDS_OF_EPISODES,
     meaning="An original row does not have the termination of its step.",
     fix="return the stored flag of original rows",
     wrong="terminated = np.zeros(B, bool)",
@@ -122,10 +110,9 @@ def original_termination(rows: DecodedRows) -> Iterator[Violation]:
     )
 
 
-@replay_rule(
+@rule(
     "HB406",
     "documented-termination",
-    scenario=ENDS_OF_EPISODES,
     meaning="Terminations of relabeled rows differ from the adapter's attribute termination.",
     fix="return the recorded flag for keep and False for never, or change the attribute",
     wrong='termination = "keep"  # while the buffer recomputes',
@@ -141,11 +128,10 @@ def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
         )
 
 
-@replay_rule(
+@rule(
     "HB407",
     "truncation",
     "warning",
-    scenario=ENDS_OF_EPISODES,
     meaning="An original row does not have the truncation of its step.",
     fix="return the stored flag",
     wrong="truncated = terminated",
