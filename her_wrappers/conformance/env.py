@@ -38,19 +38,12 @@ class Transition(NamedTuple):
 
 @dataclass
 class AddedEpisode:
-    """An episode, and the number of its steps that were added.
+    """An episode, of which all steps or the first steps were added."""
 
-    Attributes:
-        number: Number of the episode, part of its goals.
-        end: How the episode ends.
-        length: Number of steps added.
-        is_complete: Whether the last step was added.
-    """
-
-    number: int
+    number: int  # part of the goals
     end: EndOfEpisode
-    length: int = 0
-    is_complete: bool = False
+    length: int = 0  # number of steps added
+    is_complete: bool = False  # whether the last step was added
 
     @property
     def is_success(self) -> bool:
@@ -100,12 +93,15 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.reward_calls = 0
 
     def encode(self, episode: Any, step: Any) -> Any:
-        """Return the achieved goals of (...) states: float64 (..., 2), uint8 (..., 2, 2) or integer (...)."""
+        """Return the achieved goals of (B,) states: float64 (B, 2), uint8 (B, 2, 2) or integer (B,).
+
+        Single states, without an axis, have single goals.
+        """
         episode, step = np.asarray(episode), np.asarray(step)
         if self.kind == "discrete":
             return episode * CODES + step
         if self.kind == "vector":
-            return np.stack([episode + SHIFT, step.astype(float)], axis=-1)
+            return np.array([episode + SHIFT, step + 0.0]).T  # np.stack is slow for single goals
         rows = np.stack([episode, step, CODES - 1 - episode, CODES - 1 - step], axis=-1)
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
@@ -150,13 +146,10 @@ class ConformanceEnv(gym.Env[Any, Any]):
             episodes, steps = episode - goal, step - goal_step
         return (abs(episodes) < 0.5) & (steps > -0.5) & (steps < 1.5)
 
-    def new_episode(self, end: EndOfEpisode = "time limit") -> AddedEpisode:
-        """Register and return an episode without steps."""
-        self.episodes.append(AddedEpisode(len(self.episodes), end))
-        return self.episodes[-1]
-
-    def transitions(self, episode: AddedEpisode, length: int) -> Iterator[Transition]:
-        """Yield the steps of an episode of ``length`` steps, and update ``episode`` before each of them."""
+    def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Transition]:
+        """Yield the steps of a new episode of ``length`` steps, which the first step adds to ``episodes``."""
+        episode = AddedEpisode(len(self.episodes), end)
+        self.episodes.append(episode)
         for t in range(length):
             last = t + 1 == length
             obs = self.observe(episode, t, last=False)
@@ -179,15 +172,9 @@ class ConformanceEnv(gym.Env[Any, Any]):
         achieved = UNREACHED if last and episode.end == "success" else t
         return {
             "observation": np.array([episode.number, t, 0.5], np.float32),
-            "achieved_goal": self._encode_one(episode.number, achieved),
-            "desired_goal": self._encode_one(episode.number, self.desired_step(t)),
+            "achieved_goal": self.encode(episode.number, achieved),
+            "desired_goal": self.encode(episode.number, self.desired_step(t)),
         }
-
-    def _encode_one(self, episode: int, step: int) -> Any:
-        if self.kind == "vector":  # np.stack is slow for single goals
-            return np.array([episode + SHIFT, step])
-        goal = self.encode(episode, step)
-        return np.int64(goal) if self.kind == "discrete" else goal
 
     def desired_step(self, t: Any) -> Any:
         """Return the step numbers in the desired goals of states t."""

@@ -20,9 +20,9 @@ REPORTED_SCENARIOS: set[str] = set()
 
 def replay_rule(
     code: str,
-    name: str,
-    severity: Severity = "error",
+    name: str = "",
     *,
+    severity: Severity = "error",
     scenario: str | None = EQUAL_EPISODES,
     strategies: tuple[str, ...] = (),
     reports_exceptions: bool = False,
@@ -34,7 +34,7 @@ def replay_rule(
 
     Args:
         code: ``HB`` and three digits; the first digit is the family.
-        name: Name of the rule in words.
+        name: Name of the rule in words; by default, the name of the function with hyphens.
         severity: Severity of a violation.
         scenario: Name of the scenario whose result is the argument of the function; the function is not
             called if the scenario failed. None if the argument is all `ScenarioResults`.
@@ -56,8 +56,10 @@ def replay_rule(
     def add(judge: Check) -> Check:
         def check(results: Any) -> Iterator[Violation]:
             if strategies:
-                for strategy, rows in results.goals(*strategies).items():
-                    yield from (replace(violation, subject=strategy) for violation in judge(rows))
+                for strategy in strategies:
+                    rows = results.of(f"strategy {strategy}")
+                    violations = () if rows is None else judge(rows)
+                    yield from (replace(violation, subject=strategy) for violation in violations)
                 return
             result = results.of(scenario) if scenario else results
             failure = results.failures.get(scenario)
@@ -66,7 +68,8 @@ def replay_rule(
             elif reports_exceptions and failure and failure.code == "HB001":
                 yield Violation(str(failure), subject=f"scenario {scenario!r}")
 
-        REPLAY_RULES.rule(code, name, severity, source=source, needs=offers, **texts)(check)
+        words = name or judge.__name__.replace("_", "-")
+        REPLAY_RULES.rule(code, words, severity, source=source, needs=offers, **texts)(check)
         return judge
 
     return add

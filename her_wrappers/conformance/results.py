@@ -5,20 +5,15 @@ from __future__ import annotations
 import ctypes
 import threading
 import warnings
+from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_wrappers.conformance.adapter import OFFERS
-from her_wrappers.conformance.rows import ASPECTS, DecodedRows, ScenarioError
-from her_wrappers.conformance.scenarios import (
-    ENDS_OF_EPISODES,
-    EQUAL_EPISODES,
-    SCENARIOS,
-    BufferDriver,
-    first_strategy,
-)
+from her_wrappers.conformance.rows import ASPECTS, BufferDriver, ScenarioError, first_strategy
+from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES, EQUAL_EPISODES, SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,21 +49,13 @@ class ScenarioResults:
         A scenario cannot run if the adapter does not offer its features, if an earlier scenario exceeded its
         time limit, or if the first scenario failed.
         """
-        if name not in self._results:
-            offered = SCENARIOS[name].offers <= self.adapter.offers
-            stopped = EQUAL_EPISODES in self.failures or self._timed_out
-            is_first_strategy = name == f"strategy {first_strategy(self.adapter)}"
-            if offered and not stopped and not is_first_strategy:
+        if name not in self._results and SCENARIOS[name].offers <= self.adapter.offers:
+            if name == f"strategy {first_strategy(self.adapter)}":  # of which the first scenario has rows
+                equal = self.of(EQUAL_EPISODES)
+                self._results[name] = None if equal is None else equal.rows
+            elif EQUAL_EPISODES not in self.failures and not self._timed_out:
                 self._results[name] = self._run(name)
         return self._results.get(name)
-
-    def goals(self, *strategies: str) -> dict[str, DecodedRows]:
-        """Return sampled rows by strategy, for offered strategies whose scenario did not fail."""
-        rows = {name: self.of(f"strategy {name}") for name in strategies}
-        first = first_strategy(self.adapter)
-        if first in rows and self.of(EQUAL_EPISODES) is not None:
-            rows[first] = self.of(EQUAL_EPISODES).rows
-        return {name: found for name, found in rows.items() if found is not None}
 
     def missing(self, need: str) -> str:
         """Return why a feature is not offered or why a scenario has no result; an empty text if neither."""
@@ -100,13 +87,10 @@ class ScenarioResults:
         return aspects
 
     def _run(self, name: str) -> Any:
-        is_simple = name in {EQUAL_EPISODES, ENDS_OF_EPISODES}
-
-        def known_faults() -> set[str]:
-            return set() if is_simple else self._known_faults
-
         def make(**options: Any) -> BufferDriver:
-            driver = BufferDriver(self.adapter, seed=self.seed, known_faults=known_faults, **options)
+            driver = BufferDriver(self.adapter, seed=self.seed, **options)
+            if name not in {EQUAL_EPISODES, ENDS_OF_EPISODES}:
+                driver.known_faults = lambda: self._known_faults
             if driver.env not in self.envs:
                 self.envs.append(driver.env)
             return driver
@@ -128,19 +112,17 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
     """Return the result of a function that is called in a new thread, without warnings.
 
     Raises:
-        TimeoutError: The function did not return within ``seconds``, without the time in which the process was
-            stopped; a Python loop in the thread is interrupted.
+        TimeoutError: The function did not return in time, and was interrupted if it is in a Python loop. Time
+            in which the whole process was stopped does not count.
     """
-    outcome: dict[str, Any] = {}
+    future: Future[Any] = Future()
 
     def call() -> None:
         try:
             with np.errstate(all="ignore"):
-                outcome["result"] = function()
-        except _StoppedError:
-            pass
+                future.set_result(function())
         except BaseException as error:
-            outcome["error"] = error
+            future.set_exception(error)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -155,6 +137,4 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
             stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_StoppedError))
             thread.join(1)
             raise TimeoutError
-    if "error" in outcome:
-        raise outcome["error"]
-    return outcome["result"]
+    return future.result()

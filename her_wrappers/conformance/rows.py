@@ -1,19 +1,17 @@
-"""DecodedRows: transitions of batches, with the episode and step that their values contain."""
+"""A driver that adds numbered episodes to a buffer, and the numbers in the rows that the buffer returns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from her_wrappers.conformance.env import ACTION_SCALE, UNREACHED, ConformanceEnv, round_to_int
+from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
+from her_wrappers.conformance.env import ACTION_SCALE, UNREACHED, ConformanceEnv, EndOfEpisode, round_to_int
 from her_wrappers.rules import Violation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from her_wrappers.conformance.adapter import Terminations
 
 STATE_KEYS = ("observation", "next_observation")
 OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
@@ -25,62 +23,121 @@ Values: TypeAlias = Any
 
 
 class ScenarioError(ValueError):
-    """A scenario has no result.
-
-    Args:
-        code: Code of the rule that reports the error: HB001 (exception), HB002 or HB003 (wrong batch), HB004
-            (time limit) or HB005 (wrong rows).
-        message: The reason in one sentence.
-    """
+    """The reason why a scenario has no result, and the code of the rule on this reason, HB001 to HB005."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-def read_batch(batch: Any, env: ConformanceEnv, rows: int, *, terminations: bool) -> dict[str, np.ndarray]:
-    """Return copies of the arrays of a batch, with ``terminated`` if ``terminations`` is set."""
-    spaces = env.goal_env_space.items()
-    needed = {prefix + key: space.shape for prefix in ("", "next_") for key, space in spaces}
-    needed |= {"action": env.action_space.shape, "reward": ()} | ({"terminated": ()} if terminations else {})
-    if not isinstance(batch, dict):
-        raise ScenarioError("HB002", f"the batch is a {type(batch).__name__}, not a dict")
-    missing = [key for key in needed if key not in batch]
-    if missing:
-        raise ScenarioError("HB002", f"the batch has no {', '.join(missing)}")
-    arrays = {}
-    for key in (*needed, *(key for key in OPTIONAL_KEYS if key in batch)):
-        shape = (rows, *needed.get(key, ()))
-        try:
-            array = np.array(batch[key])
-        except Exception as error:  # anything that the conversion of a user's object raises
-            kind = type(batch[key]).__name__
-            raise ScenarioError("HB003", f"{key} is a {kind} that is not an array: {error}") from error
-        if array.shape != shape:
-            raise ScenarioError("HB003", f"{key} has shape {array.shape} instead of {shape}")
-        if array.dtype.kind not in "fiub":
-            raise ScenarioError("HB003", f"{key} has dtype {array.dtype}, which is not a type of numbers")
-        arrays[key] = array
-    return arrays
+N_SAMPLED_GOAL = 4
+"""Relabeled transitions per original one."""
+
+RELABELED_SHARE = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
+
+HORIZON = 12
+"""Maximum number of steps of an episode."""
+
+Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
+
+
+def first_strategy(adapter: type[ReplayAdapter]) -> str:
+    """Return the strategy that most scenarios use: the first of `STRATEGIES` that the adapter offers."""
+    return next(name for name in STRATEGIES if name in adapter.offers)
+
+
+class BufferDriver:
+    """A new buffer, with methods that add episodes and sample decoded rows.
+
+    Args:
+        adapter: The adapter class.
+        seed: Seed of the buffer and of the lengths of episodes.
+        seed_offset: Added to the seed.
+        strategy: Goal selection strategy; if the adapter does not offer it, the first offered strategy.
+        env: Environment; by default with vectors as goals.
+        **options: Further arguments of the adapter.
+    """
+
+    def __init__(
+        self,
+        adapter: type[ReplayAdapter],
+        *,
+        seed: int = 0,
+        seed_offset: int = 0,
+        strategy: str = "",
+        env: ConformanceEnv | None = None,
+        **options: Any,
+    ) -> None:
+        self.adapter = adapter
+        # Returns aspects that are not judged, since they are wrong in a simpler scenario.
+        self.known_faults: Callable[[], AbstractSet[str]] = set
+        self.strategy = strategy if strategy in adapter.offers else first_strategy(adapter)
+        self.env = env or ConformanceEnv()
+        self.env.sparse = adapter.termination == "success"
+        self.rng = np.random.default_rng(seed + seed_offset)
+        self.buffer = adapter(
+            self.env,
+            strategy=self.strategy,
+            max_episode_steps=HORIZON,
+            seed=seed + seed_offset,
+            **{"buffer_size": 4000, "n_sampled_goal": N_SAMPLED_GOAL, "num_envs": 1} | options,
+        )
+
+    def add_episodes(
+        self, lengths: Sequence[int], ends: Sequence[EndOfEpisode] = ("time limit",), *, steps: int = HORIZON
+    ) -> BufferDriver:
+        """Add episodes, or the first ``steps`` steps of each; episode i ends as ``ends[i % len(ends)]``."""
+        for length, end in zip(lengths, itertools.cycle(ends), strict=False):
+            for transition in itertools.islice(self.env.transitions(length, end), steps):
+                self.buffer.add(*transition, env_index=0)
+        return self
+
+    def batches(self, count: int, rows: int = 128) -> list[dict[str, np.ndarray]]:
+        """Sample ``count`` batches of ``rows`` rows each, and return their arrays."""
+        return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
+
+    def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
+        """Return copies of the arrays of a batch of ``rows`` rows; raise ScenarioError for a wrong batch."""
+        needed: dict[str, tuple[int, ...]] = {"action": (1,), "reward": ()}
+        for key, space in self.env.goal_env_space.items():
+            needed |= {key: space.shape or (), f"next_{key}": space.shape or ()}
+        if self.adapter.termination is not None:
+            needed["terminated"] = ()
+        if not isinstance(batch, dict):
+            raise ScenarioError("HB002", f"the batch is a {type(batch).__name__}, not a dict")
+        missing = [key for key in needed if key not in batch]
+        if missing:
+            raise ScenarioError("HB002", f"the batch has no {', '.join(missing)}")
+        arrays = {}
+        for key in (*needed, *(key for key in OPTIONAL_KEYS if key in batch)):
+            shape = (rows, *needed.get(key, ()))
+            try:
+                array = np.array(batch[key])
+            except Exception as error:  # anything that the conversion of a user's object raises
+                kind = type(batch[key]).__name__
+                raise ScenarioError("HB003", f"{key} is a {kind} that is not an array: {error}") from error
+            if array.shape != shape:
+                raise ScenarioError("HB003", f"{key} has shape {array.shape} instead of {shape}")
+            if array.dtype.kind not in "fiub":
+                raise ScenarioError("HB003", f"{key} has dtype {array.dtype}, which is not a type of numbers")
+            arrays[key] = array
+        return arrays
+
+    def rows(self, count: int, rows: int = 128) -> DecodedRows:
+        """Sample ``count`` batches of ``rows`` rows each, and return all rows, decoded."""
+        return DecodedRows(self, self.batches(count, rows))
 
 
 class DecodedRows:
     """Transitions of several batches, and what is right for them.
 
     All attributes are (B,) arrays, except those of the arguments and ``columns``, the concatenated batches.
-    ``known_faults`` returns the aspects that are not judged, since they are wrong in a simpler scenario.
     """
 
-    def __init__(
-        self,
-        env: ConformanceEnv,
-        strategy: str,
-        termination: Terminations | None,
-        batches: Sequence[dict[str, np.ndarray]],
-        known_faults: Callable[[], AbstractSet[str]] = set,
-    ) -> None:
-        self.env, self.strategy, self.termination = env, strategy, termination
-        self._known_faults = known_faults
+    def __init__(self, driver: BufferDriver, batches: Batches) -> None:
+        env = self.env = driver.env
+        self.strategy, termination = driver.strategy, driver.adapter.termination
+        self.termination, self._known_faults = termination, driver.known_faults
         columns = self.columns = {
             key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]
         }
@@ -123,12 +180,13 @@ class DecodedRows:
         close = np.isclose(desired.astype(float), exact.astype(float), atol=1e-3)
         exists = (self.goal_episode == of_goal) & (self.goal_step >= 0) & (self.goal_step <= lengths[of_goal])
         self.is_achieved: Values = exists & close.reshape(len(self), -1).all(axis=1)
+        self.has_own_goal: Values = self.relabeled & self.is_achieved & self.is_own
         of_strategy = {
             "future": self.is_own & (self.goal_step > self.step),
             "geometric": self.is_own & (self.goal_step > self.step),
             "final": self.is_own & (self.goal_step == self.length),
             "episode": self.is_own,
-        }.get(strategy, np.ones(len(self), bool))
+        }.get(self.strategy, np.ones(len(self), bool))
         self.is_allowed: Values = ~self.relabeled | (self.is_achieved & of_strategy)
         self.is_original_goal: Values = self.relabeled | (
             self.is_own & (self.goal_code == env.desired_step(self.step))
@@ -180,15 +238,15 @@ class DecodedRows:
     @property
     def wrong_by_aspect(self) -> dict[str, Values]:
         """Whether each row is wrong, for the `ASPECTS` that are judged."""
-        right = (
-            self.is_added,
-            self.is_allowed,
-            self.is_original_goal,
-            self.has_right_reward,
-            self.has_right_termination,
-        )
+        wrong = {
+            "transition": ~self.is_added,
+            "goal": ~self.is_allowed,
+            "original goal": ~self.is_original_goal,
+            "reward": ~self.has_right_reward,
+            "termination": ~self.has_right_termination,
+        }
         known = self._known_faults()
-        return {name: ~rows for name, rows in zip(ASPECTS, right, strict=True) if name not in known}
+        return {name: rows for name, rows in wrong.items() if name not in known}
 
     def violation(self, wrong: np.ndarray, message: str | Callable[[int], str]) -> Iterator[Violation]:
         """Yield a violation for the first wrong row i, with ``message`` or ``message(i)``."""

@@ -20,95 +20,8 @@ import numpy as np
 
 from her_wrappers.checker.global_generators import get_global_states, seeded_generators
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
-from her_wrappers.conformance.env import AddedEpisode, ConformanceEnv, EndOfEpisode, Transition
-from her_wrappers.conformance.rows import DecodedRows, ScenarioError, read_batch
-
-N_SAMPLED_GOAL = 4
-"""Relabeled transitions per original one."""
-
-RELABELED_SHARE = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
-
-HORIZON = 12
-"""Maximum number of steps of an episode."""
-
-Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
-
-
-class BufferDriver:
-    """A new buffer, with methods that add episodes and sample decoded rows.
-
-    Args:
-        adapter: The adapter class.
-        seed: Seed of the buffer and of the lengths of episodes.
-        seed_offset: Added to the seed.
-        strategy: Goal selection strategy; if the adapter does not offer it, the first offered strategy.
-        env: Environment; by default with vectors as goals.
-        known_faults: As for `DecodedRows`.
-        **options: Further arguments of the adapter.
-    """
-
-    def __init__(
-        self,
-        adapter: type[ReplayAdapter],
-        *,
-        seed: int = 0,
-        seed_offset: int = 0,
-        strategy: str = "",
-        env: ConformanceEnv | None = None,
-        known_faults: Callable[[], AbstractSet[str]] = set,
-        **options: Any,
-    ) -> None:
-        self.adapter, self._known_faults = adapter, known_faults
-        self.strategy = strategy if strategy in adapter.offers else first_strategy(adapter)
-        self.env = env or ConformanceEnv()
-        self.env.sparse = adapter.termination == "success"
-        self.rng = np.random.default_rng(seed + seed_offset)
-        self.buffer = adapter(
-            self.env,
-            strategy=self.strategy,
-            max_episode_steps=HORIZON,
-            seed=seed + seed_offset,
-            **{"buffer_size": 4000, "n_sampled_goal": N_SAMPLED_GOAL, "num_envs": 1} | options,
-        )
-
-    def add_episode(
-        self, length: int, end: EndOfEpisode = "time limit", *, steps: int | None = None
-    ) -> AddedEpisode:
-        """Add an episode of ``length`` steps, or its first ``steps`` steps, and return it."""
-        episode = self.env.new_episode(end)
-        for transition in itertools.islice(self.env.transitions(episode, length), steps):
-            self.buffer.add(*transition, env_index=0)
-        return episode
-
-    def add_episodes(
-        self, lengths: Sequence[int], ends: Sequence[EndOfEpisode] = ("time limit",)
-    ) -> BufferDriver:
-        """Add episodes of the given lengths; episode i ends as ``ends[i % len(ends)]`` says."""
-        for length, end in zip(lengths, itertools.cycle(ends)):
-            self.add_episode(length, end)
-        return self
-
-    def batches(self, count: int, rows: int = 128) -> list[dict[str, np.ndarray]]:
-        """Sample ``count`` batches of ``rows`` rows each, and return their arrays."""
-        return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
-
-    def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
-        """Return copies of the arrays of a batch of ``rows`` rows; raise ScenarioError for a wrong batch."""
-        return read_batch(batch, self.env, rows, terminations=self.adapter.termination is not None)
-
-    def rows(self, count: int, rows: int = 128) -> DecodedRows:
-        """Sample ``count`` batches of ``rows`` rows each, and return all rows, decoded."""
-        return self.decode(self.batches(count, rows))
-
-    def decode(self, batches: Batches) -> DecodedRows:
-        """Return the rows of batches, decoded."""
-        return DecodedRows(self.env, self.strategy, self.adapter.termination, batches, self._known_faults)
-
-
-def first_strategy(adapter: type[ReplayAdapter]) -> str:
-    """Return the strategy that most scenarios use: the first of `STRATEGIES` that the adapter offers."""
-    return next(name for name in STRATEGIES if name in adapter.offers)
-
+from her_wrappers.conformance.env import ConformanceEnv, EndOfEpisode, Transition
+from her_wrappers.conformance.rows import HORIZON, Batches, BufferDriver, DecodedRows, ScenarioError
 
 N_STEPS, GAMMA = 3, 0.5
 """Options of the scenario of n-step returns."""
@@ -135,7 +48,7 @@ def equal_episodes(make: Make) -> EqualEpisodes:
     batches = driver.batches(48)
     calls = driver.env.reward_calls - before
     small = {rows: driver.rows(count, rows) for rows, count in ((1, 150), (2, 150), (7, 200))}
-    rows = driver.decode(batches)
+    rows = DecodedRows(driver, batches)
     mixed = np.flatnonzero(~rows.is_added)
     if len(mixed):  # no other rule can judge such rows
         raise ScenarioError(
@@ -173,11 +86,11 @@ def full_buffer(make: Make) -> FullBuffer:
     driver = make(buffer_size=CAPACITY)
     batches, newest = [], []
     for length in driver.rng.integers(1, 10, size=48).tolist():
-        episode = driver.add_episode(length)
-        if len(driver.env.episodes) % 2 and len(driver.env.episodes) > 8:
+        newest_episode = len(driver.add_episodes([length]).env.episodes) - 1
+        if newest_episode >= 8 and newest_episode % 2 == 0:
             batches += driver.batches(1, 96)
-            newest.append(episode.number)
-    return FullBuffer(driver.decode(batches), newest)
+            newest.append(newest_episode)
+    return FullBuffer(DecodedRows(driver, batches), newest)
 
 
 def overwritten_without_sampling(make: Make) -> DecodedRows:
@@ -188,20 +101,12 @@ def overwritten_without_sampling(make: Make) -> DecodedRows:
     return driver.rows(4)
 
 
-def open_episode(make: Make) -> DecodedRows:
-    """An episode of which only 4 steps were added."""
-    driver = make().add_episodes([6] * 4)
-    driver.add_episode(8, steps=4)
-    return driver.rows(8)
-
-
 def interrupted_episode(make: Make) -> DecodedRows:
     """Every second episode is ended with end_episode after 3 steps."""
     driver = make()
     for _ in range(6):
-        driver.add_episode(8, steps=3)
-        driver.buffer.end_episode(0)
-        driver.add_episode(5)
+        driver.add_episodes([8], steps=3).buffer.end_episode(0)
+        driver.add_episodes([5])
     return driver.rows(8)
 
 
@@ -211,8 +116,7 @@ def interleaved_steps(make: Make) -> DecodedRows:
 
     def endless(ends: Sequence[EndOfEpisode]) -> Iterator[Transition]:
         for end in itertools.cycle(ends):
-            episode = driver.env.new_episode(end)
-            yield from driver.env.transitions(episode, int(driver.rng.integers(1, 9)))
+            yield from driver.env.transitions(int(driver.rng.integers(1, 9)), end)
 
     streams = [endless(ends) for ends in (("time limit",), ("time limit", "crash"), ("time limit",))]
     for _ in range(60):
@@ -235,8 +139,7 @@ def shared_memory(make: Make) -> MemoryChanges:
     driver = make()
     changed: set[str] = set()
     for _ in range(20):
-        episode = driver.env.new_episode()
-        for transition in driver.env.transitions(episode, 6):
+        for transition in driver.env.transitions(6):
             before = copy.deepcopy(transition)
             driver.buffer.add(*transition)
             for name in ("obs", "next_obs"):
@@ -312,7 +215,7 @@ def saved_and_loaded(make: Make) -> SavedAndLoaded:
         other = make(seed_offset=1, env=driver.env)
         other.buffer.load(path)
     before, after = driver.batches(2), other.batches(2)
-    return SavedAndLoaded(other.decode([*after, *other.batches(6)]), before, after)
+    return SavedAndLoaded(DecodedRows(other, [*after, *other.batches(6)]), before, after)
 
 
 # --- n-step returns and priorities ----------------------------------------------------------------
@@ -381,7 +284,7 @@ SCENARIOS: dict[str, Scenario] = {
     "episode as long as the buffer": Scenario(
         lambda make: make(buffer_size=HORIZON).add_episodes([HORIZON] * 2).rows(4)
     ),
-    "open episode": Scenario(open_episode),
+    "open episode": Scenario(lambda make: make().add_episodes([6] * 4).add_episodes([8], steps=4).rows(8)),
     "interrupted episode": Scenario(interrupted_episode, {"end episode"}),
     "interleaved steps": Scenario(interleaved_steps, {"several environments"}),
     "shared memory": Scenario(shared_memory),

@@ -8,7 +8,7 @@ import numpy as np
 
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import DecodedRows, Values
+from her_wrappers.conformance.rows import DecodedRows
 from her_wrappers.conformance.scenarios import EqualEpisodes
 from her_wrappers.conformance.statistics import LIMIT, counts_of, uniformity_z
 from her_wrappers.rules import Violation
@@ -19,7 +19,6 @@ AFTER = ("future", "geometric")
 
 @replay_rule(
     "HB101",
-    "goal-never-achieved",
     strategies=STRATEGIES,
     meaning="A relabeled row has a goal that no state achieved.",
     fix="use the achieved goal of a stored state, unchanged",
@@ -35,7 +34,6 @@ def goal_never_achieved(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB102",
-    "goal-of-other-episode",
     strategies=IN_EPISODE,
     meaning="A relabeled row has a goal of another episode.",
     fix="store the bounds of each episode, and sample the goal within them",
@@ -49,13 +47,8 @@ def goal_of_other_episode(rows: DecodedRows) -> Iterator[Violation]:
     yield from rows.violation(wrong, "the goal was achieved in another episode")
 
 
-def _own(rows: DecodedRows) -> Values:
-    return rows.relabeled & rows.is_achieved & rows.is_own
-
-
 @replay_rule(
     "HB103",
-    "goal-from-the-past",
     strategies=AFTER,
     meaning="A goal of the strategy future or geometric was achieved before the step.",
     fix="sample s from t + 1 to T, both included",
@@ -65,13 +58,12 @@ def _own(rows: DecodedRows) -> Values:
     implies=("HB104",),
 )
 def goal_from_the_past(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _own(rows) & (rows.goal_step < rows.step)
+    wrong = rows.has_own_goal & (rows.goal_step < rows.step)
     yield from rows.violation(wrong, "the goal was achieved before the step")
 
 
 @replay_rule(
     "HB104",
-    "goal-of-the-present-state",
     strategies=AFTER,
     meaning="A goal of the strategy future or geometric is the achieved goal before the action of the step.",
     fix="use achieved goals of next observations",
@@ -81,13 +73,12 @@ def goal_from_the_past(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB105",),
 )
 def goal_of_the_present_state(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _own(rows) & (rows.goal_step == rows.step)
+    wrong = rows.has_own_goal & (rows.goal_step == rows.step)
     yield from rows.violation(wrong, "the goal was achieved before the action of the step")
 
 
 @replay_rule(
     "HB105",
-    "last-state-never-a-goal",
     strategies=("future", "episode"),
     meaning="With the strategy future or episode, the last state of an episode is never a goal.",
     fix="use achieved goals of next observations, up to and including the last one",
@@ -97,10 +88,9 @@ def goal_of_the_present_state(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB106", "HB108"),
 )
 def last_state_never_a_goal(rows: DecodedRows) -> Iterator[Violation]:
-    early = _own(rows) & (rows.step < 4)
+    early = rows.has_own_goal & (rows.step < 4)
     if early.sum() > 200 and not (early & (rows.goal_step == rows.length)).any():
-        message = f"the last state was never chosen as a goal: 0 of {int(early.sum())} rows"
-        yield Violation(message)
+        yield Violation(f"the last state was never chosen as a goal: 0 of {int(early.sum())} rows")
 
 
 def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
@@ -112,7 +102,6 @@ def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
 
 @replay_rule(
     "HB106",
-    "future-not-uniform",
     strategies=("future",),
     meaning="Goals of the strategy future are not uniform over the states after the step.",
     fix="sample an integer instead of rounding a real number",
@@ -121,7 +110,7 @@ def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
     source=f"{PAPER}, section 4.5: 'k random states'",
 )
 def future_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
-    first = _first_of_each(rows, _own(rows))
+    first = _first_of_each(rows, rows.has_own_goal)
     t, s = rows.step[first], rows.goal_step[first]
     groups = [counts_of(s[t == step], step + 1, 7) for step in range(6)]
     if uniformity_z(groups) > LIMIT:
@@ -130,7 +119,6 @@ def future_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB107",
-    "final-not-last",
     strategies=("final",),
     meaning="A goal of the strategy final is not the achieved goal of the last state.",
     fix="use the achieved goal of the last next observation",
@@ -139,13 +127,12 @@ def future_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     source=f"{PAPER}, section 3.3; hill-a/stable-baselines issue 666",
 )
 def final_not_last(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _own(rows) & (rows.goal_step != rows.length)
+    wrong = rows.has_own_goal & (rows.goal_step != rows.length)
     yield from rows.violation(wrong, "the goal is not that of the last state of the episode")
 
 
 @replay_rule(
     "HB108",
-    "episode-not-uniform",
     strategies=("episode",),
     meaning="Goals of the strategy episode are not uniform over the states of the episode.",
     fix="sample s from 1 to T, both included, independently of the step",
@@ -154,7 +141,7 @@ def final_not_last(rows: DecodedRows) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
 )
 def episode_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
-    first = _first_of_each(rows, _own(rows))
+    first = _first_of_each(rows, rows.has_own_goal)
     t, s = rows.step[first], rows.goal_step[first]
     groups = [counts_of(s[t == step], 1, 7) for step in range(6)]  # state 0 is optional
     if uniformity_z(groups) > LIMIT:
@@ -163,8 +150,7 @@ def episode_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB109",
-    "random-not-uniform",
-    "warning",
+    severity="warning",
     strategies=("random",),
     meaning="Goals of the strategy random are not uniform over the stored episodes and their states.",
     fix="sample any stored transition, and use its achieved goal",
@@ -186,7 +172,6 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB110",
-    "goal-shared-in-batch",
     scenario="few episodes",
     meaning="All relabeled rows of an episode in a batch have the same goal.",
     fix="sample a goal for each row",
@@ -198,13 +183,10 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
 def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
     if rows.strategy != "future":
         return
-    groups = []
-    for batch in range(rows.batch[-1] + 1):
-        for episode in range(3):
-            goals = rows.goal_step[(rows.batch == batch) & (rows.episode == episode) & rows.relabeled]
-            if len(goals) >= 12:
-                groups.append(len(np.unique(goals)))
-    always_final = (rows.goal_step == rows.length)[_own(rows)].all()  # the strategy final, judged by HB106
+    group = rows.batch * 64 + rows.episode
+    goals = [rows.goal_step[rows.relabeled & (group == each)] for each in np.unique(group)]
+    groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
+    always_final = (rows.goal_step == rows.length)[rows.has_own_goal].all()  # which HB106 reports
     if groups and max(groups) == 1 and not always_final:
         yield Violation(
             "all relabeled rows of an episode in a batch have one goal, "
@@ -214,7 +196,6 @@ def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB111",
-    "next-goal-differs",
     meaning="Observation and next observation of a relabeled row have different desired goals.",
     fix="replace the desired goal in both observations",
     wrong='batch["observation"]["desired_goal"] = goals',
@@ -230,7 +211,6 @@ def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
 
 @replay_rule(
     "HB112",
-    "original-goal-changed",
     scenario="goals that change",
     meaning="An original row does not have the desired goal of its step.",
     fix="store the desired goal of every transition",

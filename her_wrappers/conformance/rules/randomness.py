@@ -22,7 +22,6 @@ def _difference(first: Batches, second: Batches) -> str:
 
 @replay_rule(
     "HB601",
-    "seed-not-reproducible",
     scenario="seeds",
     meaning="Two buffers with the same seed and the same episodes return different batches.",
     fix="use one generator for all random numbers, seeded with seed",
@@ -38,7 +37,6 @@ def seed_not_reproducible(seeds: list[Batches]) -> Iterator[Violation]:
 
 @replay_rule(
     "HB602",
-    "seed-ignored",
     scenario="seeds",
     meaning="Buffers with different seeds return the same batches.",
     fix="use the argument seed",
@@ -53,8 +51,7 @@ def seed_ignored(seeds: list[Batches]) -> Iterator[Violation]:
 
 @replay_rule(
     "HB603",
-    "global-generator-used",
-    "warning",
+    severity="warning",
     scenario="global generators",
     meaning="The buffer uses a global random generator, which other code uses too.",
     fix="use a private numpy.random.Generator",
@@ -69,7 +66,6 @@ def global_generator_used(seeded: dict[str, bool]) -> Iterator[Violation]:
 
 @replay_rule(
     "HB604",
-    "global-generator-seeded",
     scenario="global generators",
     meaning="The buffer seeds a global random generator, so the random numbers of other code repeat.",
     fix="use a private numpy.random.Generator",
@@ -77,7 +73,7 @@ def global_generator_used(seeded: dict[str, bool]) -> Iterator[Violation]:
     right="self.rng = np.random.default_rng(seed)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def buffer_seeds_global_generator(seeded: dict[str, bool]) -> Iterator[Violation]:
+def global_generator_seeded(seeded: dict[str, bool]) -> Iterator[Violation]:
     names = [name for name, is_seeded in seeded.items() if is_seeded]
     if names:
         yield Violation(f"the buffer seeded the global generator of {', '.join(names)}")
@@ -85,7 +81,6 @@ def buffer_seeds_global_generator(seeded: dict[str, bool]) -> Iterator[Violation
 
 @replay_rule(
     "HB605",
-    "save-and-load",
     scenario="saved and loaded",
     reports_exceptions=True,
     meaning="Saving or loading raises, or the loaded buffer has different transitions.",
@@ -107,7 +102,6 @@ def save_and_load(saved: SavedAndLoaded) -> Iterator[Violation]:
 
 @replay_rule(
     "HB606",
-    "loaded-sequence",
     scenario="saved and loaded",
     offers=("save generator",),
     meaning="A loaded buffer does not continue with the random sequence of the saved one.",

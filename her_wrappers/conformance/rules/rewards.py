@@ -16,14 +16,12 @@ from her_wrappers.rules import Violation
 def _explanation(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
     """Return the code of the rule that explains all wrong rewards of relabeled rows, and the explanation."""
     columns, desired = rows.columns, rows.columns["desired_goal"]
+    before = rows.rewards_for(columns["achieved_goal"], desired)
+    swapped = rows.rewards_for(desired, columns["next_achieved_goal"])
     for code, rewards, text in (
         ("HB304", rows.recorded, "it is the reward for the original goal"),
-        (
-            "HB302",
-            rows.rewards_for(columns["achieved_goal"], desired),
-            "it fits the achieved goal before the action",
-        ),
-        ("HB303", rows.rewards_for(desired, columns["next_achieved_goal"]), "it fits the goals if swapped"),
+        ("HB302", before, "it fits the achieved goal before the action"),
+        ("HB303", swapped, "it fits the goals if swapped"),
     ):
         if rows.has_rewards(rewards)[wrong].all():
             return code, f"; {text}"
@@ -83,7 +81,6 @@ _relabeled_rule(
 
 @replay_rule(
     "HB305",
-    "original-reward",
     meaning="An original row does not have the reward of its step.",
     fix="return the stored reward of the same index",
     wrong="reward = rewards[relabeled_indices]",
@@ -97,7 +94,6 @@ def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
 
 @replay_rule(
     "HB306",
-    "reward-without-info",
     scenario="rewards with costs",
     reports_exceptions=True,
     meaning="compute_reward does not get the info of the row's step.",
@@ -112,8 +108,7 @@ def reward_without_info(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB307",
-    "reward-row-by-row",
-    "info",
+    severity="info",
     meaning="compute_reward is called for single rows or a few rows, which is correct but slow.",
     fix="call compute_reward once for all relabeled rows",
     wrong="rewards = [compute_reward(a, d, i) for a, d, i in rows]",
@@ -127,8 +122,7 @@ def reward_row_by_row(equal: EqualEpisodes) -> Iterator[Violation]:
 
 @replay_rule(
     "HB308",
-    "recorded-reward-replaced",
-    "warning",
+    severity="warning",
     scenario="rewards with a bonus",
     meaning="The reward of an original row is recomputed, so the recorded reward is lost.",
     fix="keep the rewards of original rows",
@@ -142,7 +136,6 @@ def recorded_reward_replaced(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB501",
-    "goal-precision",
     meaning="Goals lose precision: their dtype or their values differ from those of the environment.",
     fix="allocate arrays with the dtype of the goal space",
     wrong="desired_goal = np.zeros((size, goal_size), np.float32)",

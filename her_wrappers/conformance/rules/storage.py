@@ -9,8 +9,8 @@ import numpy as np
 
 from her_wrappers.conformance.registry import replay_rule
 from her_wrappers.conformance.results import ScenarioResults
-from her_wrappers.conformance.rows import DecodedRows
-from her_wrappers.conformance.scenarios import CAPACITY, HORIZON, FullBuffer, MemoryChanges
+from her_wrappers.conformance.rows import HORIZON, DecodedRows
+from her_wrappers.conformance.scenarios import CAPACITY, FullBuffer, MemoryChanges
 from her_wrappers.rules import Violation
 
 
@@ -120,7 +120,6 @@ _rows_rule(
 
 @replay_rule(
     "HB505",
-    "newest-episode-missing",
     scenario="full buffer",
     meaning="The newest complete episode is missing in most batches of a full buffer.",
     fix="evict the oldest episode first",
@@ -137,8 +136,7 @@ def newest_episode_missing(full: FullBuffer) -> Iterator[Violation]:
 
 @replay_rule(
     "HB506",
-    "capacity-exceeded",
-    "warning",
+    severity="warning",
     scenario="full buffer",
     meaning="More transitions are stored than buffer_size plus the steps of one episode.",
     fix="evict the oldest episodes until buffer_size transitions remain",
@@ -156,7 +154,6 @@ def capacity_exceeded(full: FullBuffer) -> Iterator[Violation]:
 
 @replay_rule(
     "HB508",
-    "one-step-episode",
     scenario="different lengths",
     meaning="Episodes of one step are not sampled, or not relabeled.",
     fix="store episodes of one step, and relabel the step with the achieved goal of its next state",
@@ -175,7 +172,6 @@ def one_step_episode(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB514",
-    "arguments-changed",
     scenario="shared memory",
     meaning="add changes the observations or the action that the caller passes.",
     fix="copy arguments before changing their shape or dtype",
@@ -190,7 +186,6 @@ def arguments_changed(memory: MemoryChanges) -> Iterator[Violation]:
 
 @replay_rule(
     "HB515",
-    "arguments-aliased",
     scenario="shared memory",
     reports_exceptions=True,
     meaning="Stored transitions change if the caller changes the arrays after adding them.",
@@ -207,7 +202,6 @@ def arguments_aliased(memory: MemoryChanges) -> Iterator[Violation]:
 
 @replay_rule(
     "HB516",
-    "batch-overwritten",
     scenario=None,
     inconclusive_without=("shared memory", "set priorities"),
     meaning="A batch changes when the next batch is sampled.",
@@ -226,7 +220,6 @@ def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
 
 @replay_rule(
     "HB517",
-    "storage-aliased",
     scenario="shared memory",
     meaning="Changing a batch changes the stored transitions.",
     fix="return copies of the stored rows",
