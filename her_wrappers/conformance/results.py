@@ -80,11 +80,8 @@ class ScenarioResults:
         first = self.of(EQUAL_EPISODES)
         if first is None:
             return set(ASPECTS)
-        aspects = {name for name, wrong in first.rows.wrong_by_aspect.items() if wrong.any()}
         ends = self.of(ENDS_OF_EPISODES)
-        if ends is not None and ends.wrong_by_aspect["termination"].any():
-            aspects.add("termination")
-        return aspects
+        return {*first.rows.faults, *({"termination"} & ends.faults.keys() if ends else ())}
 
     def _run(self, name: str) -> Any:
         def make(**options: Any) -> BufferDriver:

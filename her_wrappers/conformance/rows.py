@@ -33,8 +33,6 @@ class ScenarioError(ValueError):
 N_SAMPLED_GOAL = 4
 """Relabeled transitions per original one."""
 
-RELABELED_SHARE = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
-
 HORIZON = 12
 """Maximum number of steps of an episode."""
 
@@ -136,8 +134,8 @@ class DecodedRows:
 
     def __init__(self, driver: BufferDriver, batches: Batches) -> None:
         env = self.env = driver.env
-        self.strategy, termination = driver.strategy, driver.adapter.termination
-        self.termination, self._known_faults = termination, driver.known_faults
+        self.strategy, self._known_faults = driver.strategy, driver.known_faults
+        self.termination = termination = driver.adapter.termination
         columns = self.columns = {
             key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]
         }
@@ -172,10 +170,8 @@ class DecodedRows:
         # The goal: relabeled if it differs from all desired goals of the row's own episode.
         self.is_own: Values = self.goal_episode == self.episode  # whether the goal is of the row's episode
         self.relabeled: Values = (self.goal_code < UNREACHED) | ~self.is_own
-        # Step number s of the state that achieves the goal
-        self.goal_step = np.where(
-            successes[of_goal] & (self.goal_code == UNREACHED), lengths[of_goal], self.goal_code
-        )
+        is_desired = successes[of_goal] & (self.goal_code == UNREACHED)
+        self.goal_step = np.where(is_desired, lengths[of_goal], self.goal_code)  # s of the state
         exact = env.encode(np.maximum(self.goal_episode, 0), np.maximum(self.goal_code, 0))
         close = np.isclose(desired.astype(float), exact.astype(float), atol=1e-3)
         exists = (self.goal_episode == of_goal) & (self.goal_step >= 0) & (self.goal_step <= lengths[of_goal])
@@ -188,9 +184,8 @@ class DecodedRows:
             "episode": self.is_own,
         }.get(self.strategy, np.ones(len(self), bool))
         self.is_allowed: Values = ~self.relabeled | (self.is_achieved & of_strategy)
-        self.is_original_goal: Values = self.relabeled | (
-            self.is_own & (self.goal_code == env.desired_step(self.step))
-        )
+        is_of_step = self.is_own & (self.goal_code == env.desired_step(self.step))
+        self.is_original_goal: Values = self.relabeled | is_of_step
 
         # The reward: recomputed for the goal of relabeled rows, else as it was added.
         self.recomputed = self.rewards_for(next_achieved, desired)
@@ -231,22 +226,21 @@ class DecodedRows:
     def describe(self, i: int) -> str:
         """Return step, episode and goal of row ``i``, for reports."""
         goal = f"goal of state {self.goal_code[i]} of episode {self.goal_episode[i]}"
-        return f"step {self.step[i]} of episode {self.episode[i]} with " + (
-            goal if self.relabeled[i] else "its desired goal"
-        )
+        goal = goal if self.relabeled[i] else "its desired goal"
+        return f"step {self.step[i]} of episode {self.episode[i]} with {goal}"
 
     @property
-    def wrong_by_aspect(self) -> dict[str, Values]:
-        """Whether each row is wrong, for the `ASPECTS` that are judged."""
-        wrong = {
-            "transition": ~self.is_added,
-            "goal": ~self.is_allowed,
-            "original goal": ~self.is_original_goal,
-            "reward": ~self.has_right_reward,
-            "termination": ~self.has_right_termination,
+    def faults(self) -> dict[str, tuple[Values, str | Callable[[int], str]]]:
+        """Wrong rows and a message for `violation`, for judged aspects with wrong rows."""
+        right: dict[str, tuple[Values, str | Callable[[int], str]]] = {
+            "transition": (self.is_added, "the row is not a step that was added"),
+            "goal": (self.is_allowed, f"the strategy {self.strategy} cannot select the goal"),
+            "original goal": (self.is_original_goal, "the desired goal is not that of the step"),
+            "reward": (self.has_right_reward, self.reward_fault),
+            "termination": (self.has_right_termination, self.termination_fault),
         }
-        known = self._known_faults()
-        return {name: rows for name, rows in wrong.items() if name not in known}
+        judged = [name for name in ASPECTS if name not in self._known_faults()]
+        return {name: (~right[name][0], right[name][1]) for name in judged if not right[name][0].all()}
 
     def violation(self, wrong: np.ndarray, message: str | Callable[[int], str]) -> Iterator[Violation]:
         """Yield a violation for the first wrong row i, with ``message`` or ``message(i)``."""
@@ -256,19 +250,8 @@ class DecodedRows:
 
     def first_violation(self) -> Iterator[Violation]:
         """Yield a violation for the first wrong row of the first aspect that has wrong rows."""
-        messages: dict[str, str | Callable[[int], str]] = {
-            "transition": "the row is not a step that was added",
-            "goal": f"the strategy {self.strategy} cannot select the goal",
-            "original goal": "the desired goal is not that of the step",
-            "reward": self.reward_fault,
-            "termination": lambda i: (
-                f"terminated is {self.is_terminated[i]} instead of {self.expected_termination[i]}"
-            ),
-        }
-        for aspect, wrong in self.wrong_by_aspect.items():
-            if wrong.any():
-                yield from self.violation(wrong, messages[aspect])
-                return
+        for wrong, message in list(self.faults.values())[:1]:
+            yield from self.violation(wrong, message)
 
     def reward_fault(self, i: int) -> str:
         """Return the found and the right reward of row ``i`` in a sentence."""
@@ -276,3 +259,7 @@ class DecodedRows:
         if not self.relabeled[i]:
             right = f"{self.recorded[i]:.4g} was added"
         return f"the reward is {self.columns['reward'][i]:.4g}, but {right}"
+
+    def termination_fault(self, i: int) -> str:
+        """Return the found and the right termination of row ``i`` in a sentence."""
+        return f"terminated is {self.is_terminated[i]} instead of {self.expected_termination[i]}"

@@ -30,9 +30,6 @@ Make: TypeAlias = Callable[..., BufferDriver]
 """Function that makes a driver with a new buffer; its keyword arguments are those of `BufferDriver`."""
 
 
-# --- goals, rewards and terminations --------------------------------------------------------------
-
-
 class EqualEpisodes(NamedTuple):
     """Rows of 400 episodes of equal length."""
 
@@ -218,9 +215,6 @@ def saved_and_loaded(make: Make) -> SavedAndLoaded:
     return SavedAndLoaded(DecodedRows(other, [*after, *other.batches(6)]), before, after)
 
 
-# --- n-step returns and priorities ----------------------------------------------------------------
-
-
 class PrioritizedRows(NamedTuple):
     """Rows before and after the first step of each episode gets 20 times the priority of other steps."""
 
@@ -252,9 +246,9 @@ class Scenario(NamedTuple):
     offers: AbstractSet[str] = frozenset()
 
 
-def _twenty_episodes(**options: Any) -> Callable[[Make], DecodedRows]:
+def _twenty_episodes(length: int = 6, **options: Any) -> Callable[[Make], DecodedRows]:
     """Return a scenario of 20 episodes in a `ConformanceEnv` with the given options."""
-    return lambda make: make(env=ConformanceEnv(**options)).add_episodes([6] * 20).rows(8)
+    return lambda make: make(env=ConformanceEnv(**options)).add_episodes([length] * 20).rows(8)
 
 
 def _strategy(name: str) -> Callable[[Make], DecodedRows]:
@@ -273,7 +267,7 @@ SCENARIOS: dict[str, Scenario] = {
         lambda make: make(n_sampled_goal=1).add_episodes([6] * 60).rows(12)
     ),
     "few episodes": Scenario(lambda make: make().add_episodes([HORIZON] * 3).rows(12)),
-    "goals that change": Scenario(_twenty_episodes(changing=True), {"changing goals"}),
+    "goals that change": Scenario(_twenty_episodes(8, changing=True), {"changing goals"}),
     "rewards with a bonus": Scenario(_twenty_episodes(bonus=-0.25), {"recorded rewards"}),
     "rewards with costs": Scenario(_twenty_episodes(costs=True), {"infos"}),
     "image goals": Scenario(_twenty_episodes(kind="image"), {"images"}),

@@ -181,13 +181,11 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB103",),
 )
 def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
-    if rows.strategy != "future":
-        return
     group = rows.batch * 64 + rows.episode
     goals = [rows.goal_step[rows.relabeled & (group == each)] for each in np.unique(group)]
     groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
     always_final = (rows.goal_step == rows.length)[rows.has_own_goal].all()  # which HB106 reports
-    if groups and max(groups) == 1 and not always_final:
+    if rows.strategy == "future" and groups and max(groups) == 1 and not always_final:
         yield Violation(
             "all relabeled rows of an episode in a batch have one goal, "
             f"in each of {len(groups)} groups of 12 rows or more"

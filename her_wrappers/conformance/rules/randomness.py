@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from her_wrappers.conformance.registry import replay_rule
-from her_wrappers.conformance.scenarios import Batches, SavedAndLoaded
+from her_wrappers.conformance.rows import Batches
+from her_wrappers.conformance.scenarios import SavedAndLoaded
 from her_wrappers.rules import Violation
 
 

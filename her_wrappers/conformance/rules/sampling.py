@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import N_SAMPLED_GOAL, RELABELED_SHARE, DecodedRows
+from her_wrappers.conformance.rows import N_SAMPLED_GOAL, DecodedRows, Values
 from her_wrappers.conformance.scenarios import EqualEpisodes, PrioritizedRows
 from her_wrappers.conformance.statistics import LIMIT, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
@@ -15,11 +15,11 @@ from her_wrappers.rules import Violation
 PER = "Schaul et al. 2016, Prioritized Experience Replay, arXiv 1511.05952"
 
 
-def _wrong_share(rows: DecodedRows, k: int, place: str = "") -> Iterator[Violation]:
+def _wrong_share(relabeled: Values, k: int, place: str = "") -> Iterator[Violation]:
     """Yield a violation if the share of relabeled rows is not k / (k + 1)."""
     share = k / (k + 1)
-    if proportion_z(int(rows.relabeled.sum()), len(rows), share) > LIMIT:
-        found = f"{rows.relabeled.mean():.3f} of {len(rows)} rows are relabeled"
+    if proportion_z(int(relabeled.sum()), len(relabeled), share) > LIMIT:
+        found = f"{relabeled.mean():.3f} of {len(relabeled)} rows are relabeled"
         yield Violation(f"{found} instead of {share:.3f} with n_sampled_goal={k}", place)
 
 
@@ -33,7 +33,7 @@ def _wrong_share(rows: DecodedRows, k: int, place: str = "") -> Iterator[Violati
     implies=("HB202", "HB203", "HB802"),
 )
 def relabeled_share(equal: EqualEpisodes) -> Iterator[Violation]:
-    yield from _wrong_share(equal.rows, N_SAMPLED_GOAL)
+    yield from _wrong_share(equal.rows.relabeled, N_SAMPLED_GOAL)
 
 
 @replay_rule(
@@ -47,7 +47,7 @@ def relabeled_share(equal: EqualEpisodes) -> Iterator[Violation]:
 )
 def share_of_small_batches(equal: EqualEpisodes) -> Iterator[Violation]:
     for size, rows in equal.small.items():
-        yield from _wrong_share(rows, N_SAMPLED_GOAL, f"batches of {size}")
+        yield from _wrong_share(rows.relabeled, N_SAMPLED_GOAL, f"batches of {size}")
 
 
 @replay_rule(
@@ -60,7 +60,7 @@ def share_of_small_batches(equal: EqualEpisodes) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5",
 )
 def share_ignores_k(rows: DecodedRows) -> Iterator[Violation]:
-    yield from _wrong_share(rows, 1)
+    yield from _wrong_share(rows.relabeled, 1)
 
 
 @replay_rule(
@@ -74,11 +74,10 @@ def share_ignores_k(rows: DecodedRows) -> Iterator[Violation]:
 )
 def share_depends_on_step(equal: EqualEpisodes) -> Iterator[Violation]:
     rows = equal.rows
-    shares = [rows.relabeled[rows.step == t].mean() for t in range(6) if (rows.step == t).any()]
-    counts = [(int(rows.relabeled[rows.step == t].sum()), int((rows.step == t).sum())) for t in range(6)]
+    relabeled = [rows.relabeled[rows.step == t] for t in range(6)]
     overall = float(np.clip(rows.relabeled.mean(), 0.001, 0.999))
-    if max(proportion_z(count, total, overall) for count, total in counts) > LIMIT:
-        found = ", ".join(f"{share:.2f}" for share in shares)
+    if max(proportion_z(int(each.sum()), len(each), overall) for each in relabeled) > LIMIT:
+        found = ", ".join(f"{each.mean():.2f}" for each in relabeled if len(each))
         yield Violation(f"the shares of relabeled rows of the steps of an episode differ: {found}")
 
 
@@ -134,11 +133,9 @@ def priorities_ignored(rows: PrioritizedRows) -> Iterator[Violation]:
     source=PER,
 )
 def priority_changes_share(rows: PrioritizedRows) -> Iterator[Violation]:
-    for name, chosen in (("high", rows.after.step == 0), ("low", rows.after.step > 0)):
-        relabeled = rows.after.relabeled[chosen]
-        if proportion_z(int(relabeled.sum()), len(relabeled), RELABELED_SHARE) > LIMIT:
-            found = f"{relabeled.mean():.3f} of the rows of {name} priority are relabeled"
-            yield Violation(f"{found} instead of {RELABELED_SHARE:.3f}")
+    is_high, relabeled = rows.after.step == 0, rows.after.relabeled
+    yield from _wrong_share(relabeled[is_high], N_SAMPLED_GOAL, "high priority")
+    yield from _wrong_share(relabeled[~is_high], N_SAMPLED_GOAL, "low priority")
 
 
 @replay_rule(

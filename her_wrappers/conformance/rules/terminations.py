@@ -20,9 +20,8 @@ def _wrong(rows: DecodedRows) -> Values:
 
 def _timed_out(rows: DecodedRows) -> Values:
     """Return which last steps of truncated episodes are terminated although no goal is reached, (B,) bool."""
-    return (
-        rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~(rows.relabeled & rows.is_reached)
-    )
+    is_reached = rows.relabeled & rows.is_reached
+    return rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~is_reached
 
 
 def _wrong_recomputed(rows: DecodedRows) -> Values:
