@@ -18,52 +18,32 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import gymnasium as gym
 import torch
 
 import her_envs
+from benchmarks.replay_task import record_episodes
 from benchmarks.result_page import Benchmark, Grid, at_most, requirement_grid
-from benchmarks.timing import Timing, Workload, measure
+from benchmarks.timing import Timing, Workload, measure, repeat
 from her_agents.algorithms import ALGORITHMS
-from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers import HindsightReplayBuffer
 
 gym.register_envs(her_envs)
 
 BENCHMARK = Benchmark("agents", "The cost of an update of an agent", __doc__)
 BATCH_SIZE = 128
-STEPS = 3_000
+EPISODES = 100
 FULL, QUICK = Timing(turns=100, seconds=0.05), Timing(turns=2, seconds=0.02)
-
-
-def sample_batch(env: gym.Env[Any, Any]) -> Batch:
-    """Return a batch from episodes of random actions."""
-    buffer = HindsightReplayBuffer.for_env(env, gamma=0.98, seed=0)
-    recorder = EpisodeRecorder(env, buffer.add_episode)
-    recorder.reset(seed=0)
-    env.action_space.seed(0)
-    for _ in range(STEPS):
-        if any(recorder.step(env.action_space.sample())[2:4]):
-            recorder.reset()
-    return buffer.sample(BATCH_SIZE)
-
-
-def repeat(function: Callable[[], Any]) -> Workload:
-    """Return a workload that calls a function."""
-
-    def run(calls: int) -> None:
-        for _ in range(calls):
-            function()
-
-    return Workload(run)
 
 
 def make_works(algo: str) -> dict[tuple[str, str], Workload]:
     """Return two workloads of an algorithm: the update of its agent, and the learning step alone."""
     env = gym.make("her_envs/BitFlipping-v0" if algo == "dqn" else "her_envs/PointPush-v0")
-    batch = sample_batch(env)
+    buffer = HindsightReplayBuffer.for_env(env, gamma=0.98, seed=0)
+    buffer.add_episodes(record_episodes(env, EPISODES))
+    batch = buffer.sample(BATCH_SIZE)
     agent, learner = (ALGORITHMS[algo](env.observation_space, env.action_space) for _ in range(2))
     # Parts of the update are replaced from outside, so that the learning step is not written twice.
     inputs = learner._inputs.of_batch(batch)  # noqa: SLF001

@@ -22,6 +22,14 @@ from benchmarks.replay_task import (
 )
 
 
+def _random_observations(count: int, *leading: int) -> list[dict[str, np.ndarray]]:
+    rng, shapes = np.random.default_rng(0), {key: space.shape for key, space in OBSERVATION_SPACE.items()}
+    return [
+        {key: rng.random((*leading, *shape), np.float32) for key, shape in shapes.items()}
+        for _ in range(count)
+    ]
+
+
 class ArrayEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
     """A single environment that returns precomputed arrays."""
 
@@ -29,11 +37,7 @@ class ArrayEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
     compute_reward = staticmethod(never_reached)
 
     def __init__(self, horizon: int) -> None:
-        rng = np.random.default_rng(0)
-        self._observations = [
-            {key: rng.random(space.shape, np.float32) for key, space in OBSERVATION_SPACE.items()}
-            for _ in range(horizon + 1)
-        ]
+        self._observations = _random_observations(horizon + 1)
         self._horizon, self._t = horizon, 0
 
     def reset(
@@ -60,14 +64,7 @@ class ArrayVectorEnv(gym.vector.VectorEnv[dict[str, np.ndarray], np.ndarray, np.
         self.observation_space, self.action_space = (
             batch_space(space, num_envs) for space in (OBSERVATION_SPACE, ACTION_SPACE)
         )
-        rng = np.random.default_rng(0)
-        self._observations = [
-            {
-                key: rng.random((num_envs, *space.shape), np.float32)
-                for key, space in OBSERVATION_SPACE.items()
-            }
-            for _ in range(8)
-        ]
+        self._observations = _random_observations(8, num_envs)
         self._rewards = np.full(num_envs, -1.0)
         self._flags = np.zeros(num_envs, bool), np.ones(num_envs, bool)
         self._horizon, self._t = horizon, 0

@@ -30,8 +30,9 @@ import gymnasium as gym
 
 import her_envs  # noqa: F401 - registers the environments
 import her_wrappers
+from benchmarks.replay_task import record_episodes
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, requirement_grid
-from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer, check_goal_env
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,19 +44,6 @@ EPISODES = 20
 """Number of episodes in a buffer when it is sampled."""
 
 HEADER = ["operation", "calls", "functions", "classes", "files", "switches between files"]
-BEFORE = [
-    ["constructor", "237", "78", "17", "20", "84"],
-    ["first `add_episode`", "82", "60", "11", "11", "38"],
-    ["`add_episodes` of 19 episodes", "297", "75", "12", "11", "63"],
-    ["first `sample(64)`", "36", "31", "10", "11", "17"],
-    ["first `sample(64)` with `n_steps=3`", "59", "43", "11", "11", "27"],
-    ["`EpisodeRecorder.step`", "8", "8", "3", "4", "4"],
-]
-"""Counts of this command with the code before the buffer and the recorders were rewritten."""
-
-ENV_HEADER = ["operation", "functions with the environment", "files", "returns to a file"]
-ENV_BEFORE = [["`check_goal_env`", "84", "13", "15"]]
-"""Counts of this command with the code before the checker was rewritten."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +84,17 @@ class CallPath:
         return sum(file != before for (file, _), (before, _) in zip(self.calls[1:], self.calls, strict=False))
 
 
-def call_path(work: Callable[[], Any]) -> CallPath:
-    """Call a function, and return the calls of Python functions of her_wrappers inside it."""
+def call_path(work: Callable[[], Any], is_counted: Callable[[FrameType], bool] = lambda _: True) -> CallPath:
+    """Call a function, and return the calls of Python functions of her_wrappers inside it.
+
+    Args:
+        work: Function to call.
+        is_counted: Function of the frame of a call; calls for which it returns False are left out.
+    """
     calls = []
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE) and is_counted(frame):
             calls.append((frame.f_code.co_filename, frame.f_code.co_qualname))
 
     before = sys.getprofile()
@@ -124,38 +117,15 @@ def env_path(env: gym.Env[Any, Any], work: Callable[[], Any]) -> CallPath:
     while isinstance(layers[-1], gym.Wrapper):
         layers.append(layers[-1].env)
     ids = set(map(id, layers))
-    seen: dict[tuple[str, str], None] = {}
 
     def holds_env(value: object) -> bool:
         owned = getattr(value, "__dict__", {}) if not isinstance(value, type | gym.Env) else {}
         return id(value) in ids or any(id(part) in ids for part in list(owned.values()))
 
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        file, name = frame.f_code.co_filename, frame.f_code.co_qualname
-        is_counted = event == "call" and file.startswith(PACKAGE) and "/rules" not in file
-        if is_counted and (file, name) not in seen and any(map(holds_env, frame.f_locals.values())):
-            seen[file, name] = None
+    def is_counted(frame: FrameType) -> bool:
+        return "/rules" not in frame.f_code.co_filename and any(map(holds_env, frame.f_locals.values()))
 
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return CallPath(tuple(seen))
-
-
-def record_episodes(env: gym.Env[Any, Any], count: int) -> list[Episode]:
-    """Record episodes of random actions."""
-    episodes: list[Episode] = []
-    recorder = EpisodeRecorder(env, episodes.append)
-    env.action_space.seed(0)
-    recorder.reset(seed=0)
-    while len(episodes) < count:
-        _, _, terminated, truncated, _ = recorder.step(env.action_space.sample())
-        if terminated or truncated:
-            recorder.reset()
-    return episodes
+    return CallPath(tuple(dict.fromkeys(call_path(work, is_counted).calls)))
 
 
 def measure() -> dict[str, CallPath]:
@@ -226,13 +196,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     grids = [
         requirement_grid(requirements(paths, check)),
         Grid("Counts", HEADER, rows),
-        Grid("Before the buffer and the recorders were rewritten", HEADER, BEFORE),
         Grid(
             "The environment in the checker",
-            ENV_HEADER,
+            ["operation", "functions with the environment", "files", "returns to a file"],
             [["`check_goal_env`", *map(str, (check.functions, check.files, check.returns))]],
         ),
-        Grid("Before the checker was rewritten", ENV_HEADER, ENV_BEFORE),
     ]
     BENCHMARK.publish(options, grids, {})
 

@@ -10,7 +10,7 @@ step. After each round the learner computes for as long as the environment steps
 process. "One process" is one worker of the backend `local`, which takes turns with the learner.
 
 Many workers: an environment that sleeps for 20 ms in each step, so that workers do not compete for cores. Ray
-has one logical CPU for each worker.
+has at least one logical CPU for each worker.
 
 Overhead: episodes of one step that takes no time, so that the whole time of a round is overhead.
 
@@ -19,7 +19,6 @@ Rounds 0 and 1 are not measured, since the workers start in them.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ from gymnasium import spaces
 
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid, spread
 from her_wrappers import Collector
+from her_wrappers.collecting.ray_backend import init_ray
 
 BENCHMARK = Benchmark(
     "collecting", "Throughput of a Collector", __doc__, ("ray", "gymnasium-robotics", "mujoco")
@@ -138,32 +138,9 @@ def overlap(rounds: int, repeats: int) -> dict[str, np.ndarray]:
     return {backend: np.array(found) for backend, found in speeds.items()}
 
 
-def scaling(backend: str, workers: int, rounds: int, steps: int) -> tuple[float, float]:
-    """Return the steps per second of one worker and of ``workers`` workers, in an environment that sleeps."""
-    make_env = partial(Timed, steps, time.sleep, SLEEP_SECONDS)
-    one, _ = steps_per_second(make_env, backend, 1, rounds)
-    many, _ = steps_per_second(make_env, backend, workers, rounds)
-    return one, many
-
-
 def backends() -> list[str]:
     """Return the installed backends whose workers are separate processes."""
     return ["process", *(["ray"] if importlib.util.find_spec("ray") else [])]
-
-
-@contextlib.contextmanager
-def ray_started(workers: int) -> Any:
-    """Start Ray once for all measurements, if it is installed."""
-    if importlib.util.find_spec("ray") is None:
-        yield
-        return
-    import ray  # noqa: PLC0415 - an optional dependency
-
-    ray.init(num_cpus=workers + 1, include_dashboard=False, _node_ip_address="127.0.0.1")
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def requirements(speeds: dict[str, np.ndarray], scaled: dict[str, tuple[float, float]]) -> list[Requirement]:
@@ -179,19 +156,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(arguments, quick="a minute rather than ten; small and rough")
     rounds, repeats, workers, steps = (2, 1, 2, 5) if options.quick else (20, 5, 16, 50)
-    with ray_started(workers):
-        speeds = overlap(rounds, repeats)
-        scaled = {name: scaling(name, workers, rounds, steps) for name in backends()}
-        no_time = partial(Timed, 1, time.sleep, 0)
-        overheads = [
-            [
-                name,
-                str(count),
-                f"{1e3 * steps_per_second(no_time, name, count, 10 * rounds)[1]:.2f}",
-            ]
-            for name in ["local", *backends()]
-            for count in (1, workers)
-        ]
+    if "ray" in backends():  # once for all measurements: a Ray that has just started is several times slower
+        init_ray(None, workers + 1)
+    speeds = overlap(rounds, repeats)
+    slow, no_time = partial(Timed, steps, time.sleep, SLEEP_SECONDS), partial(Timed, 1, time.sleep, 0)
+    scaled = {}
+    for name in backends():
+        one, many = (steps_per_second(slow, name, count, rounds)[0] for count in (1, workers))
+        scaled[name] = one, many
+    overheads = []
+    for name in ["local", *backends()]:
+        for count in (1, workers):
+            _, seconds = steps_per_second(no_time, name, count, 10 * rounds)
+            overheads.append([name, str(count), f"{1e3 * seconds:.2f}"])
     grids = [
         requirement_grid(requirements(speeds, scaled), quick=options.quick),
         Grid(

@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -59,16 +58,11 @@ def write_archive(folder: Path, *, episodes: int = EPISODES) -> None:
             )
 
 
-class Cost(NamedTuple):
-    """Cost of one process: wall-clock time [s], processor time [s], largest resident memory [MiB]."""
-
-    seconds: float
-    processor: float
-    mebibytes: float
+COSTS = ("wall-clock time [s]", "processor time [s]", "largest resident memory [MiB]")
 
 
-def run_doctor(archive: Path) -> Cost:
-    """Run the command in a process, and return its cost."""
+def run_doctor(archive: Path) -> tuple[float, float, float]:
+    """Run the command in a process, and return its `COSTS`."""
     begin = time.perf_counter()
     arguments = [sys.executable, "-m", "her_wrappers.cli", "doctor", str(archive)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
@@ -77,7 +71,7 @@ def run_doctor(archive: Path) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise subprocess.CalledProcessError(process.returncode, arguments)
-    return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -91,16 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_archive(Path(folder) / "archive", episodes=episodes)
         costs = [run_doctor(Path(folder) / "archive") for _ in range(repeat)]
-    seconds, processor, mebibytes = (list(values) for values in zip(*costs, strict=True))
+    columns = list(zip(*costs, strict=True))
     requirements = [
-        at_most("seconds for a verdict", 20, statistics.median(seconds)),
-        at_most("MiB of memory", 1_000, max(mebibytes)),
+        at_most("seconds for a verdict", 20, statistics.median(columns[0])),
+        at_most("MiB of memory", 1_000, max(columns[2])),
     ]
-    rows = [
-        ["wall-clock time [s]", spread(seconds)],
-        ["processor time [s]", spread(processor)],
-        ["largest resident memory [MiB]", spread(mebibytes)],
-    ]
+    rows = [[name, spread(values)] for name, values in zip(COSTS, columns, strict=True)]
     grid = Grid("Cost of a verdict", ["", "median (range)"], rows)
     run = f"{episodes * STEPS:,} transitions in {episodes:,} episodes; repetitions: {repeat}"
     BENCHMARK.publish(options, [requirement_grid(requirements, quick=options.quick), grid], {"run": run})

@@ -23,25 +23,10 @@ from stable_baselines3.common.envs import BitFlippingEnv
 
 import her_envs
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid
-from benchmarks.timing import Timing, Workload, measure
+from benchmarks.timing import Timing, Workload, measure, stepping
 
 BENCHMARK = Benchmark("env_speed", "Speed of the bundled environments", __doc__, ("stable-baselines3",))
 SCALE = (64, 256, 1024, 4096, 16384)
-
-
-def single(env: gym.Env[Any, Any]) -> Workload:
-    """Return the workload of stepping a single environment, which is reset when an episode ends."""
-    env.action_space.seed(0)
-    actions = [env.action_space.sample() for _ in range(97)]
-    env.reset(seed=0)
-
-    def run(calls: int) -> None:
-        for i in range(calls):
-            _, _, terminated, truncated, _ = env.step(actions[i % 97])
-            if terminated or truncated:
-                env.reset()
-
-    return Workload(run)
 
 
 def vector(env: gym.vector.VectorEnv[Any, Any, Any]) -> Workload:
@@ -60,9 +45,9 @@ def vector(env: gym.vector.VectorEnv[Any, Any, Any]) -> Workload:
 def workloads() -> dict[str, Workload]:
     """Return the workloads of all environments of the table by name."""
     made = {
-        "BitFlipping single": single(her_envs.TaskEnv(her_envs.BitFlipping())),
-        "SB3 BitFlippingEnv single": single(BitFlippingEnv(10)),
-        "PointReach single": single(her_envs.TaskEnv(her_envs.PointReach())),
+        "BitFlipping single": stepping(her_envs.TaskEnv(her_envs.BitFlipping())),
+        "SB3 BitFlippingEnv single": stepping(BitFlippingEnv(10)),
+        "PointReach single": stepping(her_envs.TaskEnv(her_envs.PointReach())),
         "SB3 BitFlippingEnv sync x64": vector(gym.vector.SyncVectorEnv([lambda: BitFlippingEnv(10)] * 64)),
         "CartPole native x4096": vector(gym.make_vec("CartPole-v1", num_envs=4096)),
     }

@@ -21,9 +21,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -45,19 +44,16 @@ def vector_name(horizon: int) -> str:
     return f"VectorEpisodeRecorder x{NUM_ENVS} into buffer, horizon {horizon}"
 
 
-@dataclass(frozen=True)
-class Contender:
+class Contender(NamedTuple):
     """A recorder to measure.
 
     Attributes:
-        name: Name in the table.
         transitions: Number of transitions in one episode of all environments.
         run: Function of a number of episodes; runs and records them.
         bare: Function of a number of episodes; runs them without a recorder. None if ``run`` steps no
             environment.
     """
 
-    name: str
     transitions: int
     run: Callable[[int], None]
     bare: Callable[[int], None] | None = None
@@ -125,63 +121,46 @@ class NullSink:
     add_episodes = staticmethod(discard)
 
 
-def single_contenders(size: int) -> list[Contender]:
-    """Return the recorders of one environment, with episodes of 50 steps."""
+def contenders(size: int) -> dict[str, Contender]:
+    """Return the recorders by name, of one environment and of vector environments; buffers have ``size``."""
     bare = single(ArrayEnv(50))
-    return [
-        Contender("EpisodeRecorder alone", 50, single(EpisodeRecorder(ArrayEnv(50), discard)), bare),
-        Contender(OURS, 50, single(EpisodeRecorder(ArrayEnv(50), our_buffer(size).add_episode)), bare),
-        Contender(SB3, 50, sb3(1, 50, size)),
-    ]
-
-
-def vector_contenders(size: int) -> list[Contender]:
-    """Return the recorders of vector environments, with episodes of 50 and of 10 steps."""
-    made = []
+    made = {
+        "EpisodeRecorder alone": Contender(50, single(EpisodeRecorder(ArrayEnv(50), discard)), bare),
+        OURS: Contender(50, single(EpisodeRecorder(ArrayEnv(50), our_buffer(size // 10).add_episode)), bare),
+        SB3: Contender(50, sb3(1, 50, size // 10)),
+    }
     for horizon in (50, 10):
         transitions, bare = NUM_ENVS * horizon, vector(ArrayVectorEnv(NUM_ENVS, horizon), horizon)
-        for name, sink in (
-            (f"VectorEpisodeRecorder x{NUM_ENVS} alone, horizon {horizon}", NullSink()),
-            (vector_name(horizon), our_buffer(size)),
-        ):
+        alone = f"VectorEpisodeRecorder x{NUM_ENVS} alone, horizon {horizon}"
+        for name, sink in ((alone, NullSink()), (vector_name(horizon), our_buffer(size))):
             env = VectorEpisodeRecorder(ArrayVectorEnv(NUM_ENVS, horizon), sink)
-            made.append(Contender(name, transitions, vector(env, horizon), bare))
+            made[name] = Contender(transitions, vector(env, horizon), bare)
         name = f"{SB3} x{NUM_ENVS}, horizon {horizon}"
-        made.append(Contender(name, transitions, sb3(NUM_ENVS, horizon, size)))
+        made[name] = Contender(transitions, sb3(NUM_ENVS, horizon, size))
+    for contender in made.values():  # fill the buffers
+        contender.run(-(-size // contender.transitions))
     return made
 
 
-def minari_contenders(folder: str) -> list[Contender]:
+def minari_contender(folder: str) -> dict[str, Contender]:
     """Return Minari's recorder, which writes files to a folder, if it is installed."""
     if any(importlib.util.find_spec(name) is None for name in ("minari", "jax")):  # it imports JAX
-        return []
+        return {}
     os.environ["MINARI_DATASETS_PATH"] = folder
     import minari  # noqa: PLC0415 - needs its own virtual environment
 
-    return [Contender(MINARI, 50, single(minari.DataCollector(ArrayEnv(50))), single(ArrayEnv(50)))]
+    return {MINARI: Contender(50, single(minari.DataCollector(ArrayEnv(50))), single(ArrayEnv(50)))}
 
 
-def measure_costs(contenders: list[Contender], timing: Timing) -> dict[str, np.ndarray]:
-    """Return the nanoseconds per transition of each contender in each turn, (turns,)."""
-    workloads = {each.name: Workload(each.run, units=each.transitions) for each in contenders}
-    bare = {
-        _without(each): Workload(each.bare, units=each.transitions)
-        for each in contenders
-        if each.bare is not None
-    }
-    costs = measure(workloads | bare, timing)
-    return {each.name: 1e9 * (costs[each.name] - costs.get(_without(each), 0)) for each in contenders}
-
-
-def _without(contender: Contender) -> str:
-    return f"{contender.name}, without recorder"
-
-
-def fill(contenders: list[Contender], size: int) -> None:
-    """Fill the buffers: record ``size`` transitions with each contender except Minari's."""
-    for contender in contenders:
-        if contender.name != MINARI:
-            contender.run(-(-size // contender.transitions))
+def measure_costs(measured: Mapping[str, Contender], timing: Timing) -> dict[str, np.ndarray]:
+    """Return the nanoseconds per transition of each recorder in each turn, (turns,)."""
+    workloads = {}
+    for name, each in measured.items():
+        workloads[name, "recorded"] = Workload(each.run, units=each.transitions)
+        if each.bare is not None:
+            workloads[name, "bare"] = Workload(each.bare, units=each.transitions)
+    costs = measure(workloads, timing)
+    return {name: 1e9 * (costs[name, "recorded"] - costs.get((name, "bare"), 0)) for name in measured}
 
 
 def cost_grid(costs: dict[str, np.ndarray]) -> Grid:
@@ -211,9 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = BENCHMARK.parse(arguments, quick="a short, inaccurate measurement: seconds instead of minutes")
     timing, size = (Timing(3, 0.1), 300_000) if options.quick else (Timing(15, 0.5), 1_000_000)
     with tempfile.TemporaryDirectory() as folder:
-        contenders = [*single_contenders(size // 10), *vector_contenders(size), *minari_contenders(folder)]
-        fill(contenders, size)
-        costs = measure_costs(contenders, timing)
+        costs = measure_costs(contenders(size) | minari_contender(folder), timing)
     grids = [requirement_grid(requirements(costs), quick=options.quick), cost_grid(costs)]
     BENCHMARK.publish(options, grids, {"run": f"{timing}; buffers of {size:,} transitions"})
 

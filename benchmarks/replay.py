@@ -4,7 +4,7 @@ For example:
 
     make bench ARGS=replay                           installs the other libraries first
     python -m benchmarks.replay --quick              a short test with the installed libraries
-    python -m benchmarks.replay --out a_page.md      also writes a_page.json and a_page.png
+    python -m benchmarks.replay --out a_page.md      also writes a_page.png
 
 **Stored data.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32.
 100 different random walks from seed 0 are added repeatedly, until a buffer has the number of rows in the
@@ -36,31 +36,39 @@ Stable-Baselines3 also stores a dict for the infos of every row, which is not co
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import torch
+from gymnasium import spaces
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from benchmarks.replay_buffers import installed_peers
-from benchmarks.replay_buffers.contender import Contender, check_relabeling
-from benchmarks.replay_buffers.floor import Floor
-from benchmarks.replay_buffers.ours import Ours, OursAsTensors
-from benchmarks.replay_memory import bytes_per_transition
-from benchmarks.replay_report import BATCH_SIZES, RHYTHMS, Results, draw, grids, record
-from benchmarks.replay_task import make_episodes
-from benchmarks.replay_work import (
+from benchmarks.replay_buffers.contender import (
     AddAndSample,
+    Contender,
+    Costs,
+    Floor,
     Key,
     Sampling,
-    add_episodes_and_sample,
-    add_steps_and_sample,
-    sampling,
+    check_relabeling,
 )
-from benchmarks.result_page import Benchmark
+from benchmarks.replay_buffers.ours import Ours, OursAsTensors
+from benchmarks.replay_task import (
+    ACTION,
+    ACTION_SPACE,
+    HORIZON,
+    OBSERVATION_SPACE,
+    make_episodes,
+    never_reached,
+)
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, at_most, requirement_grid
 from benchmarks.timing import Timing, Workload, measure
+from her_wrappers import Episode, HindsightReplayBuffer
 
 BENCHMARK = Benchmark(
     "replay",
@@ -68,6 +76,15 @@ BENCHMARK = Benchmark(
     __doc__,
     ("stable-baselines3", "cpprb", "tianshou", "torchrl"),
 )
+OURS, SB3, CPPRB, FLOOR = "her-toolkit", "Stable-Baselines3", "cpprb", "floor"
+TENSORS = "her-toolkit, to_torch()"
+BATCH_SIZES = (256, 1024)
+RHYTHMS = ("a batch per step", "a batch per episode")
+
+VECTORS, IMAGES = "25/3/4 floats", "36x36 uint8 images in all three keys"
+SAME_IMAGES = "the same, achieved goal = observation"
+TRANSITIONS = 10_000
+"""Transitions in the buffers whose memory is measured."""
 
 
 @dataclass(frozen=True)
@@ -88,73 +105,207 @@ QUICK = Plan((1_000, 10_000), Timing(turns=3, seconds=0.01))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print the results, and write the page, its numbers and its picture."""
+    """Measure, print the results, and write the page and its picture."""
     options = BENCHMARK.parse(arguments, quick="a short, inaccurate measurement: seconds instead of minutes")
     plan = QUICK if options.quick else FULL
-    results = run(plan, Console())
-    picture = options.out.with_suffix(".png")
-    page = BENCHMARK.publish(
-        options, grids(results, quick=options.quick), {"run": str(plan.timing)}, picture=picture.name
-    )
-    draw(results, picture)
-    numbers = {"facts": page.facts, **record(results)}
-    options.out.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n")
-
-
-def run(plan: Plan, console: Console) -> Results:
-    """Fill all buffers, check them, and return the measurements."""
     np.random.seed(0)  # noqa: NPY002 - three libraries use NumPy's global generator
     torch.manual_seed(0)
     torch.set_num_threads(1)
     peers, missing = installed_peers()
-    classes: list[type[Contender]] = [Ours, OursAsTensors, *peers]
-    for name in missing:
-        console.print(f"left out: {name} is not installed (benchmarks/requirements-replay.txt)")
+    buffers, costs = measure_costs([Ours, OursAsTensors, *peers], plan, Console())
+    sizes = bytes_per_transition()
+    requirements = speed_requirements(costs, *plan.stored) + memory_requirements(sizes)
+    grids = [
+        requirement_grid(requirements, quick=options.quick),
+        *(sampling_grid(costs, [*buffers, FLOOR], plan.stored, batch_size) for batch_size in BATCH_SIZES),
+        learning_grid(costs, list(buffers), plan.stored[1]),
+        memory_grid(sizes),
+        Grid(
+            "Buffers",
+            ["buffer", "configuration"],
+            [*map(list, {**buffers, **dict.fromkeys(missing, "not installed, and left out")}.items())],
+        ),
+    ]
+    picture = options.out.with_suffix(".png")
+    BENCHMARK.publish(options, grids, {"run": str(plan.timing)}, picture=picture.name)
+    draw(costs, [*buffers, FLOOR], plan.stored, picture)
+
+
+def measure_costs(
+    classes: Sequence[type[Contender]], plan: Plan, console: Console
+) -> tuple[dict[str, str], Costs]:
+    """Fill all buffers, check them, and return their configurations and the costs of a batch."""
     buffers: dict[str, str] = {}
-    workloads: dict[Key, Workload] = {}
+    sampling: dict[Key, Workload] = {}
+    learning: dict[Key, Workload] = {}
+    large = plan.stored[-1]
     for kind in classes:
         console.print(f"filling {kind.name}")
-        by_size = {stored: _filled(kind, stored) for stored in plan.stored}
-        share = check_relabeling(by_size[plan.stored[-1]])
-        buffers[kind.name] = _describe(kind, plan.stored[-1], share)
-        workloads |= {
-            key: work for stored, buffer in by_size.items() for key, work in _sampling(buffer, stored)
-        }
-        workloads |= _learning(by_size[plan.stored[-1]])
+        for stored in plan.stored:
+            buffer = kind(stored)
+            buffer.fill(stored, make_episodes(100))
+            sampling |= _sampling(buffer, stored)
+        share = check_relabeling(buffer)
+        setting = f"{kind.setting}. " if kind.setting else ""
+        content = f"{large // kind.rows_per_transition:,} distinct transitions in {large:,} rows"
+        buffers[kind.name] = f"{setting}{content}; {share:.3f} of the sampled rows are relabeled"
+        episodes, (by_step, by_episode) = make_episodes(20, seed=1), RHYTHMS
+        learning[AddAndSample(kind.name, by_step)] = buffer.adding_steps(episodes, BATCH_SIZES[0])
+        learning[AddAndSample(kind.name, by_episode)] = buffer.adding_episodes(episodes, BATCH_SIZES[0])
     for stored in plan.stored:
-        workloads |= _sampling(Floor(stored), stored)
+        sampling |= _sampling(Floor(stored), stored)
     # Sampling is measured first, since adding changes the buffers.
-    costs: dict[Key, np.ndarray] = {}
-    for kind_of_work in (Sampling, AddAndSample):
-        chosen = {key: work for key, work in workloads.items() if isinstance(key, kind_of_work)}
-        costs |= measure(chosen, plan.timing)
-    return Results(buffers, missing, plan.stored, costs, bytes_per_transition())
-
-
-def _filled(kind: type[Contender], stored: int) -> Contender:
-    buffer = kind(stored)
-    buffer.fill(stored, make_episodes(100))
-    return buffer
-
-
-def _describe(kind: type[Contender], stored: int, share: float) -> str:
-    setting = f"{kind.setting}. " if kind.setting else ""
-    content = f"{stored // kind.rows_per_transition:,} distinct transitions in {stored:,} rows"
-    return f"{setting}{content}; {share:.3f} of the sampled rows are relabeled"
+    return buffers, measure(sampling, plan.timing) | measure(learning, plan.timing)
 
 
 def _sampling(buffer: Contender | Floor, stored: int) -> Iterator[tuple[Key, Workload]]:
     for batch_size in BATCH_SIZES:
-        yield Sampling(buffer.name, stored, batch_size), sampling(buffer, batch_size)
+        yield Sampling(buffer.name, stored, batch_size), buffer.sampling(batch_size)
 
 
-def _learning(buffer: Contender) -> dict[Key, Workload]:
-    by_step, by_episode = RHYTHMS
-    episodes = make_episodes(20, seed=1)
-    return {
-        AddAndSample(buffer.name, by_step): add_steps_and_sample(buffer, episodes, BATCH_SIZES[0]),
-        AddAndSample(buffer.name, by_episode): add_episodes_and_sample(buffer, episodes, BATCH_SIZES[0]),
+def bytes_per_transition() -> dict[str, tuple[float, float | None]]:
+    """Return our bytes and those of Stable-Baselines3 (None if not installed), for each kind of episode."""
+    rng = np.random.default_rng(0)
+    keys = ("observation", "achieved_goal", "desired_goal")
+    image_space = spaces.Dict({key: spaces.Box(0, 255, (36, 36), np.uint8) for key in keys})
+    kinds: dict[str, tuple[spaces.Dict, Callable[[], Episode]]] = {
+        VECTORS: (OBSERVATION_SPACE, lambda: make_episodes(1)[0]),
+        IMAGES: (image_space, lambda: _image_episode(rng, goal_is_observation=False)),
+        SAME_IMAGES: (image_space, lambda: _image_episode(rng, goal_is_observation=True)),
     }
+    return {kind: (_our_bytes(space, make), _their_bytes(space)) for kind, (space, make) in kinds.items()}
+
+
+def _image_episode(rng: np.random.Generator, *, goal_is_observation: bool) -> Episode:
+    pictures, others, goals = rng.integers(256, size=(3, HORIZON + 1, 36, 36), dtype=np.uint8)
+    goals[:] = goals[0]
+    achieved = pictures if goal_is_observation else others
+    return Episode(
+        {"observation": pictures, "achieved_goal": achieved, "desired_goal": goals},
+        np.zeros((HORIZON, ACTION), np.float32),
+        np.full(HORIZON, -1.0),
+        terminated=False,
+        truncated=True,
+    )
+
+
+def _our_bytes(space: spaces.Dict, make: Callable[[], Episode]) -> float:
+    buffer = HindsightReplayBuffer(space, ACTION_SPACE, buffer_size=TRANSITIONS, compute_reward=never_reached)
+    while len(buffer) < TRANSITIONS:
+        buffer.add_episode(make())
+    return buffer.nbytes / len(buffer)
+
+
+def _their_bytes(space: spaces.Dict) -> float | None:
+    if find_spec("stable_baselines3") is None:
+        return None
+    from benchmarks.replay_buffers.sb3 import array_bytes  # noqa: PLC0415 - an optional dependency
+
+    return array_bytes(TRANSITIONS, space) / TRANSITIONS
+
+
+def ratio(costs: Costs, cost: Key, over: Key) -> float | None:
+    """Return the median over the turns of the ratio of two costs; None if one is missing."""
+    if cost not in costs or over not in costs:
+        return None
+    return float(np.median(costs[cost] / costs[over]))
+
+
+def speed_requirements(costs: Costs, small: int, large: int) -> list[Requirement]:
+    """Return the requirements for sampling from buffers with ``small`` and ``large`` numbers of rows."""
+
+    def faster_than(
+        peer: str,
+        batch_size: int,
+        promised: float,
+        hoped: float | None,
+        *,
+        stored: int = large,
+        ours: str = OURS,
+    ) -> Requirement:
+        ours_and_theirs = [Sampling(name, stored, batch_size) for name in (ours, peer)]
+        call = f"sample({batch_size}){'.to_torch()' if ours == TENSORS else ''}"
+        what = f"{call} of {stored:,}: times as fast as {peer}"
+        return at_least(what, promised, ratio(costs, *ours_and_theirs[::-1]), hoped=hoped)
+
+    def cost_over(what: str, base: Sampling) -> Requirement:
+        measured = ratio(costs, Sampling(OURS, large, 256), base)
+        return at_most(f"sample(256) of {large:,}: cost over {what}", 2.5, measured, hoped=1.5)
+
+    return [
+        faster_than(SB3, 256, 28, 40),
+        faster_than(SB3, 256, 20, None, ours=TENSORS),
+        faster_than(CPPRB, 256, 1.8, 2),
+        faster_than(CPPRB, 256, 1, None, stored=small),
+        cost_over("the floor", Sampling(FLOOR, large, 256)),
+        faster_than(SB3, 1024, 12, 20),
+        faster_than(CPPRB, 1024, 1, None),
+        cost_over(f"sample(256) of {small:,}", Sampling(OURS, small, 256)),
+    ]
+
+
+def memory_requirements(sizes: Mapping[str, tuple[float, float | None]]) -> list[Requirement]:
+    """Return the requirements for memory, from our bytes and those of Stable-Baselines3 (None if missing)."""
+    requirements = []
+    for kind, promised in ((VECTORS, 0.6), (IMAGES, 0.36), (SAME_IMAGES, 0.19)):
+        ours, theirs = sizes[kind]
+        what = f"bytes per transition / those of {SB3}: {kind}"
+        requirements.append(at_most(what, promised, ours / theirs if theirs else None))
+    return requirements
+
+
+def _microseconds(cost: np.ndarray) -> str:
+    return f"{1e6 * np.median(cost):,.1f}"
+
+
+def sampling_grid(costs: Costs, names: Sequence[str], stored: tuple[int, int], batch_size: int) -> Grid:
+    """Return the table of microseconds for a batch, for each buffer and for each number of rows."""
+    small, large = stored
+    ours, rows = Sampling(OURS, large, batch_size), []
+    for name in names:
+        few, many = (Sampling(name, rows_of, batch_size) for rows_of in stored)
+        ratios = [f"{ratio(costs, many, over):.2f}" for over in (few, ours)]
+        rows.append([name, _microseconds(costs[few]), _microseconds(costs[many]), *ratios])
+    header = ["buffer", f"of {small:,} [us]", f"of {large:,} [us]", "growth", "over ours"]
+    return Grid(f"sample({batch_size})", header, rows)
+
+
+def learning_grid(costs: Costs, names: Sequence[str], stored: int) -> Grid:
+    """Return the table of microseconds for adding and sampling, for each buffer and each rhythm."""
+    header, rows = ["buffer"], [[name] for name in names]
+    for rhythm in RHYTHMS:
+        header += [f"{rhythm} [us]", "over ours"]
+        for row in rows:
+            key, ours = (AddAndSample(name, rhythm) for name in (row[0], OURS))
+            row += [_microseconds(costs[key]), f"{ratio(costs, key, ours):.2f}"]
+    return Grid(f"Adding and sampling, per batch of 256 of {stored:,}", header, rows)
+
+
+def memory_grid(sizes: Mapping[str, tuple[float, float | None]]) -> Grid:
+    """Return the table of bytes per transition, from those of our buffer and of Stable-Baselines3's."""
+    rows = [
+        [kind, f"{ours:,.1f}", *(["", ""] if theirs is None else [f"{theirs:,.1f}", f"{ours / theirs:.3f}"])]
+        for kind, (ours, theirs) in sizes.items()
+    ]
+    return Grid("Memory: bytes allocated a transition", ["episodes", OURS, SB3, "ratio"], rows)
+
+
+def draw(costs: Costs, names: Sequence[str], all_stored: tuple[int, int], path: Path) -> None:
+    """Write a bar chart of the times per batch of 256, with the first name at the top."""
+    places = np.arange(len(names))[::-1]
+    figure = Figure(figsize=(8, 0.6 * len(names) + 1), layout="constrained")
+    axes = figure.subplots()
+    for stored, shift, color in zip(all_stored, (0.2, -0.2), ("#9ecae1", "#08519c"), strict=True):
+        times = [1e6 * float(np.median(costs[Sampling(name, stored, 256)])) for name in names]
+        bars = axes.barh(places + shift, times, 0.38, color=color, label=f"{stored:,} rows")
+        axes.bar_label(bars, [f"{time:,.0f}" for time in times], padding=3, fontsize=8)
+    axes.set_yticks(places, names)
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    axes.set_xlabel("microseconds for a batch of 256 (log scale)")
+    axes.legend(loc="lower right")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ For example:
 
     python -m benchmarks.replay_gpu --quick             a short test
     python -m benchmarks.replay_gpu --device cuda       some minutes
-    python -m benchmarks.replay_gpu --out a_page.md     also writes a_page.json
 
 **Stored data.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32.
 100 different random walks from seed 0 are added repeatedly until the buffer is full. The reward is
@@ -22,14 +21,14 @@ measurement. Ratios are computed within one turn; the table shows medians over t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
-from benchmarks.replay_buffers.contender import SAMPLED_GOALS
+from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Costs, Sampling
 from benchmarks.replay_task import (
     ACTION,
     ACTION_SPACE,
@@ -40,12 +39,14 @@ from benchmarks.replay_task import (
     TOLERANCE,
     make_episodes,
 )
-from benchmarks.replay_work import Costs, Sampling
 from benchmarks.result_page import Benchmark, Grid
-from benchmarks.timing import Timing, Workload, measure
+from benchmarks.timing import Timing, Workload, measure, repeat
 from her_wrappers import HindsightReplayBuffer
 
 BENCHMARK = Benchmark("replay_gpu", "The replay buffer on a device", __doc__)
+ROW_BYTES = 4 * (2 * (OBSERVATION + 2 * GOAL) + ACTION + 1)
+"""Bytes of a row of a batch: two states with their goals, an action and a reward."""
+
 ON_DEVICE, COPIED, COPY = "on the device", "copied to the device", "copying on the device"
 
 
@@ -100,38 +101,20 @@ def measure_all(plan: Plan, device: str) -> Costs:
     there, here = (make_buffer(plan.stored, device, tensor_functions=each) for each in (True, False))
     block = torch.ones(plan.block, dtype=torch.uint8, device=device)
     target = torch.empty_like(block)
-    workloads: dict[Sampling, Workload] = {
-        Sampling(COPY, plan.stored, 0): _workload(lambda: target.copy_(block), device)
-    }
+    on_cuda = torch.device(device).type == "cuda"
+    finish = partial(torch.cuda.synchronize, device) if on_cuda else lambda: None
+    copying = repeat(lambda: target.copy_(block), finish)
+    workloads: dict[Sampling, Workload] = {Sampling(COPY, plan.stored, 0): copying}
     for size in plan.batch_sizes:
-        on_device = Sampling(ON_DEVICE, plan.stored, size)
-        workloads[on_device] = _workload(lambda size=size: there.sample(size), device)
-        copied = Sampling(COPIED, plan.stored, size)
-        workloads[copied] = _workload(lambda size=size: here.sample(size), device)
+        for name, buffer in ((ON_DEVICE, there), (COPIED, here)):
+            sample = partial(buffer.sample, size)
+            workloads[Sampling(name, plan.stored, size)] = repeat(sample, finish)
     return measure(workloads, plan.timing)
-
-
-def _workload(function: Callable[[], object], device: str) -> Workload:
-    """Return a workload that calls a function, and waits for the device."""
-
-    def run(calls: int) -> None:
-        for _ in range(calls):
-            function()
-        if torch.device(device).type == "cuda":
-            torch.cuda.synchronize(device)
-
-    return Workload(run)
-
-
-def bytes_per_row() -> int:
-    """Return the bytes of a row of a batch: two states with their goals, an action and a reward."""
-    floats = 2 * (OBSERVATION + 2 * GOAL) + ACTION + 1
-    return 4 * floats
 
 
 def grid(plan: Plan, costs: Costs) -> Grid:
     """Return the table of microseconds per batch, and their ratios, for each batch size."""
-    rate = plan.block / costs[Sampling(COPY, plan.stored, 0)] / bytes_per_row()
+    rate = plan.block / costs[Sampling(COPY, plan.stored, 0)] / ROW_BYTES
     header = ["batch", f"{ON_DEVICE} [us]", "[M transitions/s]", f"{COPIED} [us]", "[M transitions/s]"]
     rows = []
     for size in plan.batch_sizes:
@@ -151,7 +134,7 @@ machine the ratios are reliable, and the microseconds are not."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print the results, and write the page and its numbers."""
+    """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(
         arguments,
         quick="a short, inaccurate measurement: seconds instead of minutes",
@@ -164,20 +147,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     costs = measure_all(plan, options.device)
     rate = plan.block / np.median(costs[Sampling(COPY, plan.stored, 0)])
+    on_cpu = torch.device(options.device).type == "cpu"
     facts = {
-        "device": _name(options.device),
+        "device": "the CPU" if on_cpu else torch.cuda.get_device_name(options.device),
         "run": str(plan.timing),
-        "copying on the device": f"{rate / 1e9:,.1f} GB/s, read and written; {bytes_per_row()} bytes per row",
+        "copying on the device": f"{rate / 1e9:,.1f} GB/s, read and written; {ROW_BYTES} bytes per row",
     }
-    note = CAVEAT if torch.device(options.device).type == "cpu" else ""
-    page = BENCHMARK.publish(options, [grid(plan, costs)], facts, note=note)
-    turns = [{**key._asdict(), "microseconds": (1e6 * cost).round(2).tolist()} for key, cost in costs.items()]
-    numbers = {"facts": page.facts, "turns": turns}
-    options.out.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n")
-
-
-def _name(device: str) -> str:
-    return torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else "the CPU"
+    BENCHMARK.publish(options, [grid(plan, costs)], facts, note=CAVEAT if on_cpu else "")
 
 
 if __name__ == "__main__":

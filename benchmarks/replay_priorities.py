@@ -29,10 +29,9 @@ from importlib.util import find_spec
 import numpy as np
 
 from benchmarks.replay import FULL, QUICK, Plan
-from benchmarks.replay_buffers.contender import check_relabeling
+from benchmarks.replay_buffers.contender import Costs, Sampling, check_relabeling
 from benchmarks.replay_buffers.prioritized import OursPrioritized, Prioritized, check_priorities
 from benchmarks.replay_task import make_episodes
-from benchmarks.replay_work import Costs, Sampling, sampling
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, requirement_grid
 from benchmarks.timing import Workload, measure
 
@@ -61,7 +60,7 @@ def contenders() -> list[type[Prioritized]]:
     """Return our class, and those of cpprb if it is installed."""
     classes: list[type[Prioritized]] = [OursPrioritized]
     if find_spec("cpprb") is not None:
-        peer = import_module("benchmarks.replay_buffers.cpprb_prioritized")
+        peer = import_module("benchmarks.replay_buffers.cpprb")
         classes += [peer.CpprbPrioritized, peer.CpprbPlain]
     return classes
 
@@ -79,7 +78,7 @@ def _filled(
             share = check_priorities(buffer, np.random.default_rng(0).exponential(size=stored))
             if kind.name != "cpprb, plain":
                 check_relabeling(buffer)
-            workloads[Sampling(kind.name, stored, BATCH_SIZE)] = sampling(buffer, BATCH_SIZE)
+            workloads[Sampling(kind.name, stored, BATCH_SIZE)] = buffer.sampling(BATCH_SIZE)
             workloads[Sampling(_updating(kind), stored, BATCH_SIZE)] = sampling_and_updating(buffer)
         buffers[kind.name] = f"{kind.setting}; {share:.3f} of its samples are of the likeliest tenth"
     return buffers, workloads

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from her_wrappers import Episode
+from her_wrappers import Episode, EpisodeRecorder
 
 OBSERVATION, GOAL, ACTION = 25, 3, 4
 HORIZON = 50
@@ -65,3 +66,16 @@ def _make_episode(rng: np.random.Generator) -> Episode:
         terminated=False,
         truncated=True,
     )
+
+
+def record_episodes(env: gym.Env[Any, Any], count: int) -> list[Episode]:
+    """Record episodes of random actions."""
+    episodes: list[Episode] = []
+    recorder = EpisodeRecorder(env, episodes.append)
+    env.action_space.seed(0)
+    recorder.reset(seed=0)
+    while len(episodes) < count:
+        _, _, terminated, truncated, _ = recorder.step(env.action_space.sample())
+        if terminated or truncated:
+            recorder.reset()
+    return episodes

@@ -3,25 +3,22 @@
 For example:
 
     python -m benchmarks.rllib_replay --quick    a short test
-    python -m benchmarks.rllib_replay            a minute
+    python -m benchmarks.rllib_replay            some minutes
 
 Both buffers get episodes of 50 steps with the spaces of FetchPush, in chunks of one step, as env runners
 return them with RLlib's default settings, and are as full as the table says. RLlib's `EpisodeReplayBuffer`
 gets vectors, as after its connector `FlattenObservations`, and relabels nothing; ours gets dicts, and
 relabels 80 %. A batch is `sample(256)`; the learner connectors of DQN make its columns. Times are processor
-times of one thread; the table shows medians over rounds in which both buffers take turns.
+times of one thread, measured in turns; the table shows medians over the turns, and of the ratios within one.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-import ray
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.connectors.common import AddObservationsFromEpisodesToBatch
 from ray.rllib.connectors.learner import AddNextObservationsFromEpisodesToTrainBatch
@@ -30,18 +27,14 @@ from ray.rllib.utils.replay_buffers import EpisodeReplayBuffer
 
 from benchmarks.array_envs import PushSpaces
 from benchmarks.replay_task import ACTION_SPACE, GOAL, HORIZON, OBSERVATION
+from benchmarks.result_page import Benchmark, Grid
+from benchmarks.timing import Timing, Workload, measure
 from her_wrappers.integrations.rllib import HerDQNConfig
 from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer, NetworkInputs
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+BENCHMARK = Benchmark("rllib_replay", "The replay buffer compared with RLlib's", __doc__, ("ray",))
 BATCH = 256
-CALLS = {"add a step": 940, "sample, connect": 50, "add a step, sample, connect": 50}
-"""Number of calls of each operation in a round, after one that is not counted."""
-CHUNKS = 1_000
-"""Chunks made for each round, more than are added."""
-OPERATIONS = tuple(CALLS)
+OURS, RLLIB = "ours", "RLlib"
 
 
 def make_chunks(rng: np.random.Generator, steps: int, inputs: NetworkInputs | None) -> list[Any]:
@@ -73,88 +66,60 @@ def connectors(config: Any) -> Any:
     return pipeline
 
 
-@dataclass
-class Contender:
-    """A buffer with its learner connectors.
+def works(buffer: Any, config: Any, inputs: NetworkInputs | None, size: int) -> dict[str, Workload]:
+    """Fill a buffer; return the workloads of adding, of sampling with the learner connectors, and of both.
 
-    Attributes:
+    Args:
         buffer: The buffer.
-        pipeline: The learner connectors.
+        config: The configuration that builds the learner connectors.
         inputs: Flattens the observations before they are added, or None.
-        chunks: Chunks to add.
+        size: Number of transitions in the buffer.
     """
+    rng, pipeline = np.random.default_rng(0), connectors(config)
+    for chunk in make_chunks(rng, size, inputs):
+        buffer.add([chunk])
+    chunks: Iterator[Any] = iter(())
 
-    buffer: Any
-    pipeline: Any
-    inputs: NetworkInputs | None
-    chunks: Iterator[Any] = field(default_factory=lambda: iter(()))
+    def prepare(calls: int) -> None:
+        nonlocal chunks
+        chunks = iter(make_chunks(rng, calls + HORIZON, inputs))
 
-    def add(self) -> None:
-        """Add a chunk of one step."""
-        self.buffer.add([next(self.chunks)])
+    def work(*, adds: bool, samples: bool) -> Workload:
+        def run(calls: int) -> None:
+            for _ in range(calls):
+                if adds:
+                    buffer.add([next(chunks)])
+                if samples:
+                    episodes = buffer.sample(BATCH, n_step=1, gamma=0.98, sample_episodes=True, lookback=0)
+                    pipeline(rl_module=None, batch={}, episodes=episodes, shared_data={})
 
-    def connect(self) -> Any:
-        """Sample a batch, and make its columns."""
-        episodes = self.buffer.sample(BATCH, n_step=1, gamma=0.98, sample_episodes=True, lookback=0)
-        return self.pipeline(rl_module=None, batch={}, episodes=episodes, shared_data={})
+        return Workload(run, prepare)
 
-    def cycle(self) -> Any:
-        """Add a step, sample a batch, and make its columns."""
-        self.add()
-        return self.connect()
-
-    def measure(self) -> dict[str, float]:
-        """Return the processor times of one call in microseconds, by operation."""
-        functions = zip(OPERATIONS, (self.add, self.connect, self.cycle), strict=True)
-        times = {}
-        for name, function in functions:
-            function()  # ours prefetches batches after steps were added; the last row includes that time
-            times[name] = processor_time(function, CALLS[name])
-        return times
+    return {
+        "add a step": work(adds=True, samples=False),
+        "sample, connect": work(adds=False, samples=True),
+        "add a step, sample, connect": work(adds=True, samples=True),
+    }
 
 
-def processor_time(function: Callable[[], object], calls: int) -> float:
-    """Return the time of one call in microseconds."""
-    started = time.process_time()
-    for _ in range(calls):
-        function()
-    return (time.process_time() - started) / calls * 1e6
-
-
-def measure(size: int, rounds: int) -> list[tuple[dict[str, float], dict[str, float]]]:
-    """Return the times of RLlib's buffer and of ours in each round, by operation."""
-    env, rng = PushSpaces(), np.random.default_rng(0)
-    theirs = Contender(
-        EpisodeReplayBuffer(capacity=size), connectors(DQNConfig()), NetworkInputs(env.observation_space)
-    )
-    ours = Contender(HerEpisodeReplayBuffer(env, capacity=size, seed=0), connectors(HerDQNConfig()), None)
-    for contender in (theirs, ours):
-        for chunk in make_chunks(rng, size, contender.inputs):
-            contender.buffer.add([chunk])
-    times = []
-    for _ in range(rounds):
-        for contender in (theirs, ours):
-            contender.chunks = iter(make_chunks(rng, CHUNKS, contender.inputs))
-        times.append((theirs.measure(), ours.measure()))
-    return times
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description="Compare the replay buffer for RLlib with RLlib's own.")
-    parser.add_argument("--quick", action="store_true", help="small buffers, one round")
-    quick = parser.parse_args().quick
-    print(f"ray {ray.__version__}, NumPy {np.__version__}")
-    print("| transitions | operation | RLlib [us] | ours [us] | ratio |\n|---|---|---|---|---|")
-    for size in (1_000,) if quick else (10_000, 100_000):
-        times = measure(size, 1 if quick else 7)
-        for operation in OPERATIONS:
-            theirs, ours = ([each[i][operation] for each in times] for i in (0, 1))
-            ratio = statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
-            print(
-                f"| {size:,} | {operation} | {statistics.median(theirs):,.0f} | "
-                f"{statistics.median(ours):,.0f} | {ratio:.1f} |"
-            )
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the results, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="small buffers, one turn")
+    timing = Timing(1, 0.1) if options.quick else Timing(7, 2.0)
+    env, rows = PushSpaces(), []
+    for size in (1_000,) if options.quick else (10_000, 100_000):
+        inputs = NetworkInputs(env.observation_space)
+        theirs = works(EpisodeReplayBuffer(capacity=size), DQNConfig(), inputs, size)
+        ours = works(HerEpisodeReplayBuffer(env, capacity=size, seed=0), HerDQNConfig(), None, size)
+        workloads = {(RLLIB, name): work for name, work in theirs.items()}
+        workloads |= {(OURS, name): work for name, work in ours.items()}
+        costs = measure(workloads, timing, time.process_time)
+        for name in ours:
+            pair = costs[RLLIB, name], costs[OURS, name]
+            cells = [f"{1e6 * np.median(cost):,.0f}" for cost in pair]
+            rows.append([f"{size:,}", name, *cells, f"{np.median(pair[0] / pair[1]):.1f}"])
+    header = ["stored transitions", "operation", f"{RLLIB} [us]", f"{OURS} [us]", "ratio"]
+    BENCHMARK.publish(options, [Grid("Cost of a call", header, rows)], {"run": str(timing)})
 
 
 if __name__ == "__main__":

@@ -32,12 +32,8 @@ from her_wrappers.integrations.sb3 import HerReplayBuffer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-BENCHMARK = Benchmark(
-    "sb3_success",
-    "Success with Stable-Baselines3's test of HER",
-    __doc__,
-    ("stable-baselines3",),
-)
+TITLE = "Success with Stable-Baselines3's test of HER"
+BENCHMARK = Benchmark("sb3_success", TITLE, __doc__, ("stable-baselines3",))
 SB3, KEEP, SUCCESS = "Stable-Baselines3", "her_wrappers", 'her_wrappers, termination="success"'
 BUFFERS: dict[str, tuple[type[sb3.HerReplayBuffer], dict[str, Any]]] = {
     SB3: (sb3.HerReplayBuffer, {}),
@@ -121,10 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     torch.set_num_threads(1)
     seeds, steps = (2, 40) if options.quick else (options.seeds, STEPS)
-    rates: dict[str, np.ndarray] = {name: np.empty(seeds) for name in BUFFERS}
-    for seed in range(seeds):
-        for name, values in rates.items():
-            values[seed] = success_rate(name, seed, steps)
+    rates = {name: np.array([success_rate(name, seed, steps) for seed in range(seeds)]) for name in BUFFERS}
     grids = [success_grid(rates), difference_grid(rates), seed_grid(rates)]
     BENCHMARK.publish(options, grids, {"run": f"{seeds} seeds of {steps:,} steps"})
 

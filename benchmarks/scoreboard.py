@@ -172,12 +172,12 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
             shown = REPRODUCTIONS.get(adapter, {}).get(finding["code"], "not reproduced yet")
             text += f"- {finding['code']} {finding['name']}{' (' + where + ')' if where else ''}: "
             text += f"{finding['message'].rstrip('.')}. `{shown}`\n"
-    return text + OFFERS_HEAD + "".join(map(render_offers, CLAIMS, map(reports.get, CLAIMS)))
+    return text + OFFERS_HEAD + "".join(render_offers(each, reports[each]) for each in CLAIMS)
 
 
-def render_offers(adapter: str, report: dict[str, Any] | None) -> str:
+def render_offers(adapter: str, report: dict[str, Any]) -> str:
     """Return the section on what a library offers."""
-    lines = [f"\n### Offered by {report['target'] if report else adapter}\n"]
+    lines = [f"\n### Offered by {report['target']}\n"]
     for claim in CLAIMS[adapter]:
         source = claim.source.replace(":", ".")
         lines.append(f"- {', '.join(claim.offers)}: “{claim.quote}” (`{source}`)")

@@ -152,3 +152,9 @@ NOT_OFFERED: dict[str, dict[tuple[str, ...], str]] = {
     },
 }
 """Reasons why an offer is absent, by adapter."""
+
+
+def offers_of(adapter: str) -> frozenset[str]:
+    """Return the keys of ``OFFERS`` with a quotation, and those that follow from the interface."""
+    quoted = {offer for claim in CLAIMS[adapter] for offer in claim.offers}
+    return frozenset(quoted | set(OF_THE_INTERFACE).difference(*NOT_OFFERED[adapter]))

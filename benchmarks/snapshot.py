@@ -5,8 +5,8 @@ For example:
     python -m benchmarks.snapshot --quick                  a short test
     python -m benchmarks.snapshot --transitions 250000     a smaller buffer
 
-Observations have 25 numbers, goals 3 and actions 4; episodes have 50 steps. Times are wall-clock times. The
-memory is the peak of Python's and NumPy's allocations, without the buffer itself.
+Observations have 25 numbers, goals 3 and actions 4; 100 random episodes of 50 steps are repeated. Times are
+wall-clock times. The memory is the peak of Python's and NumPy's allocations, without the buffer itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, compute_reward, make_episodes
+from benchmarks.replay_buffers.ours import Ours
+from benchmarks.replay_task import compute_reward, make_episodes
 from benchmarks.result_page import Benchmark, Grid, count
 from her_wrappers import HindsightReplayBuffer
 
@@ -28,23 +29,6 @@ if TYPE_CHECKING:
 BENCHMARK = Benchmark("snapshot", "Saving and loading a buffer", __doc__)
 FEW = 10_000
 TURNS = 5
-
-
-def make_buffer(transitions: int) -> HindsightReplayBuffer:
-    """Return a buffer that is full of random episodes."""
-    buffer = HindsightReplayBuffer(
-        OBSERVATION_SPACE,
-        ACTION_SPACE,
-        buffer_size=transitions,
-        compute_reward=compute_reward,
-        termination="keep",
-    )
-    seed = 0
-    while len(buffer) <= transitions - HORIZON:
-        count = min(1000, (transitions - len(buffer)) // HORIZON)
-        buffer.add_episodes(make_episodes(count, seed))
-        seed += 1
-    return buffer
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -73,7 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         quick=f"{FEW:,} transitions",
         transitions={"type": count, "default": 1_000_000, "help": "transitions in the buffer [%(default)s]"},
     )
-    buffer = make_buffer(FEW if options.quick else options.transitions)
+    transitions = FEW if options.quick else options.transitions
+    ours = Ours(transitions)
+    ours.fill(transitions, make_episodes(100))
+    buffer = ours.buffer
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "buffer"
 

@@ -1,4 +1,4 @@
-"""Timing of workloads that run in turns, so that a busy machine slows all of them, and of single calls."""
+"""Timing of workloads that run in turns, so that a busy machine slows all of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from rich.progress import track
 
@@ -27,6 +28,32 @@ class Workload:
     run: Callable[[int], None]
     prepare: Callable[[int], None] = lambda _: None
     units: int = 1
+
+
+def repeat(function: Callable[[], Any], finish: Callable[[], Any] = lambda: None) -> Workload:
+    """Return a workload that calls a function, and after the last call ``finish``."""
+
+    def run(calls: int) -> None:
+        for _ in range(calls):
+            function()
+        finish()
+
+    return Workload(run)
+
+
+def stepping(env: gym.Env[Any, Any]) -> Workload:
+    """Return the workload of stepping a single environment, which is reset when an episode ends."""
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(97)]
+    env.reset(seed=0)
+
+    def run(calls: int) -> None:
+        for i in range(calls):
+            _, _, terminated, truncated, _ = env.step(actions[i % 97])
+            if terminated or truncated:
+                env.reset()
+
+    return Workload(run)
 
 
 @dataclass(frozen=True)
@@ -83,28 +110,3 @@ def _time(work: Workload, calls: int, clock: Callable[[], float] = time.perf_cou
         return clock() - start
     finally:
         gc.enable()
-
-
-class Stopwatch:
-    """Measures the processor time of calls of wrapped functions.
-
-    Attributes:
-        seconds: Processor time of all calls so far.
-        calls: Number of calls so far.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.calls = 0
-
-    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function with its calls timed."""
-
-        def timed(*arguments: Any, **options: Any) -> Any:
-            start = time.thread_time()
-            result = function(*arguments, **options)
-            self.seconds += time.thread_time() - start
-            self.calls += 1
-            return result
-
-        return timed

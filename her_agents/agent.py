@@ -139,13 +139,8 @@ class Agent:
 
     def _make_network(self, num_outputs: int, num_actions: int = 0) -> Network:
         """Return a new network with the hidden layers of the options."""
-        return Network(
-            self._inputs,
-            self.options.hidden,
-            num_outputs,
-            num_actions=num_actions,
-            layer_norm=self.options.layer_norm,
-        )
+        hidden, norm = self.options.hidden, self.options.layer_norm
+        return Network(self._inputs, hidden, num_outputs, num_actions=num_actions, layer_norm=norm)
 
     def _adam(self, module: nn.Module) -> torch.optim.Optimizer:
         """Return an optimizer of the parameters of a module."""

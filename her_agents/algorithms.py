@@ -80,7 +80,7 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
     Raises:
         TypeError: The algorithm does not support the spaces.
     """
-    agent: Agent = ALGORITHMS[config.algo](
+    return ALGORITHMS[config.algo](
         observation_space,
         action_space,
         gamma=config.gamma,
@@ -88,4 +88,3 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
         seed=config.seed,
         **config.agent,
     )
-    return agent

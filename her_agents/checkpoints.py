@@ -15,7 +15,7 @@ import torch
 from gymnasium import spaces
 
 from her_agents.algorithms import make_agent
-from her_agents.config import Config, make_config
+from her_agents.config import make_config
 from her_wrappers.files.arrays import ArrayFile, write_arrays
 from her_wrappers.files.atomic import replacement
 from her_wrappers.goal_interface import GOAL_KEYS
@@ -64,7 +64,7 @@ def load_agent(path: str | os.PathLike[str]) -> Agent:
     """Load the agent of a checkpoint. The environment is not needed, and no code in the file is executed.
 
     Args:
-        path: A checkpoint such as ``best.pt``, the folder of a training, whose ``best.pt`` is loaded, or a
+        path: A checkpoint such as ``best.pt``, the folder of a run, whose ``best.pt`` is loaded, or a
             file of `export_policy`.
 
     Returns:
@@ -92,7 +92,7 @@ def agent_of(checkpoint: Mapping[str, Any], path: Path) -> Agent:
         ValueError: The checkpoint is damaged.
     """
     try:
-        agent = make_agent(config_of(checkpoint), *map(space_from_json, checkpoint["spaces"]))
+        agent = make_agent(make_config(checkpoint["config"]), *map(space_from_json, checkpoint["spaces"]))
         if "policy" in checkpoint:
             agent.load_policy_state(checkpoint["policy"])
         else:
@@ -106,7 +106,7 @@ def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     """Write the policy of a checkpoint to a small file, which suffices to choose actions.
 
     Args:
-        path: A checkpoint, or the folder of a training, whose ``best.pt`` is used.
+        path: A checkpoint, or the folder of a run, whose ``best.pt`` is used.
         out: The file to write; its name ends with ``.policy``. Weights are rounded to float16.
 
     Raises:
@@ -135,33 +135,19 @@ def _read_policy(path: Path) -> dict[str, Any]:
             header = file.header
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
-    network = {
-        name.removeprefix("network/"): tensor.float()
-        for name, tensor in arrays.items()
-        if name.startswith("network/")
-    }
     try:
-        normalizer = {"count": header["count"], "sums": arrays["normalizer/sums"]}
+        normalizer = {"count": header["count"], "sums": arrays.pop("normalizer/sums")}
+        network = {name.removeprefix("network/"): tensor.float() for name, tensor in arrays.items()}
         policy = {"network": network, "normalizer": normalizer}
         return {"config": header["config"], "spaces": header["spaces"], "policy": policy}
     except KeyError as error:
         raise ValueError(f"{path} is damaged: {error} is missing") from error
 
 
-def config_of(checkpoint: Mapping[str, Any]) -> Config:
-    """Return the config of the training that wrote a checkpoint."""
-    return make_config(checkpoint["config"])
-
-
 def describe_spaces(
     observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
 ) -> list[dict[str, Any]]:
-    """Return an observation space and an action space as JSON data.
-
-    Args:
-        observation_space: A Dict, of which only the three goal keys are used.
-        action_space: Action space of one environment.
-    """
+    """Return the goal keys of an observation space, and an action space, as JSON data."""
     goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})  # type: ignore[index] # a Dict
     return [space_to_json(goal_space), space_to_json(action_space)]
 
@@ -172,17 +158,7 @@ def require_spaces(
     observation_space: spaces.Space[Any],
     action_space: spaces.Space[Any],
 ) -> None:
-    """Check that the spaces of an environment equal those of a checkpoint's agent.
-
-    Args:
-        path: Path of the checkpoint, for the message.
-        checkpoint: Content of the checkpoint.
-        observation_space: Observation space of one environment.
-        action_space: Action space of one environment.
-
-    Raises:
-        ValueError: A space differs.
-    """
+    """Raise ValueError unless the spaces of one environment equal those of the checkpoint's agent."""
     found = describe_spaces(observation_space, action_space)
     for saved, described in zip(checkpoint["spaces"], found, strict=True):
         if saved != described:

@@ -1,4 +1,4 @@
-"""CollectedTraining: a training whose episodes come from the workers of a `Collector`.
+"""CollectedTraining: a run whose episodes come from the workers of a `Collector`.
 
 While the agent learns from one round of episodes, the workers play the next one. The result depends on the
 number of workers, but not on where they run, on timing, or on workers that are killed.
@@ -49,10 +49,10 @@ class ExploringPolicy:
 
 
 class CollectedTraining(Training):
-    """A training whose episodes come from the workers of a `Collector`.
+    """A run whose episodes come from the workers of a `Collector`.
 
-    Each of ``config.workers`` workers steps ``config.num_envs`` environments. A step of this training is a
-    round: one episode of each environment.
+    Each of ``config.workers`` workers steps ``config.num_envs`` environments. A step of this run is a round:
+    one episode of each environment.
     """
 
     def _open(self, buffer_file: Path | None) -> None:
@@ -69,10 +69,6 @@ class CollectedTraining(Training):
             fresh_envs=config.fresh_envs,
         )
         self._rounds = self._collector.rounds()
-
-    def begin_episodes(self) -> None:
-        """Count the reset; every round begins with new episodes."""
-        self.counts.resets += 1
 
     def _step(self) -> None:
         """Add one round of episodes to the buffer."""
@@ -96,4 +92,4 @@ class CollectedTraining(Training):
     def close(self) -> None:
         """Stop the workers, and close the environments."""
         self._collector.close()
-        self._test_env.close()
+        super().close()

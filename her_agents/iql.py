@@ -73,10 +73,8 @@ class IQL(Agent):
         value_loss = (weights * (asymmetry * advantage.square())).mean()
 
         if policy_batch is not None:
-            inputs, actions = (
-                self._inputs(policy_batch.observations),
-                self._actions.from_env(policy_batch.actions),
-            )
+            inputs = self._inputs(policy_batch.observations)
+            actions = self._actions.from_env(policy_batch.actions)
             weights = torch.as_tensor(policy_batch.weights)
             advantage = self._advantage(inputs, actions)
         imitated = torch.exp(self.options.temperature * advantage.detach()).clamp(max=LARGEST_WEIGHT)

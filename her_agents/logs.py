@@ -1,4 +1,4 @@
-"""Logs of a training: means over an epoch, for a CSV file and TensorBoard."""
+"""Logs of a run: means over an epoch, for a CSV file and TensorBoard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from her_wrappers import Batch, Episodes
 
 COUNTS = ("epoch", "env_steps", "updates", "seconds")
-"""Columns with the progress of the training."""
+"""Columns with the progress of the run."""
 
 COLUMNS = (
     *COUNTS,

@@ -97,7 +97,7 @@ def train(
         stop: Function of the history, called after each evaluation; the run ends if it returns True,
             as with `is_solved`. The history has a row for each epoch.
         on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
-        on_step: Called with the training after each step of the environments, or each round of the workers.
+        on_step: Called with the `Training` after each step of the environments, or each round of the workers.
         backend: Backend of the `Collector` if ``config.workers`` is above 0: ``"local"``, ``"process"`` or
             ``"ray"``. The result does not depend on the backend.
         address: Address of a Ray cluster, as in `Collector`.
@@ -121,11 +121,11 @@ def train(
     torch.set_num_threads(require_count("threads", threads, at_least=1))
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
-        source = {"backend": backend, "address": address}
-        training = stack.enter_context(closing(_begin(config, files, resume=resume, **source)))
+        training = _begin(config, files, resume=resume, backend=backend, address=address)
+        stack.enter_context(closing(training))
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
-            stack.callback(files.close)
+            stack.callback(files.close)  # also if `open` fails after it locked the folder
             files.open(training, tensorboard=tensorboard)
         training.begin_episodes()
         ended = False
@@ -139,17 +139,17 @@ def train(
         return Result(training.agent, training.history, interrupted.is_set())
 
 
-def _begin(config: Config, files: RunFolder | None, *, resume: bool, **source: Any) -> Training:
-    """Return a new training, or the resumed one."""
+def _begin(config: Config, files: RunFolder | None, *, resume: bool, **collector: Any) -> Training:
+    """Return the run: a new one, or the resumed one."""
     kind = OfflineTraining if config.offline else CollectedTraining if config.workers else Training
     if not resume:
         if files is not None:
             files.require_new()
-        return kind(config, **source)
+        return kind(config, **collector)
     if files is None:
         raise ValueError("resume=True needs folder=, the folder of the run, got None")
     saved, buffer = files.read_latest(config)
-    training = kind(config, buffer, **source)
+    training = kind(config, buffer, **collector)
     training.load_state_dict(files.path / "latest.pt", saved)
     return training
 

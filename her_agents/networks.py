@@ -35,7 +35,7 @@ class Normalizer:
 
     Args:
         width: Length of a vector, D.
-        num_goals: Number of goal components, G: the last ones of a vector. `update` takes two values of each.
+        num_goals: G, how many trailing components are the goal; `update` gets a second value for each.
         clip: Largest absolute value of the output.
         min_deviation: Lower bound of the standard deviations, for constant components.
 
@@ -179,11 +179,10 @@ class GoalInputs:
 
     def _images(self, observations: Mapping[str, Any]) -> torch.Tensor:
         """Return the images of B observations, stacked along their channels, (B, C, H, W) in [-1, 1]."""
-        images = [torch.as_tensor(observations[key]) for key in self._image_keys]
-        is_last = [key in self._channels_last for key in self._image_keys]
-        images = [
-            each.permute(0, 3, 1, 2) if last else each for each, last in zip(images, is_last, strict=True)
-        ]
+        images = []
+        for key in self._image_keys:
+            image = torch.as_tensor(observations[key])
+            images.append(image.permute(0, 3, 1, 2) if key in self._channels_last else image)
         return torch.cat(images, dim=1).float() / 127.5 - 1
 
 
@@ -209,9 +208,12 @@ class Network(nn.Module):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.image_encoder = None if inputs.image_shape is None else _convolutions(inputs.image_shape[0])
+        self.image_encoder: nn.Module | None = None
         width = inputs.width + num_actions
-        if self.image_encoder is not None and inputs.image_shape is not None:
+        if inputs.image_shape is not None:
+            first = nn.Conv2d(inputs.image_shape[0], 16, kernel_size=8, stride=4)
+            second = nn.Conv2d(16, 32, kernel_size=4, stride=2)
+            self.image_encoder = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten())
             width += self.image_encoder(torch.zeros(1, *inputs.image_shape)).shape[1]
         layers: list[nn.Module] = []
         for units in hidden:
@@ -259,13 +261,3 @@ def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:
 
 def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[2], *shape[:2]) if shape[2] < shape[0] else shape
-
-
-def _convolutions(channels: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(channels, 16, kernel_size=8, stride=4),
-        nn.ReLU(),
-        nn.Conv2d(16, 32, kernel_size=4, stride=2),
-        nn.ReLU(),
-        nn.Flatten(),
-    )

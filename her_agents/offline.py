@@ -35,19 +35,8 @@ class OfflineTraining(Training):
         if not self.buffer.can_sample:
             raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
 
-    def begin_episodes(self) -> None:
-        """Count the reset; an offline run has no episodes of its own."""
-        self.counts.resets += 1
-
     def _step(self) -> None:
         """Collect nothing."""
-
-    def _due_updates(self) -> int:
-        return self.counts.updates + 1
-
-    def close(self) -> None:
-        """Close the environment of the evaluations."""
-        self._test_env.close()
 
 
 def open_episodes(name: str) -> Iterable[Episode]:

@@ -1,4 +1,4 @@
-"""RunFolder: the files of a training."""
+"""RunFolder: the files of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RunFolder:
-    """Logs and checkpoints of one training.
+    """Logs and checkpoints of one run.
 
     The files are ``config.json``, ``progress.csv`` and ``tensorboard/``; the checkpoints are ``best.pt`` with
     the best evaluation, ``latest.pt`` and its replay buffer for resuming, and ``history/epoch_<n>.pt``.
@@ -36,14 +36,14 @@ class RunFolder:
         self._tensorboard: Any = None
 
     def require_new(self) -> None:
-        """Check that the folder does not contain a training.
+        """Check that the folder does not contain a run.
 
         Raises:
-            ValueError: The folder contains a training.
+            ValueError: The folder contains a run.
         """
         if self._latest.exists():
             raise ValueError(
-                f"{self.path} already contains a training; continue it with --resume {self.path}, "
+                f"{self.path} already contains a run; continue it with --resume {self.path}, "
                 "or choose another folder with --out"
             )
 
@@ -52,14 +52,14 @@ class RunFolder:
 
         Raises:
             ValueError: The folder does not contain a checkpoint, the checkpoint has other options, or its
-                training is complete.
+                run is complete.
         """
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), saved["config"]
         for name in given | before:
             if name != "steps" and before.get(name) != given.get(name):
                 raise ValueError(
-                    f"{self._latest} is of a training with {name} {before.get(name)!r}, got "
+                    f"{self._latest} is of a run with {name} {before.get(name)!r}, got "
                     f"{given.get(name)!r}; only steps may change"
                 )
         if (taken := steps_of(saved["counts"])) >= config.steps:
@@ -73,11 +73,11 @@ class RunFolder:
         """Lock the folder, and write the config.
 
         Args:
-            training: Training whose config is written.
+            training: The run whose config is written.
             tensorboard: Whether to write event files for TensorBoard.
 
         Raises:
-            InUseError: Another training writes to the folder.
+            InUseError: Another run writes to the folder.
             ValueError: ``tensorboard`` is True, and the package tensorboard is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
@@ -90,27 +90,24 @@ class RunFolder:
         """Write the log and the checkpoints of an epoch.
 
         Args:
-            training: A training at the end of an epoch, or an interrupted training.
-            ended: Whether the training ends; then ``latest.pt`` is always written.
+            training: The run, at the end of an epoch or interrupted.
+            ended: Whether the run ends; then ``latest.pt`` is always written.
         """
         epochs, config = training.counts.epochs, training.config
         if training.history and steps_of(training.history[-1]) == training.counts.steps:
-            self._log(training)
+            row = training.history[-1]
+            write_csv(self.path / "progress.csv", training.history)
+            if self._tensorboard is not None:
+                for name, value in row.items():
+                    if name not in COUNTS and math.isfinite(value):
+                        self._tensorboard.add_scalar(name, value, steps_of(row))
+            if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
+                save_checkpoint(self.path / "best.pt", training.state_dict())
             if config.history_every and epochs % config.history_every == 0:
                 (self.path / "history").mkdir(exist_ok=True)
                 save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", training.state_dict())
         if ended or epochs % config.save_every == 0:
             self._save_latest(training)
-
-    def _log(self, training: Training) -> None:
-        row = training.history[-1]
-        write_csv(self.path / "progress.csv", training.history)
-        if self._tensorboard is not None:
-            for name, value in row.items():
-                if name not in COUNTS and math.isfinite(value):
-                    self._tensorboard.add_scalar(name, value, steps_of(row))
-        if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
-            save_checkpoint(self.path / "best.pt", training.state_dict())
 
     def _save_latest(self, training: Training) -> None:
         """Write the buffer, then the checkpoint with its file name, so that a matching pair always exists."""

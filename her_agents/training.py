@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from her_agents.config import Config
 
-TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of trainings
+TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
 
 gym.register_envs(her_envs)
 
@@ -87,6 +87,8 @@ class Training:
             recorded episodes cannot be used.
     """
 
+    _envs: Any = None  # those of this process that episodes are recorded from; None in a subclass
+
     def __init__(
         self,
         config: Config,
@@ -126,11 +128,12 @@ class Training:
         return self.history[-1]["success_rate"] if self.history else 0.0
 
     def begin_episodes(self) -> None:
-        """Reset all environments; open episodes are added to the buffer as truncated."""
+        """Reset all environments, if there are any; open episodes are added to the buffer as truncated."""
         self.counts.resets += 1
-        seed = np.random.SeedSequence((self.config.seed, self.counts.resets)).generate_state(1)[0] >> 1
-        self._observations, _ = self._envs.reset(seed=int(seed))
-        self._ended[:] = False
+        if self._envs is not None:
+            seed = np.random.SeedSequence((self.config.seed, self.counts.resets)).generate_state(1)[0] >> 1
+            self._observations, _ = self._envs.reset(seed=int(seed))
+            self._ended[:] = False
 
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Training], None]) -> bool:
         """Collect and update for one epoch, then reset the environments and evaluate.
@@ -140,7 +143,7 @@ class Training:
         Args:
             is_interrupted: Called before each step; if it returns True, the epoch ends with the reset,
                 without an evaluation.
-            on_step: Called with this training after each step, and after the evaluation.
+            on_step: Called with this run after each step, and after the evaluation.
 
         Returns:
             Whether the epoch was completed.
@@ -171,14 +174,12 @@ class Training:
         self.counts.env_steps += self.config.num_envs - resetting
         self._ended = terminated | truncated
 
-    def _due_updates(self) -> int:
-        """Return the number of updates that the steps so far allow."""
-        config = self.config
-        return int(max(0, self.counts.env_steps - config.learning_starts) * config.updates_per_step)
-
     def _update(self) -> None:
         """Update the agent until no update is due."""
-        config, counts, due = self.config, self.counts, self._due_updates()
+        config, counts = self.config, self.counts
+        due = int(max(0, counts.env_steps - config.learning_starts) * config.updates_per_step)
+        if config.offline:
+            due = counts.updates + 1
         if not self.buffer.can_sample:
             return
         if config.linear_schedule:
@@ -235,22 +236,23 @@ class Training:
 
     def close(self) -> None:
         """Close the environments."""
-        self._envs.close()
+        if self._envs is not None:
+            self._envs.close()
         self._test_env.close()
 
 
 def make_buffer(config: Config, env: Any, saved: Path | None) -> HindsightReplayBuffer:
     """Return the replay buffer of a config, or load the saved one."""
     buffer_size = config.buffer_size if config.offline else min(config.buffer_size, config.steps)
+    termination = find_termination(config.termination)
     if saved is not None:
-        function = find_termination(config.termination)
-        options = {"termination": function} if callable(function) else {}
+        options = {"termination": termination} if callable(termination) else {}  # files contain no functions
         return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
     return HindsightReplayBuffer.for_env(
         env,
         buffer_size=buffer_size,
         **config.goal_options(),
-        termination=find_termination(config.termination),
+        termination=termination,
         n_steps=config.n_steps,
         gamma=config.gamma,
         prioritized=Priority() if config.prioritized else None,

@@ -1,18 +1,17 @@
-"""TaskBase: options, goal functions and rendering of the single and the vector environment of a task."""
+"""TaskBase: options, actions, goal functions and pictures of the two environments of a task."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_args
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from her_envs.actions import ActionValidator
 from her_envs.pictures import Painter
 from her_envs.task import (
-    REWARD_TYPES,
     Array,
     GoalTask,
     RewardType,
@@ -27,6 +26,7 @@ class TaskBase:
     """Base class of `TaskEnv` and `TaskVectorEnv`, which document the options."""
 
     metadata: dict[str, Any]
+    render: Callable[[], Any]
     _painter: Painter | None = None  # Gymnasium also closes an environment whose __init__ raised
 
     def __init__(
@@ -41,7 +41,7 @@ class TaskBase:
     ) -> None:
         if not isinstance(task, GoalTask):
             raise TypeError(f"task must be an instance of GoalTask, such as BitFlipping(), got {task!r}")
-        require_choice("reward_type", reward_type, REWARD_TYPES)
+        require_choice("reward_type", reward_type, get_args(RewardType))
         if render_mode is not None:
             require_choice("render_mode", render_mode, tuple(self.metadata["render_modes"]))
         self.task = task
@@ -53,7 +53,8 @@ class TaskBase:
         self.reward_type = reward_type
         self.render_mode = render_mode
         self.render_size = require_positive("render_size", render_size)
-        self._validator = ActionValidator(task.action_space)
+        self._is_discrete = isinstance(task.action_space, spaces.Discrete)
+        self._lowest, self._highest = _action_bounds(task.action_space)
         if render_mode is not None:
             self._painter = Painter(task)
         self._state: State | None = None
@@ -98,6 +99,29 @@ class TaskBase:
         """
         return self.task.success(achieved_goal, desired_goal) & self.terminate_on_success
 
+    def _validate_actions(self, given: np.ndarray) -> np.ndarray:
+        """Return valid actions, (N, A) Box actions, which are clipped, or (N,) Discrete actions."""
+        if not self._is_discrete:
+            if given.dtype.kind not in "fiu":
+                raise ValueError(f"action must contain numbers, got dtype {given.dtype}")
+            if np.isnan(given).any():
+                raise ValueError(f"action must not contain NaN, got {given[np.isnan(given).any(-1)][0]}")
+            clipped: np.ndarray = given.clip(self._lowest, self._highest)
+            return clipped.astype(self.task.action_space.dtype, copy=False)
+        if given.dtype.kind not in "iu":
+            raise ValueError(f"action must be an integer, got dtype {given.dtype}; cast it with int()")
+        outside = (given < self._lowest) | (given > self._highest)
+        if outside.any():
+            raise ValueError(f"action must lie in {self._lowest}..{self._highest}, got {given[outside][0]}")
+        return given
+
+    def _paint(self, replace: bool = False) -> None:
+        """Append the current state to the trails, or replace the last one; show it in mode ``human``."""
+        if self._painter is not None and self._state is not None:
+            self._painter.append(self._state, replace)
+            if self.render_mode == "human":
+                self.render()
+
     def _draw_envs(self, steps: list[int], size: int) -> list[np.ndarray]:
         """Draw the first ``len(steps)`` environments; ``steps`` are their elapsed steps."""
         if self._painter is None:
@@ -108,3 +132,13 @@ class TaskBase:
         if self._state is None:
             raise ResetNeeded("render() cannot draw before the first episode; call reset() first")
         return [self._painter.draw_picture(index, count, size) for index, count in enumerate(steps)]
+
+
+def _action_bounds(space: spaces.Space[Any]) -> tuple[Any, ...]:
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.start + space.n - 1)
+    if not isinstance(space, spaces.Box):
+        raise TypeError(f"action space must be Box or Discrete, got {space}")
+    bounds = space.low, space.high
+    # Clipping to a scalar is twenty times faster than clipping to a short array of equal bounds.
+    return tuple(each.flat[0] if each.size and (each == each.flat[0]).all() else each for each in bounds)

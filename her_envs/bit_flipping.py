@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -83,14 +83,10 @@ class BitFlipping(GoalTask):
         else:
             self._encoding = _Bits(self.n_bits) if observation == "bits" else _Integer(self.n_bits)
         self.observation_space = make_observation_space(self._encoding.space, goal=self._encoding.space)
-        self.action_space = (
-            spaces.Box(-1.0, 1.0, (n_bits,), np.float32)
-            if require_bool("continuous", continuous)
-            else spaces.Discrete(n_bits)
-        )
-        self._flips = (
-            _flip_positive if continuous else partial(np.eye(self.n_bits, dtype=np.int8).take, axis=0)
-        )
+        self._continuous = require_bool("continuous", continuous)
+        box = spaces.Box(-1.0, 1.0, (self.n_bits,), np.float32)
+        self.action_space = box if continuous else spaces.Discrete(self.n_bits)
+        self._single_bits = np.eye(self.n_bits, dtype=np.int8)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample bits and goals."""
@@ -100,7 +96,8 @@ class BitFlipping(GoalTask):
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Flip the bits that the actions select."""
-        return {"bits": state["bits"] ^ self._flips(action), "goal": state["goal"]}
+        flips = (action > 0).view(np.int8) if self._continuous else self._single_bits.take(action, axis=0)
+        return {"bits": state["bits"] ^ flips, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
         """Return the encoded bits, as observation and as achieved goal."""
@@ -139,10 +136,6 @@ class BitFlipping(GoalTask):
         canvas.text("state", (0.25, 0.95))
         canvas.text("goal", (0.75, 0.95))
         canvas.text("reached" if not differ.any() else f"{differ.sum()} to flip", (0.5, 0.045), size=0.05)
-
-
-def _flip_positive(action: Array) -> Array:
-    return (action > 0).astype(np.int8)
 
 
 # Each encoding has the space of the encoded bits of one environment, and three functions: `encode` returns

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -173,8 +172,10 @@ class Canvas:
         """
         left, top = self._pixel((box[0], box[3]))
         right, bottom = self._pixel((box[2], box[1]))
-        columns, cell = _grid_shape(len(bits), right - left, bottom - top)
-        left += (right - left - columns * cell) // 2
+        width, height = right - left, bottom - top
+        sides = [min(width // n, height // -(-len(bits) // n)) for n in range(1, len(bits) + 1)]
+        columns, cell = 1 + sides.index(max(sides)), max(1, *sides)  # the largest square cells that fit
+        left += (width - columns * cell) // 2
         font, marks = self._font(0.62 * cell), list(marked)
         for i, bit in enumerate(bits):
             x, y = left + i % columns * cell, top + i // columns * cell
@@ -223,31 +224,6 @@ _MARGIN = 0.05
 """Margin around `Canvas.frame`, so that an agent at the wall is completely visible."""
 
 
-def _grid_shape(count: int, width: int, height: int) -> tuple[int, int]:
-    """Return the number of columns for which square cells are largest, and the side of a cell [pixels]."""
-
-    def side(columns: int) -> int:
-        return min(width // columns, height // -(-count // columns))
-
-    columns = max(range(1, count + 1), key=side)
-    return columns, max(1, side(columns))
-
-
-@dataclass(frozen=True)
-class Keys:
-    """State of the keyboard, with pygame's names of the keys: ``"left"``, ``"3"``, ``"escape"``.
-
-    Attributes:
-        pressed: Keys that were pressed since the last call of `Window.keys`, in order of time.
-        held: Keys that are held down now.
-        closed: Whether the user closed the window.
-    """
-
-    pressed: tuple[str, ...]
-    held: frozenset[str]
-    closed: bool
-
-
 INVISIBLE = {"offscreen", "dummy"}
 """SDL video drivers that show nothing; without a display, SDL falls back to one of them."""
 
@@ -267,26 +243,21 @@ class Window:
         platforms = {os.environ.get(name, "").strip().lower() for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
         if "egl" in platforms:  # X11 kills a process that uses GLX and EGL
             os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
-        if error := self._display_error():
-            raise RuntimeError(f'cannot open a window: {error}; render_mode="rgb_array" needs no display')
-        self._clock = self._pygame.time.Clock()
-        self._held: set[str] = set()
-        Window._open += 1
-
-    def _display_error(self) -> str | None:
-        """Initialize the display; return the reason if it cannot be used."""
-        display, was_open = self._pygame.display, self._pygame.display.get_init()
+        display, was_open, problem = self._pygame.display, self._pygame.display.get_init(), ""
         try:
             display.init()
+            driver = display.get_driver()
+            named = ",".join(os.environ.get(name, "") for name in ("SDL_VIDEODRIVER", "SDL_VIDEO_DRIVER"))
+            if driver in INVISIBLE and driver not in named.lower().split(","):
+                problem = f"no display is available, and SDL chose the driver {driver!r}, which shows nothing"
+                if not was_open:
+                    display.quit()
         except self._pygame.error as error:
-            return str(error)
-        driver = display.get_driver()
-        named = ",".join(os.environ.get(name, "") for name in ("SDL_VIDEODRIVER", "SDL_VIDEO_DRIVER"))
-        if driver not in INVISIBLE or driver in named.lower().split(","):
-            return None
-        if not was_open:
-            display.quit()
-        return f"no display is available, and SDL chose the driver {driver!r}, which shows nothing"
+            problem = str(error)
+        if problem:
+            raise RuntimeError(f'cannot open a window: {problem}; render_mode="rgb_array" needs no display')
+        self._clock = self._pygame.time.Clock()
+        Window._open += 1
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
         """Show a picture.
@@ -307,18 +278,14 @@ class Window:
         display.flip()
         self._clock.tick(fps)
 
-    def keys(self) -> Keys:
-        """Return the state of the keyboard."""
-        pygame, pressed, closed = self._pygame, [], False
-        for event in pygame.event.get((pygame.KEYDOWN, pygame.KEYUP, pygame.QUIT)):
-            if event.type == pygame.QUIT:
-                closed = True
-            elif event.type == pygame.KEYDOWN:
-                pressed.append(pygame.key.name(event.key))
-                self._held.add(pressed[-1])
-            else:
-                self._held.discard(pygame.key.name(event.key))
-        return Keys(tuple(pressed), frozenset(self._held), closed)
+    def pressed_keys(self) -> set[str]:
+        """Return pygame's names of the keys that were pressed since the last call, such as ``"left"``.
+
+        Closing the window counts as ``"escape"``.
+        """
+        pygame = self._pygame
+        events = pygame.event.get((pygame.KEYDOWN, pygame.QUIT))
+        return {"escape" if each.type == pygame.QUIT else pygame.key.name(each.key) for each in events}
 
     def close(self) -> None:
         """Close the window, unless another environment still uses it."""

@@ -84,7 +84,7 @@ class FloorPlan:
         x, y = points.T
         inside = (x >= 0) & (x < columns) & (y >= 0) & (y < rows)
         cells = np.where(inside, points.T, 0).astype(np.int64)
-        free: np.ndarray = inside & self._is_free(cells)
+        free: np.ndarray = inside & self.free[cells[1], cells[0]]
         return free
 
     def draw_points(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -132,7 +132,8 @@ class FloorPlan:
         place. Returns the indices (K,) of the points whose moves have not ended.
         """
         edge = cell[:, moving] + (rest[:, moving] > 0)
-        shares = _move_fractions(edge - place[:, moving], rest[:, moving])
+        shares = np.full((2, moving.size), np.inf)  # of the remaining move, along each axis
+        np.divide(edge - place[:, moving], rest[:, moving], out=shares, where=rest[:, moving] != 0)
         share = np.minimum(shares[0], shares[1])
         ending, crossing = moving[share >= 1], share < 1
         place[:, ending] += rest[:, ending]
@@ -143,21 +144,10 @@ class FloorPlan:
         rest[:, moving] *= 1 - share
         beyond = cell[:, moving]
         beyond[axis, np.arange(len(moving))] += np.sign(rest[axis, moving]).astype(np.int64)
-        free = self._is_free(beyond)
+        free = self._padded[beyond[1] + 1, beyond[0] + 1]
         cell[:, moving[free]] = beyond[:, free]
         rest[axis[~free], moving[~free]] = 0
         return moving
-
-    def _is_free(self, cells: np.ndarray) -> np.ndarray:
-        free: np.ndarray = self._padded[cells[1] + 1, cells[0] + 1]
-        return free
-
-
-def _move_fractions(ways: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Return ``ways / moves`` per axis; infinity where the move is 0."""
-    shares = np.full_like(moves, np.inf)
-    np.divide(ways, moves, out=shares, where=moves != 0)
-    return shares
 
 
 def _round_within_cells(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
@@ -195,12 +185,9 @@ def _max_grid_distance(free: np.ndarray) -> int:
     reached[tuple(np.argwhere(free)[0])] = True
     steps = 0
     while True:
-        spread = reached.copy()
-        spread[1:] |= reached[:-1]
-        spread[:-1] |= reached[1:]
-        spread[:, 1:] |= reached[:, :-1]
-        spread[:, :-1] |= reached[:, 1:]
-        spread &= free
+        near = np.pad(reached, 1)
+        spread = near[2:, 1:-1] | near[:-2, 1:-1] | near[1:-1, 2:] | near[1:-1, :-2]
+        spread = (spread | reached) & free
         if (spread == reached).all():
             break
         reached, steps = spread, steps + 1

@@ -31,13 +31,9 @@ class Painter:
         self._states: deque[State] = deque(maxlen=MAX_TRAIL)
         self._window: Window | None = None
 
-    def append(self, state: State) -> None:
-        """Append the next state of all environments."""
-        self._states.append(state)
-
-    def replace_last(self, state: State) -> None:
-        """Replace the last state, after a reset of some environments."""
-        if self._states:
+    def append(self, state: State, replace: bool = False) -> None:
+        """Append the next state of all environments; ``replace`` the last one after a reset of some."""
+        if replace and self._states:
             self._states.pop()
         self._states.append(state)
 
@@ -61,16 +57,7 @@ class Painter:
         return canvas.pixels()
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
-        """Show a picture in the window, which the first call opens.
-
-        Args:
-            picture: (H, W, 3) uint8.
-            caption: Title of the window.
-            fps: Largest number of pictures per second; the call waits accordingly.
-
-        Raises:
-            RuntimeError: No display is available.
-        """
+        """Show a picture, (H, W, 3) uint8, as `Window.show`; the first call opens the window."""
         if self._window is None:
             self._window = Window()
         self._window.show(picture, caption, fps)

@@ -56,9 +56,7 @@ class PointPush(PointGoalTask):
         # A longer step could move the agent past the puck's center, and push the puck backwards.
         self._step_size = np.float32(require_length("step_size", step_size, 0.05))
         puck = spaces.Box(_LOW, _HIGH, (2,), np.float32)
-        both = spaces.Box(
-            np.array([0, 0, _LOW, _LOW], np.float32), np.array([1, 1, _HIGH, _HIGH], np.float32)
-        )
+        both = spaces.Box(*np.array([[0, 0, _LOW, _LOW], [1, 1, _HIGH, _HIGH]], np.float32))
         self.observation_space = make_observation_space(both, goal=puck)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 

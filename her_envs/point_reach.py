@@ -45,10 +45,8 @@ class PointReach(PointGoalTask):
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample starts and goals uniformly from the square."""
-        return {
-            "position": rng.random((num_envs, 2), dtype=np.float32),
-            "goal": rng.random((num_envs, 2), dtype=np.float32),
-        }
+        position, goal = rng.random((2, num_envs, 2), dtype=np.float32)
+        return {"position": position, "goal": goal}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Move each point, and stop it at the sides of the square."""

@@ -14,11 +14,7 @@ MAX_REDRAWS = 1000
 
 
 def copy_options(options: Any) -> dict[str, Any]:
-    """Return a copy of reset options; an empty dict for None.
-
-    Raises:
-        TypeError: ``options`` is neither a dict nor None.
-    """
+    """Return a copy of reset options, ``{}`` for None; raise TypeError if they are not a dict."""
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"reset options must be a dict, got {options!r}")
     return dict(options or {})
@@ -85,24 +81,21 @@ def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: n
     """Return the entries of the state that the options contain, with the shapes and dtypes of ``state``."""
     if unknown := options.keys() - {"goal", "state"}:
         raise ValueError(f"unknown reset option {min(map(repr, unknown))}; choose from 'goal', 'state'")
-    entries = {"goal": ("reset option 'goal'", options["goal"])} if "goal" in options else {}
-    if "state" in options:
-        entries |= _state_entries(options["state"], [name for name in state if name != "goal"])
+    names, given = [name for name in state if name != "goal"], options.get("state", {})
+    if not isinstance(given, dict):
+        if len(names) > 1:
+            raise TypeError(f"reset option 'state' must be a dict of {names}, got {given!r}")
+        given = {names[0]: given}
+    if unknown := given.keys() - set(names):
+        raise ValueError(
+            f"unknown entry {min(map(repr, unknown))} of reset option 'state'; choose from {names}"
+        )
+    entries = {name: (f"entry {name!r} of reset option 'state'", value) for name, value in given.items()}
+    if "goal" in options:
+        entries["goal"] = ("reset option 'goal'", options["goal"])
     return {
         name: _as_rows(label, value, state[name], num_envs, rows) for name, (label, value) in entries.items()
     }
-
-
-def _state_entries(given: Any, names: list[str]) -> dict[str, tuple[str, Any]]:
-    """Return the label for messages and the value of each entry that the option ``state`` gives."""
-    label = "reset option 'state'"
-    if not isinstance(given, dict):
-        if len(names) > 1:
-            raise TypeError(f"{label} must be a dict of {names}, got {given!r}")
-        return {names[0]: (label, given)}
-    if unknown := given.keys() - set(names):
-        raise ValueError(f"unknown entry {min(map(repr, unknown))} of {label}; choose from {names}")
-    return {name: (f"entry {name!r} of {label}", value) for name, value in given.items()}
 
 
 def _as_rows(label: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:

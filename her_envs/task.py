@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -28,7 +28,6 @@ State: TypeAlias = dict[str, np.ndarray]
 """Arrays by name, with a leading axis N (environments). The entry ``goal`` is the desired goal."""
 
 RewardType = Literal["sparse", "dense"]
-REWARD_TYPES: tuple[str, ...] = get_args(RewardType)
 
 ONE = np.float32(1)
 """Booleans times `ONE` are float32, in NumPy and in torch."""
@@ -171,7 +170,7 @@ class GoalTask(ABC):
             (...) float32; the shape is () for one goal.
         """
         if reward_type == "sparse":
-            return _sparse_reward(self.success(achieved_goal, desired_goal))
+            return self.success(achieved_goal, desired_goal) + _MINUS_ONE
         return -self.distance(achieved_goal, desired_goal) + _ZERO  # adding 0 changes -0.0 to 0.0
 
     def outcome(
@@ -189,7 +188,7 @@ class GoalTask(ABC):
         """
         success = self.success(achieved_goal, desired_goal)
         if reward_type == "sparse":
-            return success, _sparse_reward(success)
+            return success, success + _MINUS_ONE
         return success, self.reward(achieved_goal, desired_goal, reward_type)
 
 
@@ -198,48 +197,28 @@ def make_observation_space(observation: spaces.Space[Any], goal: spaces.Space[An
     return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal})
 
 
-def _sparse_reward(success: Array) -> Array:
-    return success + _MINUS_ONE
-
-
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Check that ``value`` is one of ``choices``; ``name`` of the option is for the message.
-
-    Raises:
-        ValueError: ``value`` is not one of ``choices``.
-    """
+    """Raise ValueError unless ``value`` of the option ``name`` is one of ``choices``."""
     if value not in choices:
         raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}")
 
 
 def require_bool(name: str, value: object) -> bool:
-    """Return ``value`` as a bool; ``name`` of the option is for the message.
-
-    Raises:
-        TypeError: ``value`` is not a bool.
-    """
+    """Return ``value`` of the option ``name``; raise TypeError unless it is a bool."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def require_positive(name: str, value: object) -> int:
-    """Return ``value`` as an int of at least 1; ``name`` of the option is for the message.
-
-    Raises:
-        ValueError: ``value`` is not an integer of at least 1.
-    """
+    """Return ``value`` of the option ``name``; raise ValueError unless it is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
     return int(value)
 
 
 def require_length(name: str, value: object, largest: float = math.inf) -> float:
-    """Return ``value`` as a float if it lies in (0, ``largest``]; ``name`` is for the message.
-
-    Raises:
-        ValueError: ``value`` is not a finite number in (0, ``largest``].
-    """
+    """Return ``value`` of the option ``name``; raise ValueError unless it is finite, in (0, ``largest``]."""
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if is_number and 0 < value <= largest and value < math.inf:  # type: ignore[operator] # it is a number
         return float(value)  # type: ignore[arg-type] # likewise

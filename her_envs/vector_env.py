@@ -123,18 +123,14 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             ValueError: An option is unknown, or its value does not fit the task.
         """
         if isinstance(seed, list | tuple | np.ndarray):
-            raise TypeError(
-                f"seed must be an integer or None, got {seed!r}; all environments use one generator"
-            )
+            raise TypeError(f"seed must be an integer or None, got {seed!r}; all environments share it")
         given = copy_options(options)
         mask = self._as_mask(given.pop("reset_mask", None))
         super().reset(seed=seed)
-        state, _ = self._start_episodes(np.flatnonzero(mask), given)
+        state = self._start_episodes(np.flatnonzero(mask), given)[0]
         observations = self.task.observe(state)
         success = self.task.success(observations["achieved_goal"], observations["desired_goal"])
-        if self._painter is not None:
-            self._painter.replace_last(state)
-            self._show()
+        self._paint(replace=True)
         return observations, {"is_success": success & mask, "_is_success": mask}
 
     def step(
@@ -156,11 +152,19 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             ValueError: The actions have a wrong shape or dtype, contain NaN, or are Discrete actions that are
                 out of range.
         """
-        state = self._require_steppable()
-        valid = self._validator.validate_batch(actions, self.num_envs)
-        self._state = self.task.step(state, valid, self.np_random)
-        self._elapsed += 1
+        if self._state is None:
+            raise ResetNeeded("step() was called before the first episode; call reset() first")
         restarted = np.flatnonzero(self._ended)
+        if self.autoreset_mode is AutoresetMode.DISABLED and restarted.size:
+            raise ResetNeeded(
+                f"step() was called after the end of the episodes of environments {restarted.tolist()}; "
+                'call reset(options={"reset_mask": terminations | truncations}) first'
+            )
+        given = np.asarray(actions)
+        if given.shape != self.action_space.shape:
+            raise ValueError(f"actions must have shape {self.action_space.shape}, got {given.shape}")
+        self._state = self.task.step(self._state, self._validate_actions(given), self.np_random)
+        self._elapsed += 1
         if restarted.size:
             self._start_episodes(restarted)
         observations = self.task.observe(self._state)
@@ -175,9 +179,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         infos = {}
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
             infos = self._restart_ended(observations, success)
-        if self._painter is not None:
-            self._painter.append(self._state)
-            self._show()
+        self._paint()
         infos |= {"is_success": success, "_is_success": np.ones(self.num_envs, bool)}
         return observations, rewards, terminations, truncations, infos
 
@@ -191,10 +193,13 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             gymnasium.error.ResetNeeded: `reset` was not called yet, and a render mode is given.
             RuntimeError: The render mode is ``"human"``, and no display is available.
         """
-        if self.render_mode == "human":
-            self._show()
-            return None
-        return tuple(self._draw_envs(self._elapsed.tolist(), self.render_size)) or None
+        if self.render_mode != "human" or self._painter is None:
+            return tuple(self._draw_envs(self._elapsed.tolist(), self.render_size)) or None
+        steps = self._elapsed[:MAX_SHOWN_ENVS].tolist()
+        pictures = self._draw_envs(steps, self.render_size // mosaic_columns(len(steps)))
+        caption = f"{type(self.task).__name__} | {len(steps)} of {self.num_envs} environments"
+        self._painter.show(mosaic(pictures), caption, self.metadata["render_fps"])
+        return None
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the window, if it is open."""
@@ -214,10 +219,9 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         """Reset the ended environments; change ``observations`` and ``success``; return the final infos."""
         ended = self._ended.copy()
         rows = np.flatnonzero(ended)
-        last = {key: values[rows] for key, values in observations.items()}
         final_obs = np.full(self.num_envs, None, dtype=object)
-        for i, row in enumerate(rows):
-            final_obs[row] = {key: values[i] for key, values in last.items()}
+        for row in rows:
+            final_obs[row] = {key: values[row].copy() for key, values in observations.items()}
         final_info = {"is_success": success & ended, "_is_success": ended.copy()}
         _, first = self._start_episodes(rows)
         for key, values in first.items():
@@ -229,18 +233,6 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             "final_info": final_info,
             "_final_info": ended,
         }
-
-    def _require_steppable(self) -> State:
-        """Return the current state, or raise ResetNeeded."""
-        if self._state is None:
-            raise ResetNeeded("step() was called before the first episode; call reset() first")
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
-            ended = np.flatnonzero(self._ended).tolist()
-            raise ResetNeeded(
-                f"step() was called after the end of the episodes of environments {ended}; "
-                'call reset(options={"reset_mask": terminations | truncations}) first'
-            )
-        return self._state
 
     def _as_mask(self, given: Any) -> np.ndarray:
         """Return a copy of the option ``reset_mask``, (N,) bool; True for all environments by default."""
@@ -258,10 +250,3 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
                 f"got {mask}; reset all environments first"
             )
         return mask
-
-    def _show(self) -> None:
-        if self.render_mode == "human" and self._painter is not None:
-            steps = self._elapsed[:MAX_SHOWN_ENVS].tolist()
-            pictures = self._draw_envs(steps, self.render_size // mosaic_columns(len(steps)))
-            caption = f"{type(self.task).__name__} | {len(steps)} of {self.num_envs} environments"
-            self._painter.show(mosaic(pictures), caption, self.metadata["render_fps"])

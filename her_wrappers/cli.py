@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 code = _run(name, rest)
         finally:
-            sys.stdout.flush()
+            sys.stdout.flush()  # here, so that a closed pipe raises BrokenPipeError inside the try
     except CommandError as error:
         print(f"Error: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
@@ -91,7 +91,7 @@ def _run(name: str, arguments: list[str]) -> int:
         return int(parse(command, name, arguments, command.__doc__) or 0)
     except (CommandError, KeyboardInterrupt):
         raise
-    except BaseException as error:
+    except BaseException as error:  # also a SystemExit that the user's module raises
         found = _as_command_error(error)
         if found is None:
             raise

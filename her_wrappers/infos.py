@@ -137,7 +137,8 @@ def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
         if isinstance(value, dict):
             found[key] = info_row(value, i, num_envs)
         else:
-            found[key] = _item(value[i]) if _has_rows(value, num_envs) else value
+            row = value[i] if _has_rows(value, num_envs) else value
+            found[key] = row.item() if row is not value and isinstance(row, np.generic) else row
     return found
 
 
@@ -154,11 +155,6 @@ def final_observation_row(infos: Any, i: int) -> Any:
         return map_tree(lambda leaf: leaf[i], final_observations(infos))
     except (IndexError, KeyError, TypeError):
         return None
-
-
-def final_info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
-    """Return the last info of environment ``i``'s episode; an empty dict if the infos have none."""
-    return info_row(infos.get("final_info"), i, num_envs)
 
 
 def _as_rows(value: Any) -> np.ndarray:
@@ -205,7 +201,3 @@ def _has_rows(value: Any, num_envs: int) -> bool:
     if not is_row_of_rows or isinstance(value, str | bytes | dict) or getattr(value, "ndim", 1) == 0:
         return False
     return len(value) == num_envs
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -20,7 +20,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-class Evidence(Protocol):
+class EvidenceLike(Protocol):
     """The recorded facts that the rules of a suite judge."""
 
     def missing(self, need: str) -> str:
@@ -70,7 +70,8 @@ class Rule:
         source: Source of the requirement, such as a paper or an issue; may be empty.
         threshold: The threshold of the rule and its reason; empty for rules without a threshold.
         needs: Needs that the evidence must meet for the rule to be applied.
-        inconclusive_without: Needs without which the absence of findings is inconclusive.
+        inconclusive_without: Needs without which the rule is applied, but the absence of findings is
+            inconclusive.
         implies: Codes of rules whose findings are direct consequences of a finding of this rule. A report
             leaves out these findings, and the findings that they imply in turn.
         repair: Class of `her_wrappers.repairs` that corrects the fault, or an empty text.
@@ -325,7 +326,7 @@ class RuleSet(Mapping[str, Rule]):
             if (not chosen or code.startswith(chosen)) and not (ignored and code.startswith(ignored))
         ]
 
-    def judge(self, evidence: Evidence, rules: Iterable[Rule]) -> list[Finding]:
+    def judge(self, evidence: EvidenceLike, rules: Iterable[Rule]) -> list[Finding]:
         """Return the findings of ``rules``, errors first, without findings that other findings imply.
 
         Rules that imply one of ``rules`` are applied too, to remove the findings that they imply.
@@ -364,7 +365,7 @@ class RuleSet(Mapping[str, Rule]):
         )
 
 
-def apply_rules(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
+def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
     """Return one finding for each subject of the violations of each rule whose needs are met."""
     findings = []
     for rule in rules:
@@ -392,7 +393,7 @@ def apply_rules(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
     return findings
 
 
-def unmet_needs(evidence: Evidence, rules: Iterable[Rule]) -> list[NotExercised]:
+def unmet_needs(evidence: EvidenceLike, rules: Iterable[Rule]) -> list[NotExercised]:
     """Return the reasons of unmet needs, each with the rules among ``rules`` that have this need."""
     gaps: dict[str, list[str]] = {}
     for rule in rules:

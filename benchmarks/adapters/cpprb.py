@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import cpprb
 import numpy as np
 
+from benchmarks.scoreboard_claims import offers_of
 from her_wrappers.conformance.adapter import ReplayAdapter
 
 if TYPE_CHECKING:
@@ -25,28 +26,11 @@ class Cpprb(ReplayAdapter):
     """
 
     name = f"cpprb {version('cpprb')}"
-    offers = frozenset({
-        "future",
-        "final",
-        "episode",
-        "random",
-        "end episode",
-        "priorities",
-    })
+    offers = offers_of("cpprb:Cpprb")
     termination = None
 
     def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        *,
-        buffer_size: int,
-        strategy: str,
-        n_sampled_goal: int,
-        max_episode_steps: int,
-        num_envs: int = 1,
-        seed: int = 0,
-        prioritized: bool = False,
-        **options: Any,
+        self, env: gym.Env[Any, Any], *, buffer_size: int, n_sampled_goal: int, **options: Any
     ) -> None:
         functions: Any = env
         space: Any = env.observation_space
@@ -64,13 +48,13 @@ class Cpprb(ReplayAdapter):
                 "act": {"shape": 1},
                 "next_obs": {"shape": size, "dtype": np.float64},
             },
-            max_episode_len=max_episode_steps,
+            max_episode_len=options["max_episode_steps"],
             reward_func=reward,
             goal_func=lambda state: state[:, STATE:],
             goal_shape=self._goal_shape,
-            strategy=strategy,
+            strategy=options["strategy"],
             additional_goals=n_sampled_goal,
-            prioritized=prioritized,
+            prioritized=options.get("prioritized", False),
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import stable_baselines3 as sb3
 
+from benchmarks.scoreboard_claims import offers_of
 from her_wrappers.conformance.adapters.sb3 import OursForStableBaselines3
 
 
@@ -13,19 +14,7 @@ class StableBaselines3(OursForStableBaselines3):
     """``HerReplayBuffer`` with ``copy_info_dict=True``, on the CPU."""
 
     name = f"Stable-Baselines3 {sb3.__version__}"
-    offers = frozenset({
-        "future",
-        "final",
-        "episode",
-        "several environments",
-        "end episode",
-        "changing goals",
-        "recorded rewards",
-        "infos",
-        "images",
-        "discrete",
-        "save",
-    })
+    offers = offers_of("sb3:StableBaselines3")
     buffer_class: ClassVar[type[Any]] = sb3.HerReplayBuffer
 
     @staticmethod

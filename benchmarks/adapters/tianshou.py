@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tianshou.data import Batch, HERReplayBuffer, HERVectorReplayBuffer
 
+from benchmarks.scoreboard_claims import offers_of
 from her_wrappers.conformance.adapter import ReplayAdapter
 
 if TYPE_CHECKING:
@@ -24,39 +25,22 @@ class Tianshou(ReplayAdapter):
     """Adapter with ``future_k=n_sampled_goal``: Tianshou documents ``future_k`` as the paper's k."""
 
     name = f"Tianshou {version('tianshou')}"
-    offers = frozenset({
-        "future",
-        "several environments",
-        "changing goals",
-        "recorded rewards",
-        "images",
-        "discrete",
-        "save",
-    })
+    offers = offers_of("tianshou:Tianshou")
 
     def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        *,
-        buffer_size: int,
-        strategy: str,
-        n_sampled_goal: int,
-        max_episode_steps: int,
-        num_envs: int = 1,
-        seed: int = 0,
-        **options: Any,
+        self, env: gym.Env[Any, Any], *, buffer_size: int, n_sampled_goal: int, **options: Any
     ) -> None:
         self._space: Any = env.observation_space
         arguments: dict[str, Any] = {
             "compute_reward_fn": partial(_rewards, env),
-            "horizon": max_episode_steps,
+            "horizon": options["max_episode_steps"],
             "future_k": n_sampled_goal,
         }
-        self._num_envs = num_envs
+        self._num_envs = options.get("num_envs", 1)
         self.buffer: Any = (
             HERReplayBuffer(buffer_size, **arguments)
-            if num_envs == 1
-            else HERVectorReplayBuffer(buffer_size, num_envs, **arguments)
+            if self._num_envs == 1
+            else HERVectorReplayBuffer(buffer_size, self._num_envs, **arguments)
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import HERReplayBuffer, LazyTensorStorage
 
+from benchmarks.scoreboard_claims import offers_of
 from her_wrappers.conformance.adapter import ReplayAdapter
 from her_wrappers.conformance.adapters.torchrl import as_arrays, as_tensordict
 
@@ -20,31 +21,11 @@ class TorchRL(ReplayAdapter):
     """``HERReplayBuffer`` with a ``LazyTensorStorage`` of one dimension; transitions are added one by one."""
 
     name = f"TorchRL {version('torchrl')}"
-    offers = frozenset({
-        "future",
-        "final",
-        "episode",
-        "random",
-        "changing goals",
-        "recorded rewards",
-        "infos",
-        "images",
-        "discrete",
-        "save",
-    })
+    offers = offers_of("torchrl:TorchRL")
     arguments: ClassVar[dict[str, Any]] = {}
 
     def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        *,
-        buffer_size: int,
-        strategy: str,
-        n_sampled_goal: int,
-        max_episode_steps: int,
-        num_envs: int = 1,
-        seed: int = 0,
-        **options: Any,
+        self, env: gym.Env[Any, Any], *, buffer_size: int, n_sampled_goal: int, **options: Any
     ) -> None:
         functions: Any = env
 
@@ -59,7 +40,7 @@ class TorchRL(ReplayAdapter):
             reward,
             storage=LazyTensorStorage(buffer_size),
             her_ratio=n_sampled_goal / (n_sampled_goal + 1),
-            strategy=strategy,
+            strategy=options["strategy"],
             **self.arguments,
         )
 

@@ -27,16 +27,6 @@ def add(buffer, length, first=0):
     buffer.on_episode_end(np.array([-1]))
 
 
-def test_goals_of_future_are_those_after_the_step():
-    buffer = make_buffer(100_000)
-    for _ in range(200):
-        add(buffer, 5)
-    rows = buffer.get_all_transitions()
-    relabeled = rows["goal"] >= 0
-    pairs = set(zip(rows["obs"][relabeled].tolist(), rows["goal"][relabeled].tolist(), strict=True))
-    assert pairs == {(t, s) for t in range(5) for s in range(t + 1, 6)}
-
-
 def test_the_capacity_is_shared_by_the_copies():
     buffer = make_buffer(50)
     for number in range(20):
@@ -55,27 +45,6 @@ def first_steps(buffer):
     batch = buffer.sample(100)
     first = batch["obs"][:, 0] == 0
     return batch["obs"][first, 0], batch["goal"][first, 0]
-
-
-def test_rewards_are_always_computed():
-    buffer = make_buffer(100, reward_func=lambda next_state, action, goal: np.full(len(goal), 7.0))
-    states = np.arange(6)[:, None]
-    buffer.add(obs=states[:-1], act=np.zeros((5, 1)), next_obs=states[1:], rew=np.full(5, -1.0))
-    buffer.on_episode_end(np.array([-1]))
-    assert set(buffer.sample(100)["rew"].ravel()) == {7}
-
-
-def test_an_empty_buffer_says_high_below_zero():
-    with pytest.raises(ValueError, match="high <= 0"):
-        make_buffer(10).sample(1)
-
-
-def test_an_episode_above_its_maximum_is_refused():
-    buffer = make_buffer(100, max_episode_len=3)
-    for t in range(3):
-        buffer.add(obs=[t], act=[0], next_obs=[t + 1])
-    with pytest.raises(ValueError, match="Exceed Max Episode Length"):
-        buffer.add(obs=[3], act=[0], next_obs=[4])
 
 
 def with_windows(size):

@@ -20,7 +20,6 @@ MODULES = {
     "Tianshou": ("tianshou.data", "tianshou.algorithm"),
     "TorchRL": ("torchrl.data", "torchrl.envs.transforms"),
 }
-READ_ONLY = {"stable-baselines (version 2)", "RLLTE"}  # cannot be installed together with the others
 IN_PART = {"DDPG"}  # a learner, of which the page has only the parameters of replay
 
 
@@ -57,24 +56,12 @@ def test_every_parameter_is_on_the_page(section, path, named):
     assert len(named) == len(set(named))
 
 
-def test_the_methods_of_cpprb_on_the_page_exist():
-    cpprb = pytest.importorskip("cpprb")
-    methods = re.findall(r"^\| `(\w+)\(\)` \|", SECTIONS["cpprb"], re.MULTILINE)
-    assert len(methods) == 4
-    for method in methods:
-        assert callable(getattr(cpprb.HindsightReplayBuffer, method))
-
-
 @pytest.mark.parametrize("section", MODULES)
 def test_their_example_runs(section, tmp_path, monkeypatch):
     pytest.importorskip(MODULES[section][0])
     monkeypatch.chdir(tmp_path)
     (theirs,) = re.findall(r"```py\n(.*?)```", SECTIONS[section], re.DOTALL)
     exec(theirs, {})
-
-
-def test_all_sections_are_looked_at_or_were_read():
-    assert SECTIONS.keys() == MODULES.keys() | READ_ONLY
 
 
 @pytest.mark.parametrize("section", MODULES)

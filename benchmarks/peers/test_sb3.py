@@ -38,18 +38,6 @@ def add(buffer, number, length):
         buffer.add(states[t], states[t + 1], episode.actions[t : t + 1], np.array([-1.0]), last, [{}])
 
 
-def test_final_and_future_goals_are_those_after_the_step():
-    buffer = make_buffer(100, goal_selection_strategy="final")
-    add(buffer, 0, 5)
-    batch = buffer.sample(1000)
-    assert set(batch.observations["desired_goal"][200:, 1].tolist()) == {5}
-    buffer = make_buffer(100)
-    add(buffer, 0, 5)
-    batch = buffer.sample(1000)
-    goals, steps = (batch.observations[key][200:, 1] for key in ("desired_goal", "achieved_goal"))
-    assert (goals > steps).all()
-
-
 def test_a_relabeled_success_does_not_terminate():
     """Relabeled rows keep the flag of the original goal (issue 627 of Stable-Baselines3)."""
     model = DQN(
@@ -94,11 +82,6 @@ def test_every_slot_has_a_dict_though_infos_are_not_kept():
 def test_saving_memory_is_refused():
     with pytest.raises(AssertionError):
         make_buffer(10, optimize_memory_usage=True)
-
-
-def test_an_unknown_strategy_is_a_bare_key_error():
-    with pytest.raises(KeyError, match=r"^'futur'$"):
-        make_buffer(10, goal_selection_strategy="futur")
 
 
 def test_randomness_is_numpys_global_generator():

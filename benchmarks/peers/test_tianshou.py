@@ -93,12 +93,6 @@ def test_a_relabeled_success_does_not_terminate():
     assert not terminated[early].any()
 
 
-def test_open_episodes_are_sampled():
-    buffer = make_buffer()
-    add(buffer, 5, ends=False)
-    assert len(buffer.sample(10)[0]) == 10
-
-
 def test_rows_are_drawn_by_a_generator_of_its_own_and_goals_by_the_global_one():
     batches = []
     for seed in (0, 1):

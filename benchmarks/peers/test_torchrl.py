@@ -60,14 +60,6 @@ def test_by_default_future_goals_include_the_state_before_the_step():
     assert (goals == states).float().mean() > 0.4
 
 
-def test_the_other_key_gives_the_goals_after_the_step():
-    buffer = make_buffer(achieved_goal_key=NEXT)
-    buffer.extend(episode(5))
-    states, goals, _ = sampled(buffer)
-    assert (goals > states).all()
-    assert goals.max() == 5
-
-
 def test_a_full_storage_raises_when_it_is_extended_and_sampled():
     buffer = make_buffer(20, achieved_goal_key=NEXT)
     for number in range(4):
@@ -126,12 +118,6 @@ def test_of_one_row_none_is_relabeled():
     buffer = data.HERReplayBuffer(reward, storage=data.LazyTensorStorage(100), her_ratio=0.8)
     buffer.extend(episode(5))
     assert {buffer.sample(1)["desired_goal"].item() for _ in range(100)} == {-1}
-
-
-def test_open_episodes_are_sampled():
-    buffer = make_buffer()
-    buffer.extend(episode(5)[:3])
-    assert len(buffer.sample(10)) == 10
 
 
 def test_randomness_is_torchs_global_generator():

@@ -1,19 +1,41 @@
-"""Contender: the interface of replay buffers in `benchmarks.replay`."""
+"""What `benchmarks.replay` compares: replay buffers, and a lower bound on the time to sample a batch."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from benchmarks.replay_task import HORIZON, UNREACHED, Floats, compute_reward
+from benchmarks.replay_task import ACTION, GOAL, HORIZON, OBSERVATION, UNREACHED, Floats, compute_reward
+from benchmarks.timing import Workload, repeat
 
 if TYPE_CHECKING:
     from her_wrappers import Episode
 
 SAMPLED_GOALS = 4
 RELABELED_SHARE = SAMPLED_GOALS / (SAMPLED_GOALS + 1)
+
+
+class Sampling(NamedTuple):
+    """Sampling batches of ``batch_size`` from the buffer ``name`` with ``stored`` rows."""
+
+    name: str
+    stored: int
+    batch_size: int
+
+
+class AddAndSample(NamedTuple):
+    """Adding to the buffer ``name`` and sampling: a batch after every step, or after every episode."""
+
+    name: str
+    rhythm: str
+
+
+Key: TypeAlias = Sampling | AddAndSample
+Costs: TypeAlias = Mapping[Key, np.ndarray]
+"""Seconds per batch in each turn, (turns,)."""
 
 
 class BatchColumns(NamedTuple):
@@ -80,6 +102,33 @@ class Contender(ABC):
         for i in range(stored // (HORIZON * self.rows_per_transition)):
             self.add_episode(arguments[i % len(arguments)])
 
+    def sampling(self, batch_size: int) -> Workload:
+        """Return a workload that samples batches."""
+        return repeat(lambda: self.sample(batch_size))
+
+    def adding_episodes(self, episodes: list[Episode], batch_size: int) -> Workload:
+        """Return a workload that adds an episode, and samples a batch."""
+        arguments = [self.episode_argument(episode) for episode in episodes]
+
+        def run(calls: int) -> None:
+            for i in range(calls):
+                self.add_episode(arguments[i % len(arguments)])
+                self.sample(batch_size)
+
+        return Workload(run)
+
+    def adding_steps(self, episodes: list[Episode], batch_size: int) -> Workload:
+        """Return a workload that adds an episode step by step, and samples a batch after each step."""
+        arguments = [self.step_arguments(episode) for episode in episodes]
+
+        def run(calls: int) -> None:
+            for i in range(calls):
+                for step in arguments[i % len(arguments)]:
+                    self.add_step(step)
+                    self.sample(batch_size)
+
+        return Workload(run, units=len(arguments[0]))
+
 
 def check_relabeling(contender: Contender, batch_size: int = 256, batches: int = 40) -> float:
     """Return the relabeled share of sampled batches.
@@ -101,3 +150,62 @@ def check_relabeling(contender: Contender, batch_size: int = 256, batches: int =
         if holds:
             raise RuntimeError(f"{contender.name} {finding} (share {share:.3f})")
     return share
+
+
+STEP = np.dtype(
+    [
+        ("observation", np.float32, OBSERVATION),
+        ("achieved_goal", np.float32, GOAL),
+        ("desired_goal", np.float32, GOAL),
+        ("action", np.float32, ACTION),
+        ("reward", np.float32),
+        ("steps_left", np.int32),
+        ("terminated", np.bool_),
+        ("truncated", np.bool_),
+    ],
+    align=True,
+)
+"""All data of a step."""
+
+RELABELED_GOAL = np.dtype([("goal", np.float32, GOAL)])
+
+
+class Floor:
+    """Gathers the records of steps and of their next steps, and the goals of the relabeled rows.
+
+    Every batch has other random indices, as in a buffer; they are sampled before the measurement.
+
+    Attributes:
+        name: Name in the tables.
+
+    Args:
+        stored: Number of stored steps.
+    """
+
+    name = "floor"
+
+    def __init__(self, stored: int) -> None:
+        # Not zeros, for which the system would map all pages to one page of memory.
+        self._steps = np.full(stored + 1, np.ones((), STEP))
+        self._goals = np.full(stored + 1, np.ones((), RELABELED_GOAL))
+        self._rng = np.random.default_rng(0)
+
+    def sampling(self, batch_size: int) -> Workload:
+        """Return a workload that copies the rows of batches; their indices are sampled before."""
+        steps, goals, rng = self._steps, self._goals, self._rng
+        indices: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+        def draw(calls: int) -> None:
+            indices.clear()
+            for _ in range(calls):
+                rows = rng.integers(len(steps) - 1, size=batch_size)
+                sources = rng.integers(len(goals), size=round(RELABELED_SHARE * batch_size))
+                indices.append((rows, rows + 1, sources))
+
+        def gather(_: int) -> None:
+            for rows, following, sources in indices:
+                steps.take(rows)
+                steps.take(following)
+                goals.take(sources)
+
+        return Workload(gather, prepare=draw)

@@ -1,15 +1,18 @@
-"""cpprb's ``HindsightReplayBuffer``, written in C++.
+"""cpprb's buffers, written in C++: with HER, with priorities, and with both.
 
-https://ymd_h.gitlab.io/cpprb/features/her/
+https://ymd_h.gitlab.io/cpprb/features/her/, https://ymd_h.gitlab.io/cpprb/features/per/
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cpprb import HindsightReplayBuffer
+import numpy as np
+from cpprb import HindsightReplayBuffer, PrioritizedReplayBuffer
+from numpy.typing import NDArray
 
 from benchmarks.replay_buffers.contender import SAMPLED_GOALS, BatchColumns, Contender
+from benchmarks.replay_buffers.prioritized import ALPHA, BETA, EPS, Prioritized
 from benchmarks.replay_task import ACTION, GOAL, HORIZON, OBSERVATION, Floats, compute_reward
 
 if TYPE_CHECKING:
@@ -83,3 +86,45 @@ class Cpprb(Contender):
     def columns(self, batch: dict[str, Any]) -> BatchColumns:
         """Return the columns of a batch."""
         return BatchColumns(goal_of(batch["next_obs"]), batch["goal"], batch["rew"][:, 0])
+
+
+class CpprbPrioritized(Cpprb, Prioritized):
+    """Stores k + 1 copies of each transition, each with its own priority."""
+
+    name = "cpprb, HER"
+    setting = (
+        f"`HindsightReplayBuffer(prioritized=True)`, alpha {ALPHA}, eps {EPS:g}; it relabels when an episode "
+        "is stored, and stores every transition five times"
+    )
+    prioritized = True
+
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Sample a batch of arrays."""
+        return self.buffer.sample(batch_size, beta=BETA)
+
+    def index(self, batch: dict[str, Any]) -> NDArray[np.integer[Any]]:
+        """Return the indices of the rows."""
+        return batch["indexes"]
+
+
+class CpprbPlain(CpprbPrioritized):
+    """A buffer without relabeling."""
+
+    name = "cpprb, plain"
+    setting = f"`PrioritizedReplayBuffer`, alpha {ALPHA}, eps {EPS:g}; without relabeling"
+    rows_per_transition = 1
+
+    def __init__(self, capacity: int) -> None:
+        states = {"shape": OBSERVATION}
+        columns = {"obs": states, "act": {"shape": ACTION}, "rew": {}, "next_obs": states, "done": {}}
+        self.buffer = PrioritizedReplayBuffer(capacity, columns, alpha=ALPHA, eps=EPS)
+
+    def episode_argument(self, episode: Episode) -> tuple[Any, ...]:
+        """Return the columns of an episode, (T, ...) arrays, as the arguments of `add`."""
+        columns, _ = super().episode_argument(episode)
+        return ({**columns, "rew": episode.rewards, "done": np.zeros(len(episode))},)
+
+    def add_episode(self, argument: tuple[Any, ...]) -> None:
+        """Add all transitions in one call."""
+        self.buffer.add(**argument[0])
+        self.buffer.on_episode_end()

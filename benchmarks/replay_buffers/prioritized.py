@@ -18,15 +18,21 @@ Priorities = NDArray[np.float64]
 
 
 class Prioritized(Contender):
-    """A buffer whose rows have priorities."""
+    """A buffer whose rows have priorities.
+
+    Attributes:
+        buffer: The buffer of the library.
+    """
+
+    buffer: Any
 
     @abstractmethod
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:
         """Return the indices of the rows of a batch, counted from 0 if no row has been evicted."""
 
-    @abstractmethod
     def update(self, index: NDArray[np.integer[Any]], priorities: Priorities) -> None:
         """Set the priorities of rows."""
+        self.buffer.update_priorities(index, priorities)
 
 
 class OursPrioritized(Ours, Prioritized):
@@ -37,12 +43,7 @@ class OursPrioritized(Ours, Prioritized):
 
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:
         """Return the step numbers of the transitions."""
-        index: NDArray[np.integer[Any]] = batch.index
-        return index
-
-    def update(self, index: NDArray[np.integer[Any]], priorities: Priorities) -> None:
-        """Set the priorities of transitions."""
-        self.buffer.update_priorities(index, priorities)
+        return batch.index
 
 
 def check_priorities(contender: Prioritized, priorities: Priorities, batches: int = 40) -> float:

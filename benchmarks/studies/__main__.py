@@ -13,7 +13,6 @@ The studies:
     bitflip       success of DQN against the number of bits: figure 1 of the HER paper
     strategies    goal selection strategies on PointPush: figure 6 of the HER paper
     reach         DDPG, TD3 and SAC on three point tasks, with sparse and dense rewards
-    fetch         SAC on FetchReach-v4; needs: pip install "her-toolkit[fetch]"
     recipe NAME   steps and minutes until a recipe solves its task; `her train --recipes` lists the names
     ablation      a reference similar to the recipe fetch_push, and variants that differ in one option each
 
@@ -31,7 +30,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.result_page import PUBLISHED, command_line, count
-from benchmarks.studies import ablation, bitflip, fetch, reach, recipes, strategies, study
+from benchmarks.studies import ablation, bitflip, reach, recipes, strategies, study
 from benchmarks.studies.run_all import usable_cores
 
 QUICK_RESULTS = Path("runs/reproduce")
@@ -40,7 +39,6 @@ STUDIES: dict[str, Callable[..., study.Study]] = {
     "bitflip": bitflip.make_study,
     "strategies": strategies.make_study,
     "reach": reach.make_study,
-    "fetch": fetch.make_study,
     "recipe": recipes.make_study,
     "ablation": ablation.make_study,
 }
@@ -101,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if failures:
         console.print("[bold red]error:[/] these runs failed; run the same command to try them again:")
         for failure in failures:
-            console.print(f"{failure.run}: {failure.reason}", soft_wrap=True, highlight=False, markup=False)
+            console.print(str(failure), soft_wrap=True, highlight=False, markup=False)
     return 1 if failures else 0
 
 

@@ -116,24 +116,6 @@ def draw_curve(axes: Axes, results: RunResults, style: LineStyle) -> None:
     axes.plot(thousands[-1], np.median(success[-1]), "o", color=style.color, clip_on=False)
 
 
-def draw_curves(title: str, curves: Iterable[tuple[RunResults, LineStyle]], results: RunResults) -> Figure:
-    """Return a figure with one panel of learning curves.
-
-    Args:
-        title: Title of the figure.
-        curves: Results and style of each curve.
-        results: All results, for the legend.
-    """
-    figure, ((axes,),) = make_figure(title)
-    for variant, style in curves:
-        draw_curve(axes, variant, style)
-    axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
-    show_steps(axes)
-    show_rates(axes)
-    add_legend(figure, [axes], results)
-    return figure
-
-
 def show_rates(axes: Axes) -> None:
     """Set limits and ticks of the vertical axis for success rates."""
     axes.set_ylim(-0.03, 1.03)

@@ -18,8 +18,6 @@ from her_agents.recipes import read_recipe
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from benchmarks.studies.runs import Point, RunResult
-
 FOLDER = Path("runs/recipes")
 """Folder of the checkpoints, from which an interrupted training continues."""
 
@@ -83,44 +81,47 @@ def make_study(seeds: int, *, quick: bool, name: str) -> Study:
     return Study(f"recipe_{name}", title, recipe.task, runs, _draw, _tabulate, _judge, quick, recipe.package)
 
 
-def solved_at(result: RunResult, rate: float) -> Point | None:
-    """Return the first evaluation with a success rate of at least ``rate``, or None."""
-    return next((point for point in result.curve if point.success_rate >= rate), None)
-
-
 def _draw(results: RunResults) -> Figure:
     (name,) = results.by("recipe")
-    title = f"{read_recipe(name).environment}: recipe {name}"
-    return plots.draw_curves(title, [(results, plots.LineStyle(name, plots.BLUE))], results)
+    figure, ((axes,),) = plots.make_figure(f"{read_recipe(name).environment}: recipe {name}")
+    plots.draw_curve(axes, results, plots.LineStyle(name, plots.BLUE))
+    axes.set(xlabel=plots.STEPS_LABEL, ylabel="success rate of the greedy policy")
+    plots.show_steps(axes)
+    plots.show_rates(axes)
+    plots.add_legend(figure, [axes], results)
+    return figure
 
 
 def _tabulate(results: RunResults) -> Grid:
     (name,) = results.by("recipe")
     rate = read_recipe(name).solved
-    rows = []
-    for result in results.all:
-        solved = solved_at(result, rate)
-        rows.append([
-            str(result.run.config.seed),
-            steps_cell(np.inf if solved is None else solved.env_steps),
-            "" if solved is None else f"{solved.seconds / 60:.1f}",
-            f"{result.final.env_steps:,}",
-            f"{result.final.seconds / 60:.1f}",
-            f"{result.final.success_rate:.2f}",
-        ])
+    finals = [result.final for result in results.all]
+    columns: list[list[float]] = [  # steps and minutes until solved, and of the whole run
+        *solved_after(results, rate),
+        [final.env_steps for final in finals],
+        [final.seconds / 60 for final in finals],
+    ]
+    names = [str(result.run.config.seed) for result in results.all]
+    success = [f"{final.success_rate:.2f}" for final in finals]
+    rows = [
+        [
+            name,
+            steps_cell(steps),
+            "" if np.isinf(minutes) else f"{minutes:.1f}",
+            f"{all_steps:,.0f}",
+            f"{all_minutes:.1f}",
+            rate_cell,
+        ]
+        for name, steps, minutes, all_steps, all_minutes, rate_cell in zip(
+            [*names, "median"],
+            *([*column, float(np.median(column))] for column in columns),
+            [*success, spread(results.success)],
+            strict=True,
+        )
+    ]
     to, of = f"to {rate:.2f}", "of the training"
     header = ["seed", f"steps {to}", f"minutes {to}", f"steps {of}", f"minutes {of}", "final success"]
-    steps, minutes = (np.median(values) for values in solved_after(results, rate))
-    total = np.median([result.final.seconds for result in results.all]) / 60
-    middle = [
-        "median",
-        steps_cell(float(steps)),
-        "" if np.isinf(minutes) else f"{minutes:.1f}",
-        f"{median(results.env_steps):,.0f}",
-        f"{total:.1f}",
-        spread(results.success),
-    ]
-    return Grid("Trainings", header, [*rows, middle])
+    return Grid("Trainings", header, rows)
 
 
 def steps_cell(steps: float) -> str:
@@ -130,7 +131,9 @@ def steps_cell(steps: float) -> str:
 
 def solved_after(results: RunResults, rate: float) -> tuple[list[float], list[float]]:
     """Return steps and minutes until the success rate of each training was ``rate``; infinite if never."""
-    points = [solved_at(result, rate) for result in results.all]
+    points = [
+        next((point for point in result.curve if point.success_rate >= rate), None) for result in results.all
+    ]
     return (
         [np.inf if point is None else point.env_steps for point in points],
         [np.inf if point is None else point.seconds / 60 for point in points],

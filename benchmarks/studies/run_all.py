@@ -1,4 +1,4 @@
-"""Execute all runs of a study in parallel processes or in a Ray cluster, and show the progress."""
+"""Execute all runs of a study in parallel processes or in a Ray cluster."""
 
 from __future__ import annotations
 
@@ -6,25 +6,18 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.studies.runs import Run, RunResult, execute
 from her_agents.loop import interrupt_flag
-from her_wrappers.collecting.ray_backend import import_ray, init_ray
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from her_wrappers.collecting.ray_backend import init_ray
 
 UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7, "tqc": 6.0}
 """Approximate time of an update, relative to DQN."""
@@ -44,6 +37,9 @@ class Failure:
 
     run: Run
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.run}: {self.reason}"
 
 
 Outcome: TypeAlias = RunResult | Failure
@@ -151,7 +147,7 @@ def run_on_ray(
         ImportError: Ray is not installed.
         KeyboardInterrupt: Ctrl-C was pressed; unfinished runs are lost.
     """
-    ray, is_owner = import_ray(), init_ray(address, jobs)
+    ray, is_owner = init_ray(address, jobs)
     try:
         task = ray.remote(num_cpus=1, max_retries=MAX_RETRIES, scheduling_strategy="SPREAD")(attempt)
         waiting = [task.remote(run) for run in sorted(runs, key=expected_cost, reverse=True)]
@@ -167,42 +163,3 @@ def run_on_ray(
     finally:
         if is_owner:
             ray.shutdown()
-
-
-@contextmanager
-def study_progress(
-    name: str, missing: Sequence[Run], count: int, console: Console
-) -> Iterator[Callable[[Outcome], None]]:
-    """Show a progress bar; yield a function that prints a result and advances the bar.
-
-    Args:
-        name: Name of the study.
-        missing: Runs to execute.
-        count: Number of all runs of the study.
-        console: Output.
-    """
-    ended, started = count - len(missing), time.monotonic()
-    if ended:
-        console.print(f"{ended} of {count} runs are complete already.")
-    columns = (BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
-    with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
-        task = bar.add_task(name, total=sum(map(expected_cost, missing)), text=f"{ended} of {count} runs")
-
-        def show(result: Outcome) -> None:
-            nonlocal ended
-            ended += 1
-            bar.advance(task, expected_cost(result.run))
-            done, total = bar.tasks[0].completed, bar.tasks[0].total or 0
-            left = timedelta(seconds=round((time.monotonic() - started) * (total - done) / done))
-            bar.update(task, text=f"{ended} of {count} runs, about {left} left")
-            if isinstance(result, Failure):
-                line = f"[red]{escape(f'{result.run}: {result.reason}')}[/]"
-            else:
-                final = result.final
-                line = escape(
-                    f"{result.run}: success {final.success_rate:.2f} after {final.env_steps:,} steps, "
-                    f"{final.processor_seconds:.0f} processor seconds"
-                )
-            bar.console.print(line, soft_wrap=True, highlight=False)
-
-        yield show

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from her_agents.checkpoints import agent_of, load_checkpoint
 from her_agents.config import Config
@@ -108,6 +108,12 @@ class RunResult:
     final: Point
     ended: datetime
 
+    def __str__(self) -> str:
+        return (
+            f"{self.run}: success {self.final.success_rate:.2f} after {self.final.env_steps:,} steps, "
+            f"{self.final.processor_seconds:.0f} processor seconds"
+        )
+
 
 def execute(run: Run) -> RunResult:
     """Train, and evaluate the final policy.
@@ -139,10 +145,11 @@ def execute(run: Run) -> RunResult:
     seconds = rows[-1]["seconds"] + time.perf_counter() - evaluation
     rows.append({**rows[-1], **final, "episodes": FINAL_EPISODES, "seconds": seconds})
     processor = [0.0] * (len(rows) - len(processor)) + processor
-    points = [
-        _point({**row, "processor_seconds": round(spent, 6), "seconds": round(row["seconds"], 6)})
-        for row, spent in zip(rows, processor, strict=True)
-    ]
+    points = []
+    for row, spent in zip(rows, processor, strict=True):
+        cost = {"processor_seconds": round(spent, 6), "seconds": round(row["seconds"], 6)}
+        known: dict[str, Any] = row | cost
+        points.append(Point(**{name: known[name] for name in Point.__dataclass_fields__}))
     return RunResult(run, tuple(points[:-1]), points[-1], datetime.now(UTC))
 
 
@@ -163,7 +170,3 @@ def _train(run: Run, stop: Callable[[list[Row]], bool]) -> tuple[Agent, list[Row
 
 def _print_epoch(run: Run, row: Row) -> None:
     print(f"{run}: {epoch_line(row)}", flush=True)
-
-
-def _point(row: Mapping[str, float]) -> Point:
-    return Point(**{name: row[name] for name in Point.__dataclass_fields__})  # type: ignore[arg-type] # counts are ints

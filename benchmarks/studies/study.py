@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.result_page import Grid, Page, Requirement, provenance, requirement_grid
 from benchmarks.studies.plots import save
 from benchmarks.studies.results_file import ResultsFile, RunResults
-from benchmarks.studies.run_all import Failure, Outcome, run_all, run_on_ray, study_progress
+from benchmarks.studies.run_all import Failure, Outcome, run_all, run_on_ray
 from benchmarks.studies.runs import FINAL_EPISODES
 from her_agents.config import Config
 from her_wrappers.files.atomic import acquire_lock
@@ -115,16 +115,18 @@ def reproduce(
             )
         existing = {result.run.key for result in file.results}
         missing = [run for run in study.runs if run.key not in existing]
-        with study_progress(study.name, missing, len(study.runs), console) as show:
+        if existing:
+            console.print(f"{len(existing)} of {len(study.runs)} runs are complete already.")
 
-            def on_result(result: Outcome) -> None:
-                if isinstance(result, Failure):
-                    failures.append(result)
-                else:
-                    file.append(result)
-                show(result)
+        def on_result(result: Outcome) -> None:
+            if isinstance(result, Failure):
+                failures.append(result)
+            else:
+                file.append(result)
+            progress = f"{len(file.results) + len(failures)} of {len(study.runs)} runs"
+            console.print(f"{progress}; {result}", soft_wrap=True, highlight=False, markup=False)
 
-            execute_all(missing, jobs, on_result)
+        execute_all(missing, jobs, on_result)
         if file.results:
             by_key = {result.run.key: result for result in file.results}
             results = RunResults([by_key[run.key] for run in study.runs if run.key in by_key])

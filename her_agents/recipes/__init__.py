@@ -22,7 +22,7 @@ class Measured:
         steps: Median number of environment steps until the task is solved (`Recipe.solved`).
         minutes: Median wall-clock time until then [min].
         success: Median success rate of the final policies.
-        seeds: Number of trainings.
+        seeds: Number of runs, each with its own seed.
     """
 
     steps: int

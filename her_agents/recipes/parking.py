@@ -42,7 +42,7 @@ def _crashed(info: Any) -> Any:
 def make_parking(collision_reward: float = -5.0, **options: Any) -> gym.Env[Any, Any]:
     """Return ``parking-v0`` with `ParkingGoalFunctions`, and with episodes of at most 100 steps.
 
-    The time limit of the environment, 500 steps, leaves a training with few initial states and goals.
+    The time limit of the environment, 500 steps, leaves a run with few initial states and goals.
 
     Args:
         collision_reward: Reward of a crash, in addition to the distance.

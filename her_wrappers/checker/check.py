@@ -15,7 +15,7 @@ from her_wrappers.arguments import require_count
 from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.experiments import run_experiments
-from her_wrappers.checker.replicas import AnyEnv, Factory, Replicas, close_safely, layers
+from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
 from her_wrappers.checker.rollout import Budget, Policy, roll_out
 from her_wrappers.checker.rules import GOAL_ENV_RULES
 from her_wrappers.goal_interface import env_name
@@ -100,13 +100,13 @@ def check_goal_env(
             findings = GOAL_ENV_RULES.judge(evidence, rules)
             findings = attribute_to_wrappers(findings, evidence, env, replicas, budget)
             return Report(
-                env_name(env),
-                seed,
-                len(evidence.steps),
-                len(evidence.rollout.resets),
-                sum(evidence.reached),
-                tuple(findings),
-                tuple(_not_exercised(evidence, rules)),
+                target=env_name(env),
+                seed=seed,
+                steps=len(evidence.steps),
+                episodes=len(evidence.rollout.resets),
+                successes=sum(evidence.reached),
+                findings=tuple(findings),
+                not_exercised=tuple(_not_exercised(evidence, rules)),
             )
     finally:
         if factory is not None:
@@ -129,7 +129,7 @@ def ignore_warnings() -> Iterator[None]:
         yield
 
 
-def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
+def open_env(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
     """Return the environment, and the factory if ``env_or_factory`` is a function, else None.
 
     Args:
@@ -157,8 +157,10 @@ def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
 
 def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
     """Return reset options as a list, or raise TypeError if they are neither a dict nor a list of dicts."""
-    is_single = isinstance(options, Mapping) or not isinstance(options or (), Iterable)
-    choices: list[Any] = [options] if is_single else list(options or ())
+    if options is None:
+        return []
+    is_list = isinstance(options, Iterable) and not isinstance(options, Mapping)
+    choices: list[Any] = list(options) if is_list else [options]
     for choice in choices:
         if not isinstance(choice, Mapping):
             raise TypeError(f"reset_options must be a dict or a list of dicts, got {choice!r}")
@@ -166,7 +168,7 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
 
 
 def attribute_to_wrappers(
-    findings: Sequence[Finding], evidence: Evidence, env: AnyEnv, replicas: Replicas, budget: Budget
+    findings: Sequence[Finding], evidence: Evidence, env: CheckedEnv, replicas: Replicas, budget: Budget
 ) -> list[Finding]:
     """Return the findings, each with the name of the wrapper that causes it, if a wrapper causes it.
 
@@ -181,7 +183,7 @@ def attribute_to_wrappers(
         budget: Budget of the check; each layer is checked with at most 300 steps.
     """
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
-    sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}
+    sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}  # by a word in the place
     candidates = [
         finding
         for finding in findings

@@ -25,6 +25,8 @@ from her_wrappers.trees import map_tree
 GOAL_ENV_RULES = RuleSet()
 """The rules on environments, by code; importing `her_wrappers.checker.rules` adds them."""
 
+rule = GOAL_ENV_RULES.rule
+
 NO_GOALS = "the observations lack goals, or their goals differ in shape"
 
 
@@ -179,7 +181,7 @@ class Evidence:
         """
         pairs = [self.pairs[i] for i in rows]
         achieved, desired = (
-            map_tree(lambda leaves: leaves[: len(pairs)], stack(goals))
+            map_tree(lambda leaf: leaf[: len(pairs)], stack(goals))  # (0, ...) for an empty batch
             for goals in zip(
                 *((pair.achieved, pair.desired) for pair in pairs or self.pairs[:1]), strict=True
             )

@@ -24,8 +24,8 @@ from her_wrappers.checker.evidence import Divergence, Evidence, StateChange, Vec
 from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.global_generators import seeded_generators
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, leaves, relabeled_pairs
-from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, split
-from her_wrappers.checker.replicas import AnyEnv, Replicas
+from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, split_batches
+from her_wrappers.checker.replicas import CheckedEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, random_policy
 from her_wrappers.checker.values import arrays_in, first_difference, share_memory
 from her_wrappers.goal_interface import find_function
@@ -52,14 +52,14 @@ BATCH_SIZES = (2, 3, 7)
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
 """Batch sizes that are common in practice; 205 rows of 256 are relabeled if n_sampled_goal is 4."""
 
-MAX_BYTES = 2**24
+MAX_BATCH_BYTES = 2**24
 """Largest size in bytes of the achieved goals of a batch; larger batches, of images, are skipped."""
 
 REPEATED_CALLS, REPEATED_SIZE = 4, 3
 """Number and size of the batches that are computed one after another, to detect a shared output array."""
 
 
-def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
+def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
     """Do the experiments after a run, and return the evidence.
 
     Args:
@@ -85,7 +85,7 @@ def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget
             run, env.num_envs, mode, declared_mode(env) is not None, declared, env.observation_space
         )
         evidence.observation_space = env.single_observation_space
-        evidence.rollout = split(run, mode, env.num_envs)
+        evidence.rollout = split_batches(run, mode, env.num_envs)
     if reward is not None and evidence.has_goals and evidence.steps:
         evidence.pairs = relabeled_pairs(evidence.steps, reward, np.random.default_rng(budget.seed))
         evidence.info_form_results = {form: reward(*evidence.batch([0, 1], form)) for form in INFO_FORMS}
@@ -93,12 +93,12 @@ def run_experiments(env: AnyEnv, run: Rollout, replicas: Replicas | None, budget
         _replay_on_replicas(evidence, run, replicas, budget.reset_options)
     if reward is not None:
         _call_goal_functions(evidence, reward)
-    if run.failure is None and run.steps:
+    if evidence.rollout.failure is None and run.steps:
         _repeat_calls(env, evidence, run.resets[0])
     return evidence
 
 
-def probe(env: AnyEnv, name: str) -> Probe | None:
+def probe(env: CheckedEnv, name: str) -> Probe | None:
     """Return a probe of an environment's goal function, or None if the environment has no such function."""
     function = find_function(env, name)
     return Probe(function) if callable(function) else None
@@ -108,22 +108,22 @@ def _replay_on_replicas(
     evidence: Evidence, run: Rollout, replicas: Replicas, reset_options: Sequence[dict[str, Any]]
 ) -> None:
     """Repeat the beginning of the run on replicas; further replays are left out if the first one differs."""
-    steps, called = len(run.steps) // REPLAY_DIVISOR, None
+    steps, probed = len(run.steps) // REPLAY_DIVISOR, None  # probed: its goal functions are called
     try:
-        called = replicas.make()
-        evidence.has_replica = called is not None
-        if called is None or not steps:
+        probed = replicas.make()
+        evidence.has_replica = probed is not None
+        if probed is None or not steps:
             return
         replica, concurrent = replicas.make(), replicas.make()
         act = random_policy(concurrent.action_space, evidence.seed + 1)
         concurrent.reset(seed=evidence.seed + 1)
         evidence.divergence = _replay(run, replica, steps, lambda step: _step_or_reset(concurrent, act))
         evidence.compared = True
-        reward = probe(called, "compute_reward")
+        reward = probe(probed, "compute_reward")
         if evidence.divergence is None:
             if evidence.pairs and reward is not None:
                 evidence.side_effect = _replay(
-                    run, called, steps, lambda step: _call_reward(evidence, reward, step.t)
+                    run, probed, steps, lambda step: _call_reward(evidence, reward, step.t)
                 )
             evidence.rerun_divergence = _replay(run, replica, steps, lambda step: None)
             evidence.options_divergence = _reset_twice_with_options(concurrent, evidence.seed, reset_options)
@@ -135,11 +135,11 @@ def _replay_on_replicas(
             "on a second environment", "reset() or step()", error
         )
     finally:
-        evidence.none_for_unknown_type = called is not None and _is_none_for_unknown_type(evidence, called)
+        evidence.none_for_unknown_type = probed is not None and _is_none_for_unknown_type(evidence, probed)
 
 
 def _replay(
-    run: Rollout, replica: AnyEnv, steps: int, before_step: Callable[[StepRecord], None]
+    run: Rollout, replica: CheckedEnv, steps: int, before_step: Callable[[StepRecord], None]
 ) -> Divergence | None:
     """Repeat the first ``steps`` steps of a run, and return the first difference, or None.
 
@@ -166,7 +166,7 @@ def _replay(
     return None
 
 
-def _compare_reset(record: ResetRecord, env: AnyEnv) -> Divergence | None:
+def _compare_reset(record: ResetRecord, env: CheckedEnv) -> Divergence | None:
     observation, _ = env.reset(seed=record.seed, options=copy_tree(record.options))
     return _divergence(record.place, record.observation, observation, at_reset=True)
 
@@ -176,7 +176,7 @@ def _divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = Fa
     return Divergence(place, at_reset, *found) if found else None
 
 
-def _step_or_reset(env: AnyEnv, policy: Policy) -> None:
+def _step_or_reset(env: CheckedEnv, policy: Policy) -> None:
     """Take a step, and reset the environment if an episode ended."""
     _, _, terminated, truncated, _ = env.step(policy(None))
     if np.any(terminated) or np.any(truncated):
@@ -191,7 +191,7 @@ def _call_reward(evidence: Evidence, reward: Probe, t: int) -> None:
 
 
 def _reset_twice_with_options(
-    env: AnyEnv, seed: int, reset_options: Sequence[dict[str, Any]]
+    env: CheckedEnv, seed: int, reset_options: Sequence[dict[str, Any]]
 ) -> Divergence | None:
     """Return the first difference between two resets with the same seed and options, or None.
 
@@ -213,7 +213,7 @@ def _reset_twice_with_options(
     return None
 
 
-def _find_state_changes(evidence: Evidence, env: AnyEnv, steps: int) -> list[StateChange]:
+def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> list[StateChange]:
     """Call the goal functions of a replica during episodes, and with the same arguments after a reset.
 
     The arguments are a relabeled pair and, for a single environment, the current goals.
@@ -248,7 +248,7 @@ def _find_state_changes(evidence: Evidence, env: AnyEnv, steps: int) -> list[Sta
     return [change for change in changes if not change.first.agrees_with(change.later)]
 
 
-def _find_global_seeding(evidence: Evidence, env: AnyEnv, replicas: Replicas) -> list[tuple[str, str]]:
+def _find_global_seeding(evidence: Evidence, env: CheckedEnv, replicas: Replicas) -> list[tuple[str, str]]:
     """Return the calls that seed a global generator, each with the name of the generator."""
 
     def run_episode() -> None:
@@ -275,7 +275,7 @@ def _find_global_seeding(evidence: Evidence, env: AnyEnv, replicas: Replicas) ->
     ]
 
 
-def _is_none_for_unknown_type(evidence: Evidence, replica: AnyEnv) -> bool:
+def _is_none_for_unknown_type(evidence: Evidence, replica: CheckedEnv) -> bool:
     """Whether ``compute_reward`` of a replica with an unknown ``reward_type`` returns None."""
     if not hasattr(replica.unwrapped, "reward_type") or not evidence.pairs:
         return False
@@ -317,7 +317,7 @@ def _call_goal_functions(evidence: Evidence, reward: Probe) -> None:
     evidence.on_views, evidence.reused_outputs = on_views, reused
     rng = np.random.default_rng(evidence.seed)
     goal_bytes = sum(leaf.nbytes for leaf in leaves(evidence.pairs[0].achieved))
-    chosen = [rng.integers(count, size=size) for size in LARGE_SIZES if size * goal_bytes <= MAX_BYTES]
+    chosen = [rng.integers(count, size=size) for size in LARGE_SIZES if size * goal_bytes <= MAX_BATCH_BYTES]
     evidence.large_batches = [(rows, reward(*evidence.batch(rows.tolist()))) for rows in chosen]
 
 
@@ -353,7 +353,7 @@ def _read_only_view(goals: Tree) -> Any:
     return map_tree(view, goals)
 
 
-def _repeat_calls(env: AnyEnv, evidence: Evidence, first: ResetRecord) -> None:
+def _repeat_calls(env: CheckedEnv, evidence: Evidence, first: ResetRecord) -> None:
     """Repeat calls of ``compute_reward``, at once and after further steps, then repeat the first reset."""
     try:
         if evidence.pairs and evidence.reward is not None:

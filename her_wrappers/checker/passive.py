@@ -102,7 +102,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         """
         last = self._take_last_record()
         observation, info = self.env.reset(seed=seed, options=options)
-        changed = _changes(last)
+        changed = _find_changes(last)
         self._episode, self._t, self._ended = self._episode + 1, 0, False
         if self._steps < WATCHED_CLOSELY:
             self._last = ResetRecord(
@@ -111,7 +111,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             self._judge([self._last], [], changed)
         else:
             self._add_findings(changed)
-        self._before = self._copy_of_last(observation)
+        self._before = self._copy_for_next_step(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -129,7 +129,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         else:
             returned = self.env.step(action)
         self._steps, self._t, self._ended = self._steps + 1, self._t + 1, _has_ended(returned)
-        self._before = self._copy_of_last(returned[0])
+        self._before = self._copy_for_next_step(returned[0])
         return returned
 
     def _step_and_check(
@@ -138,12 +138,12 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         last = self._take_last_record()
         action_copy = copy_tree(action) if is_checked else None
         returned = self.env.step(action)
-        changed = _changes(last)
+        changed = _find_changes(last)
         # After an end, a wrapper such as Autoreset returns the first observation of the next episode.
         is_reset = self._ended and not _has_ended(returned)
         if is_checked and not is_reset:
             self._last = StepRecord.of((self._episode, self._t), self._before, action_copy, action, returned)
-            self._check(self._last, changed)
+            self._add_step(self._last, changed)
         else:
             self._add_findings(changed)
         return returned
@@ -165,28 +165,28 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             ),
         )
 
-    def _is_checked(self) -> bool:
-        return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
-
     def close(self) -> None:
         """Apply the rules to the remaining steps, and close the environment."""
         self._judge_pending()
         super().close()
 
+    def _is_checked(self) -> bool:
+        return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
+
     def _take_last_record(self) -> ResetRecord | StepRecord | None:
-        """Return the last record with copies of its objects, which the caller of ``step`` may change."""
+        """Return the last record with new copies, since the caller may have changed the returned objects."""
         last, self._last = self._last, None
         if last is None:
             return None
         return replace(last, observation=copy_tree(last.live_observation), info=copy_tree(last.live_info))
 
-    def _copy_of_last(self, observation: Any) -> Any:
+    def _copy_for_next_step(self, observation: Any) -> Any:
         """Return a copy of the observation if the next step is checked, else None."""
         if self._last is not None:
             return self._last.observation
         return copy_tree(observation) if self._is_checked() else None
 
-    def _check(self, step: StepRecord, changed: list[Finding]) -> None:
+    def _add_step(self, step: StepRecord, changed: list[Finding]) -> None:
         if self._steps < WATCHED_CLOSELY:
             self._judge([], [step], changed)
             return
@@ -239,7 +239,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
                 self._findings[key] = replace(previous, count=previous.count + finding.count)
 
 
-def _changes(record: ResetRecord | StepRecord | None) -> list[Finding]:
+def _find_changes(record: ResetRecord | StepRecord | None) -> list[Finding]:
     """Return the findings of GE301 for one record."""
     if record is None:
         return []

@@ -1,6 +1,6 @@
 """Records of the calls of an environment: resets, steps, and the batches of a vector environment.
 
-`split` turns the batches into episodes of single environments, so the same rules apply to both kinds.
+`split_batches` makes them episodes of single environments, so the same rules apply to both kinds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.checker.exceptions import FailedCall
-from her_wrappers.infos import final_info_row, final_observation_row, info_row
+from her_wrappers.infos import final_observation_row, info_row
 from her_wrappers.trees import copy_tree, leaf_arrays, map_tree
 
 
@@ -148,7 +148,7 @@ def ended_rows(step: StepRecord) -> np.ndarray:
     return np.array([bool(one or other) for one, other in zip(step.terminated, step.truncated, strict=True)])
 
 
-def split(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
+def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
     """Return a rollout of the episodes of the single environments, up to the first batch that lacks a row.
 
     Args:
@@ -168,8 +168,8 @@ def split(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
         )
 
     def add_step(i: int, step: StepRecord, *, resets: bool) -> None:
-        read_info = final_info_row if resets else info_row
-        info, live_info = (read_info(infos, i, num_envs) for infos in (step.info, step.live_info))
+        infos = [each.get("final_info") if resets else each for each in (step.info, step.live_info)]
+        info, live_info = (info_row(each, i, num_envs) for each in infos)
         observation, live = (
             (final_observation_row(step.info, i), final_observation_row(step.live_info, i))
             if resets
@@ -186,10 +186,10 @@ def split(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
         )  # fmt: skip
         times[i] += 1
 
-    resets, run = iter(batches.resets), -1
+    resets, episode = iter(batches.resets), -1  # an episode of the vector environment, see `_Runner`
     for step in batches.steps:
-        while run < step.episode:
-            record, run = next(resets), run + 1
+        while episode < step.episode:
+            record, episode = next(resets), episode + 1
             mask = (record.options or {}).get("reset_mask", np.ones(num_envs, bool))
             for i in np.flatnonzero(mask).tolist():
                 start_episode(i, record)

@@ -16,10 +16,10 @@ import gymnasium as gym
 from her_wrappers.checker.values import owns_resources
 from her_wrappers.goal_interface import env_spec
 
-AnyEnv: TypeAlias = Any
-"""A gymnasium Env or VectorEnv; the checker uses mostly methods that both have."""
+CheckedEnv: TypeAlias = Any
+"""A gymnasium Env or VectorEnv; Any, because their annotations differ even for methods that both have."""
 
-Factory: TypeAlias = Callable[[], AnyEnv]
+Factory: TypeAlias = Callable[[], CheckedEnv]
 
 
 class Replicas:
@@ -30,13 +30,13 @@ class Replicas:
         factory: Function of the user that made ``env``, or None.
     """
 
-    def __init__(self, env: AnyEnv, factory: Factory | None) -> None:
-        self._made: list[AnyEnv] = []
+    def __init__(self, env: CheckedEnv, factory: Factory | None) -> None:
+        self._made: list[CheckedEnv] = []
         self._factory = (
             _valid_factory(factory, env) or _valid_factory(_from_spec(env), env) or _from_copy(env)
         )
 
-    def make(self) -> AnyEnv:
+    def make(self) -> CheckedEnv:
         """Return a new replica, or None if replicas cannot be made."""
         if self._factory is None:
             return None
@@ -51,13 +51,13 @@ class Replicas:
             close_safely(self._made.pop())
 
 
-def close_safely(env: AnyEnv) -> None:
+def close_safely(env: CheckedEnv) -> None:
     """Close an environment and ignore exceptions, so that the report is not lost."""
     with contextlib.suppress(Exception):
         env.close()
 
 
-def layers(env: AnyEnv) -> list[AnyEnv]:
+def layers(env: CheckedEnv) -> list[CheckedEnv]:
     """Return the wrappers, the outermost first, and the environment; without PassiveEnvChecker."""
     stack = [env]
     while isinstance(stack[-1], gym.Wrapper | gym.vector.VectorWrapper):
@@ -65,7 +65,7 @@ def layers(env: AnyEnv) -> list[AnyEnv]:
     return [layer for layer in stack if not isinstance(layer, gym.wrappers.PassiveEnvChecker)]
 
 
-def _valid_factory(factory: Factory | None, env: AnyEnv) -> Factory | None:
+def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
     """Return ``factory`` if it returns new environments with the same wrappers as ``env``, else None."""
     if factory is None:
         return None
@@ -80,7 +80,7 @@ def _valid_factory(factory: Factory | None, env: AnyEnv) -> Factory | None:
     return factory if has_same_layers else None
 
 
-def _from_spec(env: AnyEnv) -> Factory | None:
+def _from_spec(env: CheckedEnv) -> Factory | None:
     """Return a function that makes environments from the spec, without windows, or None without a spec."""
     try:
         spec = copy.deepcopy(env_spec(env))
@@ -91,7 +91,7 @@ def _from_spec(env: AnyEnv) -> Factory | None:
     spec.kwargs.pop("render_mode", None)
     is_vector, is_wrapped = isinstance(env, gym.vector.VectorEnv), isinstance(env, gym.Wrapper)
 
-    def make() -> AnyEnv:
+    def make() -> CheckedEnv:
         if is_vector:
             return gym.make_vec(copy.deepcopy(spec))
         replica = gym.make(copy.deepcopy(spec), disable_env_checker=True)
@@ -100,7 +100,7 @@ def _from_spec(env: AnyEnv) -> Factory | None:
     return make
 
 
-def _from_copy(env: AnyEnv) -> Factory | None:
+def _from_copy(env: CheckedEnv) -> Factory | None:
     """Return a function that makes deep copies, or None if copies would share resources with ``env``."""
     singles = env.unwrapped.envs if isinstance(env.unwrapped, gym.vector.SyncVectorEnv) else [env]
     if any(owns_resources(single) for single in singles):

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.arguments import require_count, require_function
+from her_wrappers.arguments import require_function
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.goal_calls import flat
@@ -29,7 +29,7 @@ from her_wrappers.trees import copy_tree, leaf_arrays
 Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)
 
-MAX_BYTES = 2**30
+MAX_ROLLOUT_BYTES = 2**30
 """Size in bytes of observations with their copies; a rollout of larger ones, of images, stops early."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
@@ -58,8 +58,7 @@ class Budget:
 
     Raises:
         TypeError: ``policy`` is not callable.
-        ValueError: ``max_steps`` is not an integer >= 1, ``max_seconds`` is neither None nor a positive
-            number, or ``seed`` is not an integer >= 0.
+        ValueError: ``max_seconds`` is neither None nor a positive number.
     """
 
     max_steps: int
@@ -71,8 +70,6 @@ class Budget:
     episode_share: float = 0.3
 
     def __post_init__(self) -> None:
-        require_count("max_steps", self.max_steps, at_least=1)
-        require_count("seed", self.seed, at_least=0)
         if self.policy is not None:
             require_function("policy", self.policy, "an observation")
         limit = self.max_seconds
@@ -96,29 +93,29 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
     total = max(4, budget.max_steps // (num_envs or 1))
     rng = np.random.default_rng(budget.seed)
     random = random_policy(env.action_space, budget.seed)
-    recorder = _Recorder(env, budget, num_envs)
+    runner = _Runner(env, budget, num_envs)
     names = ("observation_space", "action_space")
     spaces_before = [getattr(env, name) for name in names]
     with contextlib.suppress(_StoppedRunError):
         if budget.policy is not None:
-            recorder.run(random, total // 3)
-            recorder.run(budget.policy, total - total // 3)
+            runner.run(random, total // 3)
+            runner.run(budget.policy, total - total // 3)
         else:
-            recorder.run(random, total - 2 * (total // 4))
-            recorder.run(repeating_policy(env.action_space, rng), total // 4)
-            steer = None if num_envs else steering_policy(recorder.rollout, env.action_space, rng)
-            recorder.run(_with_fallback(steer, env.action_space, random) if steer else random, total // 4)
-    recorder.rollout.spaces_replaced = [
+            runner.run(random, total - 2 * (total // 4))
+            runner.run(repeating_policy(env.action_space, rng), total // 4)
+            steer = None if num_envs else steering_policy(runner.rollout, env.action_space, rng)
+            runner.run(_with_fallback(steer, env.action_space, random) if steer else random, total // 4)
+    runner.rollout.spaces_replaced = [
         name for name, space in zip(names, spaces_before, strict=True) if getattr(env, name) is not space
     ]
-    return recorder.rollout
+    return runner.rollout
 
 
 class _StoppedRunError(Exception):
     """The run stopped early: a call raised, a limit was reached, or a batch lacks rows."""
 
 
-class _Recorder:
+class _Runner:
     """Runs a single environment or, with ``num_envs``, a vector environment, and records the calls.
 
     An episode of a vector environment lasts from one call of ``reset`` to the next: in mode DISABLED until an
@@ -131,7 +128,7 @@ class _Recorder:
         self._seed: int | None = budget.seed
         self._episode_cap = max(1, int(budget.episode_share * budget.max_steps) // (num_envs or 1))
         self._deadline = None if budget.max_seconds is None else time.monotonic() + budget.max_seconds
-        self._bytes_left = MAX_BYTES
+        self._bytes_left = MAX_ROLLOUT_BYTES
 
     def run(self, policy: Policy, steps: int) -> None:
         """Take ``steps`` steps in new episodes, or raise _StoppedRunError if the run stops early."""
@@ -154,7 +151,7 @@ class _Recorder:
         disabled = autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
         observation = self._require_all_rows(self._reset()).observation
         for t in range(limit):
-            step = self._require_all_rows(self._step(t, observation, policy(observation)))
+            step = self._require_all_rows(self._step(t, observation, policy(copy_tree(observation))))
             observation, ended = step.observation, ended_rows(step)
             self.rollout.ended_episodes += int(ended.sum())
             if disabled and ended.any():
@@ -217,7 +214,7 @@ class _Recorder:
     def _stop_at_limits(self, observation: Any) -> None:
         self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(observation))
         if self._bytes_left < 0:
-            self.rollout.cut_off = f"the observations need more than {MAX_BYTES >> 20} MiB"
+            self.rollout.cut_off = f"the observations need more than {MAX_ROLLOUT_BYTES >> 20} MiB"
         elif self._deadline is not None and time.monotonic() > self._deadline:
             self.rollout.cut_off = "max_seconds has passed"
         if self.rollout.cut_off:

@@ -119,11 +119,6 @@ class ProcessBackend:
                 process.wait(max(0.0, end - time.monotonic()))
             self._kill(worker)
 
-    @property
-    def pids(self) -> dict[int, int]:
-        """The process id of each worker."""
-        return {worker: process.pid for worker, process in self._processes.items()}
-
     def _send(self, worker: int, message: bytes) -> None:
         with contextlib.suppress(OSError):  # the worker is lost, as `receive` will report
             self._connections[worker].send_bytes(message)

@@ -176,7 +176,8 @@ class Collector:
             sys_path=tuple(sys.path),
             registered=tuple(_pickle_registered()),
         )
-        self._num_envs = num_envs
+        numbers = {"seed": self._setup.seed, "num_envs": self._setup.num_envs}
+        self._identity = {**numbers, "num_workers": self._num_workers}
         self._has_state = hasattr(policy, "load_state_dict")
         self._next = 0  # the round that is delivered next
         self._state = _PolicyState()
@@ -292,10 +293,6 @@ class Collector:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _identity(self) -> dict[str, int | None]:
-        return {"seed": self._setup.seed, "num_workers": self._num_workers, "num_envs": self._num_envs}
-
     def _collect(self) -> Round:
         """Return the next round, after submitting the round that follows it to the workers."""
         if self._is_closed:
@@ -339,40 +336,35 @@ class Collector:
         self._backend.submit(worker, task, self._submitted[number].pickled)
 
     def _receive(self) -> None:
-        """Store the next result of any worker; replace a worker that failed."""
+        """Store the next result of any worker; replace a worker that failed, unless it failed too often."""
         worker, message = self._backend.receive()
         if message is None:
             number = min((n for n in self._submitted if (n, worker) not in self._results), default=self._next)
-            self._count_failure(LOST, number, worker, "the process was killed, or its machine was lost", "")
-            self._restart(worker)
-            return
-        outcome: WorkerResult | WorkerFailure = pickle.loads(message)
-        number = outcome.task.round
-        if isinstance(outcome, WorkerFailure):
-            kind = FINAL if outcome.is_final else RAISED
-            self._count_failure(kind, number, worker, outcome.reason, outcome.trace)
-            self._restart(worker)
-            return
-        self._spaces = self._spaces or outcome.spaces
-        if outcome.spaces != self._spaces:
-            raise ValueError(
-                f"all workers must have the same spaces, got {outcome.spaces} from worker {worker}, and "
-                f"{self._spaces} from another one; use the same versions of all packages on all machines"
-            )
-        self._results[number, worker] = outcome
-
-    def _count_failure(self, kind: str, number: int, worker: int, reason: str, trace: str) -> None:
-        """Count a failed attempt; raise CollectorError if the worker failed as often as is allowed."""
+            kind, reason, trace = LOST, "the process was killed, or its machine was lost", ""
+        else:
+            outcome: WorkerResult | WorkerFailure = pickle.loads(message)
+            number = outcome.task.round
+            if isinstance(outcome, WorkerResult):
+                self._spaces = self._spaces or outcome.spaces
+                if outcome.spaces != self._spaces:
+                    raise ValueError(
+                        f"all workers must have the same spaces, got {outcome.spaces} from worker {worker}, "
+                        f"and {self._spaces} from another one; use the same versions of all packages on all "
+                        "machines"
+                    )
+                self._results[number, worker] = outcome
+                return
+            kind, reason, trace = FINAL if outcome.is_final else RAISED, outcome.reason, outcome.trace
         self._attempts[kind, number, worker] += 1
         count = self._attempts[kind, number, worker]
-        if count < MAX_ATTEMPTS[kind]:
-            return
-        seed, _ = seeds_of(self._setup.seed, worker, number)
-        attempts = "" if kind == FINAL else f" {count} times"
-        raise CollectorError(
-            f"worker {worker} failed{attempts} in round {number}, whose environments are reset with "
-            f"seed={seed}: {reason}"
-        ) from (WorkerTraceback(f"\n{trace}") if trace else None)
+        if count >= MAX_ATTEMPTS[kind]:
+            seed, _ = seeds_of(self._setup.seed, worker, number)
+            attempts = "" if kind == FINAL else f" {count} times"
+            raise CollectorError(
+                f"worker {worker} failed{attempts} in round {number}, whose environments are reset with "
+                f"seed={seed}: {reason}"
+            ) from (WorkerTraceback(f"\n{trace}") if trace else None)
+        self._restart(worker)
 
 
 def _pickle(name: str, value: Any) -> bytes:

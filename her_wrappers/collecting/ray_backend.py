@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,7 @@ class RayBackend:
     """Workers that are Ray actors, one logical CPU each; the arguments are those of `init_ray`."""
 
     def __init__(self, setup: Setup, num_workers: int, address: str | None) -> None:
-        self._ray = import_ray()
-        self._is_owner = init_ray(address, num_workers)
+        self._ray, self._is_owner = init_ray(address, num_workers)
         self._make_actor = self._ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(Worker).remote
         self._setup = self._ray.put(setup)
         self._actors: dict[int, Any] = {}
@@ -63,16 +63,7 @@ class RayBackend:
             self._ray.kill(actor)
 
 
-def import_ray() -> Any:
-    """Return the module ``ray``, or raise ImportError with the command that installs it."""
-    try:
-        import ray  # noqa: PLC0415 - an optional dependency
-    except ImportError as error:
-        raise ImportError("backend='ray' needs ray; run: pip install \"her-toolkit[ray]\"") from error
-    return ray
-
-
-def init_ray(address: str | None, num_cpus: int) -> bool:
+def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
     """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialized Ray.
 
     Args:
@@ -81,15 +72,18 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
         num_cpus: Logical CPUs that are needed if Ray is started here; Ray then has at least one per core.
 
     Returns:
-        True if this call initialized Ray, so that the caller has to shut it down.
+        The module ``ray``, and True if this call initialized Ray, so that the caller has to shut it down.
 
     Raises:
         ConnectionError: The connection to the address failed.
         ImportError: Ray is not installed.
     """
-    ray = import_ray()
+    try:
+        import ray  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        raise ImportError("backend='ray' needs ray; run: pip install \"her-toolkit[ray]\"") from error
     if ray.is_initialized():
-        return False
+        return ray, False
     address = address or os.environ.get("RAY_ADDRESS")
     if not address:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -97,10 +91,10 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
             "local",
             num_cpus=max(num_cpus, os.cpu_count() or 1),
             include_dashboard=False,
-            logging_level="warning",
+            logging_level=logging.WARNING,
             _node_ip_address="127.0.0.1",
         )
-        return True
+        return ray, True
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdecimal():  # if no server answers, Ray would wait for a minute
         try:
@@ -110,7 +104,7 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
                 f"no Ray cluster answers at {address!r} ({error}); start one with: ray start --head"
             ) from error
     try:
-        ray.init(address=address, logging_level="warning")
+        ray.init(address=address, logging_level=logging.WARNING)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
         raise ConnectionError(f"cannot connect to a Ray cluster at {address!r}: {error}") from error
-    return True
+    return ray, True

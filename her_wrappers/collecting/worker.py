@@ -117,13 +117,12 @@ class Worker:
             episodes = self._play(envs, policy, task, state)
             seconds = time.perf_counter() - started
             if task.round == 0:
-                self._require_repeatable(envs, policy, task, state, episodes)
+                self._require_repeatable(policy, task, state, episodes)
         except BaseException:  # the next attempt begins with new environments
             self.close()
             raise
-        return WorkerResult(
-            task, episodes, seconds, (envs.single_observation_space, envs.single_action_space)
-        )
+        spaces = envs.single_observation_space, envs.single_action_space
+        return WorkerResult(task, episodes, seconds, spaces)
 
     def _prepare(self, task: Task) -> tuple[VectorEpisodeRecorder, Any]:
         """Return the environments and the policy; make them if they do not exist."""
@@ -170,19 +169,11 @@ class Worker:
                     observations, _ = envs.reset(options={"reset_mask": ended})
         return Episodes.joined(parts)
 
-    def _require_repeatable(
-        self,
-        envs: VectorEpisodeRecorder,
-        policy: Any,
-        task: Task,
-        state: bytes | None,
-        episodes: Episodes,
-    ) -> None:
+    def _require_repeatable(self, policy: Any, task: Task, state: bytes | None, episodes: Episodes) -> None:
         """Repeat a round with the same policy object; raise NotRepeatableError if the episodes differ."""
         if self._setup.fresh_envs:
             self.close()
-            envs, _ = self._prepare(task)
-        name = _first_difference(episodes, self._play(envs, policy, task, state))
+        name = _first_difference(episodes, self._play(self._prepare(task)[0], policy, task, state))
         if name is None:
             return
         self.close()

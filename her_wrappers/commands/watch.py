@@ -130,8 +130,7 @@ class _Quit(Exception):  # noqa: N818 - not an error
 
 def _show(window: Window, env: gym.Env[Any, Any], caption: str, fps: int) -> None:
     """Show the state of an environment for the duration of one step."""
-    keys = window.keys()
-    if keys.closed or QUIT_KEYS & set(keys.pressed):
+    if QUIT_KEYS & window.pressed_keys():
         raise _Quit
     window.show(screen.picture_of(env), caption, fps)
 
@@ -187,14 +186,14 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
     """Return an environment, by default that of a run, and the policy of the run's agent."""
     import torch
 
-    from her_agents import checkpoints
+    from her_agents import checkpoints, make_config
 
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(path)
     with exits_with(3, ValueError):
         content = checkpoints.load_checkpoint(file)
         agent = checkpoints.agent_of(content, file)
-    config = checkpoints.config_of(content)
+    config = make_config(content["config"])
     if env_name is None:
         env_name, options = config.env, {**config.env_kwargs, **options}
     env = make_env(env_name, disable_env_checker=True, **options)

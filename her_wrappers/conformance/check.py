@@ -50,7 +50,8 @@ def check_replay(
     rules = REPLAY_RULES.select(select, ignore)
     seed = require_count("seed", seed, at_least=0)
     results = ScenarioResults(require_adapter(adapter), seed, max_seconds)
-    # A rule without scenarios reports failures of scenarios, also if no other rule is selected.
+    # In this suite, inconclusive_without has the scenarios of a rule. A rule without scenarios reports
+    # failures of scenarios, also if no other rule is selected.
     needed = {name for rule in rules for name in rule.inconclusive_without or (EQUAL_EPISODES,)}
     for name in SCENARIOS:
         if name in needed:
@@ -95,7 +96,8 @@ def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> An
 
     report = check_replay(adapter, seed=seed)
     skipped = {code for gap in report.not_offered for code in gap.codes}
-    texts = {finding.code: str(finding) for finding in report.of_severity("error", "warning")}
+    worst_last = reversed(report.of_severity("error", "warning"))
+    texts = {finding.code: str(finding) for finding in worst_last}
     return pytest.mark.parametrize(
         "finding",
         [

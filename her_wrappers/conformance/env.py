@@ -69,6 +69,8 @@ class ConformanceEnv(gym.Env[Any, Any]):
         changing: Whether the desired goal changes after every second step.
     """
 
+    observation_space: spaces.Dict
+
     def __init__(
         self,
         kind: GoalKind = "vector",
@@ -85,18 +87,14 @@ class ConformanceEnv(gym.Env[Any, Any]):
         }
         goal = kinds[kind]
         state = spaces.Box(-np.inf, np.inf, (3,), np.float32)
-        self.goal_env_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
-        self.observation_space = self.goal_env_space
+        self.observation_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
         self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
         self.kind, self.sparse, self.costs, self.bonus, self.changing = kind, sparse, costs, bonus, changing
         self.episodes: list[AddedEpisode] = []
         self.reward_calls = 0
 
     def encode(self, episode: Any, step: Any) -> Any:
-        """Return the achieved goals of (B,) states: float64 (B, 2), uint8 (B, 2, 2) or integer (B,).
-
-        Single states, without an axis, have single goals.
-        """
+        """Return the goals of one or B states: float64 (B, 2), uint8 (B, 2, 2) or integer (B,)."""
         episode, step = np.asarray(episode), np.asarray(step)
         if self.kind == "discrete":
             return episode * CODES + step

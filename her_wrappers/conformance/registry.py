@@ -53,23 +53,23 @@ def replay_rule(
     if len(strategies) == 1:
         offers = (*offers, *strategies)
 
-    def add(judge: Check) -> Check:
+    def add(function: Check) -> Check:
         def check(results: Any) -> Iterator[Violation]:
             if strategies:
                 for strategy in strategies:
                     rows = results.of(f"strategy {strategy}")
-                    violations = () if rows is None else judge(rows)
+                    violations = () if rows is None else function(rows)
                     yield from (replace(violation, subject=strategy) for violation in violations)
                 return
             result = results.of(scenario) if scenario else results
             failure = results.failures.get(scenario)
             if result is not None:
-                yield from judge(result)
+                yield from function(result)
             elif reports_exceptions and failure and failure.code == "HB001":
-                yield Violation(str(failure), subject=f"scenario {scenario!r}")
+                yield Violation(str(failure), f"scenario {scenario!r}")
 
-        words = name or judge.__name__.replace("_", "-")
+        words = name or function.__name__.replace("_", "-")
         REPLAY_RULES.rule(code, words, severity, source=source, needs=offers, **texts)(check)
-        return judge
+        return function
 
     return add

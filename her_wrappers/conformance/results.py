@@ -25,8 +25,8 @@ SLICE = 0.1
 """Seconds that a time limit is counted in."""
 
 
-class _StoppedError(BaseException):
-    """Raised in the thread of a scenario that exceeds its time limit."""
+class StoppedError(BaseException):
+    """A scenario exceeds its time limit; unlike a TimeoutError, an adapter does not raise it."""
 
 
 class ScenarioResults:
@@ -94,7 +94,7 @@ class ScenarioResults:
 
         try:
             return call_within(self.max_seconds, lambda: SCENARIOS[name].run(make))
-        except TimeoutError:
+        except StoppedError:
             message = f"the scenario did not end within {self.max_seconds:g} seconds"
             self.failures[name] = ScenarioError("HB004", message)
         except ScenarioError as error:
@@ -109,7 +109,7 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
     """Return the result of a function that is called in a new thread, without warnings.
 
     Raises:
-        TimeoutError: The function did not return in time, and was interrupted if it is in a Python loop. Time
+        StoppedError: The function did not return in time, and was interrupted if it is in a Python loop. Time
             in which the whole process was stopped does not count.
     """
     future: Future[Any] = Future()
@@ -131,7 +131,7 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
             waited += SLICE  # a clock would also count the minutes of a suspended computer
         if thread.is_alive():
             stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
-            stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_StoppedError))
+            stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StoppedError))
             thread.join(1)
-            raise TimeoutError
+            raise StoppedError
     return future.result()

@@ -96,9 +96,9 @@ class BufferDriver:
 
     def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
         """Return copies of the arrays of a batch of ``rows`` rows; raise ScenarioError for a wrong batch."""
-        needed: dict[str, tuple[int, ...]] = {"action": (1,), "reward": ()}
-        for key, space in self.env.goal_env_space.items():
-            needed |= {key: space.shape or (), f"next_{key}": space.shape or ()}
+        spaces = self.env.observation_space.items()
+        needed = {prefix + key: space.shape or () for prefix in ("", "next_") for key, space in spaces}
+        needed |= {"action": (1,), "reward": ()}
         if self.adapter.termination is not None:
             needed["terminated"] = ()
         if not isinstance(batch, dict):
@@ -141,6 +141,7 @@ class DecodedRows:
         }
         self.batch = np.repeat(np.arange(len(batches)), [len(batch["reward"]) for batch in batches])
         self.episode, self.step = round_to_int(columns["observation"][:, :2]).T
+        self.transition: Values = self.episode * 64 + self.step  # no episode has 64 steps or more
         self.next_episode, self.next_step = round_to_int(columns["next_observation"][:, :2]).T
         self.goal_episode, self.goal_code = env.decode(columns["desired_goal"])
         desired, next_achieved = columns["desired_goal"], columns["next_achieved_goal"]

@@ -236,9 +236,6 @@ def set_priorities(make: Make) -> PrioritizedRows:
     return PrioritizedRows(before, driver.rows(12), _changed_keys(first, copies))
 
 
-# --- all scenarios --------------------------------------------------------------------------------
-
-
 class Scenario(NamedTuple):
     """A scenario and the features that an adapter must offer for it, keys of `OFFERS`."""
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.arguments import require_count, require_gamma
-from her_wrappers.diagnosis import rules as _register_rules  # noqa: F401 - importing it registers the rules
-from her_wrappers.diagnosis.facts import DIAGNOSIS_RULES, Facts
+from her_wrappers.diagnosis.facts import Facts
+from her_wrappers.diagnosis.rules import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.targets import options_of_config, read_target
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.rules import Report, Rule, unmet_needs
@@ -105,8 +105,8 @@ def judge(facts: Facts, rules: Iterable[Rule], *, seed: int | None = None) -> Re
     with np.errstate(all="ignore"):
         findings = DIAGNOSIS_RULES.judge(facts, rules)
     return Report(
-        facts.name,
-        seed if facts.is_environment else None,
+        target=facts.name,
+        seed=seed if facts.is_environment else None,
         steps=len(facts.rewards),
         episodes=len(facts),
         successes=int(facts.success.sum()),

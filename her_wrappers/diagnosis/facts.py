@@ -17,7 +17,7 @@ from her_wrappers.spaces import SpaceSpec
 from her_wrappers.success_flag import flag_name
 from her_wrappers.trees import NUMBERS, Tree, leaf_arrays
 
-DIAGNOSIS_RULES = RuleSet("532416")
+DIAGNOSIS_RULES = RuleSet(families="532416")
 """All rules of the diagnosis, with the order of their families in a report: possible causes before effects.
 
 Faults of the data (GD5xx) can cause all others. The metrics of learning (GD6xx) have no effect on others.
@@ -112,6 +112,7 @@ class Facts:
         """
         rng = np.random.default_rng(0)  # of future_distances
         parts = [_columns(block, rng) for block in blocks]
+        # The fields without defaults, except name, are those that `_columns` returns.
         names = [each.name for each in fields(cls) if each.default is MISSING and each.name != "name"]
         columns: Any = {each: _joined(each, [part[each] for part in parts]) for each in names}
         return cls(name=name, **columns, **others)
@@ -130,7 +131,7 @@ class Facts:
         return "" if is_met(self) else reason.format(count=len(self))
 
     @property
-    def severity_of_exploration(self) -> Severity:
+    def exploration_severity(self) -> Severity:
         """Severity "warning" for an environment, whose policies may explore too little; else "error"."""
         return "warning" if self.is_environment else "error"
 
@@ -235,7 +236,7 @@ class Facts:
 
     @cached_property
     def tolerance(self) -> float:
-        """Goals closer than this count as equal: `radius`; without success, 1e-6 of the widest goal range."""
+        """Goals closer than this count as equal: `radius`, or 1e-6 of the widest range without success."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property
@@ -276,7 +277,7 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
 
 def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
     """Return the fields of `Facts` that are computed from episodes."""
-    achieved, desired, others = _split(block.observations)
+    achieved, desired, others = _split_goals(block.observations)
     before, begins = block.state_of_step, block.ends[:-1]
     last = block.ends[1:] + np.arange(len(block))
     first = last - block.lengths
@@ -370,7 +371,7 @@ def _norm(rows: np.ndarray) -> np.ndarray:
     return length
 
 
-def _split(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+def _split_goals(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Return achieved and desired goals, (S, G) each, and the other arrays of the observations by name."""
     missing = [key for key in GOAL_KEYS if not isinstance(observations, dict) or key not in observations]
     if not isinstance(observations, dict) or missing:

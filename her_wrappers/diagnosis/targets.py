@@ -60,10 +60,11 @@ def read_target(
         ValueError: A file is damaged or of another version, the target lacks episodes or goals, or an
             environment cannot be used.
     """
-    if isinstance(target, str | Path) and Path(target).exists():
-        return _read_path(Path(target))
     if isinstance(target, str | Path):
+        if Path(target).exists():
+            return _read_path(Path(target))
         name = str(target)
+        # For an unknown id with a version, Gymnasium's error message names similar ids.
         if name not in gym.registry and ":" not in name and not re.search(r"-v\d+$", name):
             raise FileNotFoundError(
                 f"there is no file or folder {name}, and no environment of this name; expected an archive, a "

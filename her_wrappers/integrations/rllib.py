@@ -63,11 +63,8 @@ class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotatio
     def __call__(
         self,
         *,
-        rl_module: Any,
         batch: dict[str, Any],
         episodes: list[Any],
-        explore: bool | None = None,
-        shared_data: dict[str, Any] | None = None,
         metrics: MetricsLogger | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:

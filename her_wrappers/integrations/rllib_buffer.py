@@ -97,27 +97,10 @@ class SampledTransitions:
         return self[rows]
 
 
-class _OpenEpisode:
-    """The chunks of an episode that an env runner has not finished."""
-
-    def __init__(self) -> None:
-        self._chunks: list[tuple[Tree, ...]] = []  # observations, actions, rewards, infos
-        self.num_steps = 0
-
-    def add(self, chunk: SingleAgentEpisode, info_keys: Sequence[str]) -> None:
-        """Add the steps of a chunk, which begins with the last observation of the previous chunk."""
-        observations = _as_arrays(chunk.get_observations())
-        if self._chunks:
-            observations = tree.map_structure(lambda rows: rows[1:], observations)
-        actions, rewards = _as_arrays(chunk.get_actions()), np.asarray(chunk.get_rewards(), np.float64)
-        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in info_keys}
-        self._chunks.append((observations, actions, rewards, infos))
-        self.num_steps += len(chunk)
-
-    def finish(self, *, terminated: bool = False, truncated: bool = True) -> Episode:
-        """Return the episode, which is truncated if it has not ended."""
-        observations, actions, rewards, infos = joined(self._chunks)
-        return Episode(observations, actions, rewards, bool(terminated), bool(truncated), infos)
+def _as_episode(chunks: list[Any], *, terminated: bool = False, truncated: bool = True) -> Episode:
+    """Return the episode of some chunks, which is truncated if it has not ended."""
+    observations, actions, rewards, infos = joined(chunks)
+    return Episode(observations, actions, rewards, bool(terminated), bool(truncated), infos)
 
 
 def _as_arrays(values: Any) -> Tree:
@@ -178,7 +161,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         self._options = {**options, "buffer_size": capacity, "n_steps": n_step, "gamma": gamma}
         self.hindsight = HindsightReplayBuffer.for_env(env, **self._options)
         self._inputs = NetworkInputs(self.hindsight.observation_space)
-        self._open: dict[str, _OpenEpisode] = {}
+        # The chunks of each open episode: observations, actions, rewards, infos.
+        self._open: dict[str, list[tuple[Tree, ...]]] = {}
         self.last_batch: Batch | None = None
         self.metrics = MetricsLogger(root=False)
 
@@ -208,21 +192,26 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         """Add a chunk to its episode, and append the episodes that it ends to ``ended``."""
         if not len(chunk):
             return
-        episode = self._open.pop(chunk.id_, None) or _OpenEpisode()
-        episode.add(chunk, self.hindsight.info_keys)
+        chunks = self._open.pop(chunk.id_, [])
+        observations = _as_arrays(chunk.get_observations())
+        if chunks:  # a chunk begins with the last observation of the previous one
+            observations = tree.map_structure(lambda rows: rows[1:], observations)
+        actions, rewards = _as_arrays(chunk.get_actions()), np.asarray(chunk.get_rewards(), np.float64)
+        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in self.hindsight.info_keys}
+        chunks.append((observations, actions, rewards, infos))
         if chunk.is_done:
-            ended.append(episode.finish(terminated=chunk.is_terminated, truncated=chunk.is_truncated))
+            ended.append(_as_episode(chunks, terminated=chunk.is_terminated, truncated=chunk.is_truncated))
             return
-        if episode.num_steps >= self.hindsight.buffer_size:
+        num_steps = sum(len(rewards) for _, _, rewards, _ in chunks)
+        if num_steps >= self.hindsight.buffer_size:
             raise ValueError(
                 f"an episode must fit the capacity of {self.hindsight.buffer_size} transitions, got "
-                f"{episode.num_steps} steps that did not end the episode; raise "
+                f"{num_steps} steps that did not end the episode; raise "
                 'replay_buffer_config["capacity"], or give the environment a time limit'
             )
-        self._open[chunk.id_] = episode
+        self._open[chunk.id_] = chunks
         if len(self._open) > self._num_envs:
-            oldest = self._open.pop(next(iter(self._open)))
-            ended.append(oldest.finish())
+            ended.append(_as_episode(self._open.pop(next(iter(self._open)))))
 
     def sample(
         self,
@@ -252,21 +241,17 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
                 f"num_items={num_items}, batch_length_T={batch_length_T}; use networks without an LSTM"
             )
         batch = self.last_batch = self.hindsight.sample(num_items, beta)
-        return [SampledTransitions(self._columns(batch))]
-
-    def _columns(self, batch: Batch) -> dict[str, np.ndarray]:
-        """Return a batch under the names that RLlib's learners use."""
-        rows = len(batch)
-        return {
-            Columns.OBS: self._inputs(batch.observations, rows),
-            Columns.NEXT_OBS: self._inputs(batch.next_observations, rows),
-            Columns.ACTIONS: np.ascontiguousarray(batch.actions),
-            Columns.REWARDS: np.ascontiguousarray(batch.rewards),
-            Columns.TERMINATEDS: np.ascontiguousarray(batch.terminations),
-            Columns.TRUNCATEDS: np.ascontiguousarray(batch.truncations),
-            "weights": np.ascontiguousarray(batch.weights),
+        columns = {
+            Columns.OBS: self._inputs(batch.observations, num_items),
+            Columns.NEXT_OBS: self._inputs(batch.next_observations, num_items),
+            Columns.ACTIONS: batch.actions,
+            Columns.REWARDS: batch.rewards,
+            Columns.TERMINATEDS: batch.terminations,
+            Columns.TRUNCATEDS: batch.truncations,
+            "weights": batch.weights,
             "n_step": window_lengths(batch.discounts, self._gamma).astype(np.float32),
         }
+        return [SampledTransitions({name: np.ascontiguousarray(each) for name, each in columns.items()})]
 
     def update_priorities(self, priorities: np.ndarray, module_id: str | None = None) -> None:
         """Set the priorities of the transitions of the last batch, if the buffer has priorities.
@@ -300,8 +285,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             path = Path(folder, "buffer")
             self.hindsight.save(path)
             content = path.read_bytes()
-        unfinished = [each.finish() for each in self._open.values()]
-        return {"hindsight": content, "unfinished": [vars(episode) for episode in unfinished]}
+        unfinished = [vars(_as_episode(chunks)) for chunks in self._open.values()]
+        return {"hindsight": content, "unfinished": unfinished}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Replace the content of the buffer; arguments of this buffer have precedence over the saved ones.

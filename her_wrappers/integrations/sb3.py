@@ -36,7 +36,7 @@ from her_wrappers.integrations.sb3_episodes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import torch
     from gymnasium import spaces
@@ -47,13 +47,7 @@ if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import GoalSelection
     from her_wrappers.replay.relabeling import TerminationMode
 
-__all__ = ["FORMER_ARGUMENTS", "SB3_ARRAYS", "GoalSelectionStrategy", "HerReplayBuffer"]
-
-SB3_ARRAYS = (
-    "observations", "next_observations", "actions", "rewards", "timeouts", "infos",
-    "ep_start", "ep_length", "_current_ep_start",
-)  # fmt: skip
-"""Attributes in which SB3's class stores transitions; this class does not have them."""
+__all__ = ["FORMER_ARGUMENTS", "GoalSelectionStrategy", "HerReplayBuffer"]
 
 FORMER_ARGUMENTS = {
     "online_sampling": "leave it out: goals are always sampled when a batch is sampled",
@@ -151,7 +145,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal, None).components)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
-        self._open = VectorEpisodeBytes(self._shapes.state_spec, self._shapes.action_spec, n_envs)
+        self._open = VectorEpisodeBytes(self._shapes)
         compute_terminated = None
         if termination == "recompute":
             self._require_env()
@@ -203,9 +197,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         states = self._shapes.read_states(obs, self._open.where)
         actions = self._shapes.read_actions(action, self._open.where)
         rewards = as_rewards(reward, self.n_envs).tolist()
-        outcomes = self._shapes.read_states(next_obs, self._open.where_next)
-        if not self._open.is_at(states):  # a reset interrupted episodes, or all begin
-            begun = self._open.environments_not_at(states)
+        outcomes = self._shapes.read_states(next_obs, partial(self._open.where, ahead=1))
+        if begun := self._open.environments_not_at(states):  # a reset interrupted episodes, or all begin
             self._store(begun, [False] * len(begun))
             self._open.begin(begun, states)
         recorded = None if self._infos is None else self._infos.keep(infos)
@@ -213,11 +206,11 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.pos += 1  # SB3's algorithms read `pos` and `full`
         if self.pos == self.buffer_size:
             self.full, self.pos = True, 0
-        ended = np.asarray(done).tolist()
-        if any(ended) or self._open.span >= self.buffer_size:
-            lengths = self._open.lengths
-            over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
-            self._store(over, [bool(ended[i]) and not self._is_timeout(infos[i]) for i in over])
+        ended, lengths = np.asarray(done).tolist(), self._open.lengths
+        over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
+        if over:
+            timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]
+            self._store(over, [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)])
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override] # as in SB3's class
         """Sample transitions uniformly with replacement; relabeled transitions come first.
@@ -254,23 +247,21 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         """Remove all episodes, including the open ones."""
         self.hindsight.clear()
         self._batches.invalidate()
-        self._open.discard()
+        self._open = VectorEpisodeBytes(self._shapes)
         if self._infos is not None:
             self._infos = RecordedInfos(self.n_envs)
         super().reset()
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
-        """Object that ignores assignments; ``learn`` assigns to it if ``optimize_memory_usage`` is True."""
-        return Ignored()
+        """A new dict; ``learn`` assigns to its items if ``optimize_memory_usage`` is True, without effect."""
+        return {}
 
     def __getattr__(self, name: str) -> Any:
-        if name in SB3_ARRAYS:
-            raise AttributeError(
-                f"this HerReplayBuffer has no array {name!r}, since it stores whole episodes; "
-                "use hindsight.episodes() or sample()"
-            )
-        raise AttributeError(f"HerReplayBuffer has no attribute {name!r}")
+        raise AttributeError(
+            f"this HerReplayBuffer has no attribute {name!r}, since whole episodes are in the place of the "
+            "arrays of SB3's class; use hindsight.episodes() or sample()"
+        )
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> None:
         """Store the open episodes of some environments, as terminated or as truncated."""
@@ -280,10 +271,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             self.hindsight.add_episodes(episodes)
             if self._infos is not None:
                 self._infos.evict(episodes, len(self.hindsight))
-
-    def _is_timeout(self, info: Mapping[str, Any]) -> bool:
-        """Whether an episode that ended is truncated, not terminated."""
-        return self.handle_timeout_termination and bool(info.get("TimeLimit.truncated", False))
 
     def _require_env(self) -> None:
         # Raises ValueError if rewards will be computed and there is no environment.
@@ -301,10 +288,3 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     def _call(self, function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         return function(achieved_goal, desired_goal, info if self._infos is None else self._infos.of(info))
-
-
-class Ignored:
-    """An object that ignores assignments to its items."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Do nothing, since `HerReplayBuffer.add` detects interrupted episodes itself."""

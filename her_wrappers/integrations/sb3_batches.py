@@ -64,16 +64,16 @@ class TensorBatches:
 
     def next(self, batch_size: int, device: torch.device) -> DictReplayBufferSamples:
         """Return a batch, of those that were sampled together with others, or else of new ones."""
-        if not self._batches or batch_size != self._batch_size:
-            if batch_size != self._batch_size:
-                self._batch_size = self._bytes = self._used = 0
-                self._used_before.clear()
-                self._batches = []
+        if batch_size != self._batch_size:
+            self._batch_size, self._bytes, self._used = batch_size, 0, 0
+            self._used_before.clear()
+            self._batches = []
+        if not self._batches:
             count = self._next_count()
-            batch = self._buffer.sample(count * batch_size)
-            self._batches = self._split(batch, count, device)
-            self._batch_size = batch_size
-            self._bytes = self._bytes or sum(each.nbytes for each in _tensors(self._batches[0]))
+            self._batches = self._split(self._buffer.sample(count * batch_size), count, device)
+            first = self._batches[0]
+            states = *first.observations.values(), *first.next_observations.values()
+            self._bytes = sum(each.nbytes for each in (*states, first.actions, first.dones))
         self._used += 1
         return self._batches.pop()
 
@@ -135,8 +135,3 @@ def _as_tensor(array: np.ndarray, device: torch.device) -> torch.Tensor:
     """Return an array as a tensor without a copy, unlike SB3's ``to_torch``."""
     tensor = torch.from_numpy(array)
     return tensor if device.type == "cpu" else tensor.to(device)
-
-
-def _tensors(samples: DictReplayBufferSamples) -> Sequence[torch.Tensor]:
-    states = *samples.observations.values(), *samples.next_observations.values()
-    return [*states, samples.actions, samples.dones]

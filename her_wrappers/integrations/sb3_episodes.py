@@ -65,7 +65,7 @@ class Sb3Shapes:
     """Shapes and dtypes of transitions in SB3: a Discrete value has one axis, and so has an action.
 
     ``states`` and ``actions`` are the spaces of a stored observation and a stored action of one environment,
-    ``state_spec`` and ``action_spec`` their leaves.
+    ``state_spec`` and ``action_spec`` their leaves; ``n_envs`` is N.
     """
 
     def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space[Any], n_envs: int) -> None:
@@ -78,7 +78,7 @@ class Sb3Shapes:
             self.actions = spaces.Box(-1, 1, self._action_shape[1:], dtype)
         self.state_spec = SpaceSpec.of("observation", self.states)
         self.action_spec = SpaceSpec.of("action", self.actions)
-        self._n_envs = n_envs
+        self.n_envs = n_envs
         self._parts = [(str(leaf.path[0]), (n_envs, *leaf.shape), leaf.dtype) for leaf in self.state_spec]
         (self._action_leaf,) = self.action_spec
 
@@ -99,7 +99,7 @@ class Sb3Shapes:
                     value = value.astype(dtype)
                 states[key] = value.reshape(shape) if value.shape == shape[:1] else value
         leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.state_spec]
-        return [as_batch(leaf, value, count=self._n_envs, where=where).tobytes() for leaf, value in leaves]
+        return [as_batch(leaf, value, count=self.n_envs, where=where).tobytes() for leaf, value in leaves]
 
     def read_actions(self, action: Any, where: Where) -> list[bytes]:
         """Return the bytes of the actions of N environments, floats rounded; raise ValueError if invalid."""
@@ -108,7 +108,7 @@ class Sb3Shapes:
             raise ValueError(f"action must have shape {self._action_shape}, got {actions.shape}")
         if actions.dtype is not leaf.dtype:
             rows = actions.reshape(self._action_shape)
-            actions = as_batch(leaf, rows, count=self._n_envs, where=where, rounding=True)
+            actions = as_batch(leaf, rows, count=self.n_envs, where=where, rounding=True)
         return [actions.tobytes()]
 
 
@@ -128,17 +128,16 @@ class StepBytes(NamedTuple):
 
 
 class VectorEpisodeBytes:
-    """The open episodes of N environments that step together; the specs are those of one environment.
+    """The open episodes of N environments that step together.
 
     Steps are stored as bytes, which become arrays when an episode ends. `EpisodeAccumulator` makes more
     function calls per step, which are slow between the updates of a network, since updates fill the caches of
     the processor.
     """
 
-    def __init__(self, state_spec: SpaceSpec, action_spec: SpaceSpec, n_envs: int) -> None:
-        self._state_spec = state_spec
-        self._action_spec = action_spec
-        self._begun: list[int | None] = [None] * n_envs  # index of the first step of an open episode
+    def __init__(self, shapes: Sb3Shapes) -> None:
+        self._state_spec, self._action_spec = shapes.state_spec, shapes.action_spec
+        self._begun: list[int | None] = [None] * shapes.n_envs  # index of the first step of an open episode
         self._states: list[Row] = []
         self._steps: list[StepBytes] = []
 
@@ -147,25 +146,14 @@ class VectorEpisodeBytes:
         """Number of steps of the open episode of each of N environments; -1 if no episode is open."""
         return [-1 if begun is None else len(self._steps) - begun for begun in self._begun]
 
-    @property
-    def span(self) -> int:
-        """Number of stored steps; an open episode has at most this number of steps."""
-        return len(self._steps)
-
-    def where(self, env: int) -> str:
-        """Return a description of an environment and its current step, for messages."""
-        return f"at step {max(0, self.lengths[env])} of environment {env}"
-
-    def where_next(self, env: int) -> str:
-        """Return a description of an environment and its next step, for messages."""
-        return f"at step {max(0, self.lengths[env]) + 1} of environment {env}"
-
-    def is_at(self, states: Row) -> bool:
-        """Whether all environments have open episodes, and their current states are equal to ``states``."""
-        return None not in self._begun and states == self._states[-1]
+    def where(self, env: int, ahead: int = 0) -> str:
+        """Return a description of an environment and its step, ``ahead`` of the current one, for messages."""
+        return f"at step {max(0, self.lengths[env]) + ahead} of environment {env}"
 
     def environments_not_at(self, states: Row) -> list[int]:
         """Return the environments without an open episode, or whose current state differs from ``states``."""
+        if None not in self._begun and states == self._states[-1]:
+            return []
         return [
             i
             for i, begun in enumerate(self._begun)
@@ -213,10 +201,6 @@ class VectorEpisodeBytes:
         )
         self._close(envs)
         return episodes
-
-    def discard(self) -> None:
-        """Drop all open episodes."""
-        self._close(range(len(self._begun)))
 
     def _close(self, envs: Sequence[int]) -> None:
         """Close episodes, and drop steps that do not belong to an open episode."""

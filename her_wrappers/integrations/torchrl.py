@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from her_wrappers.goal_interface import AnyEnv
-    from her_wrappers.replay.batch import Batch
     from her_wrappers.trees import Path
 
 NestedKey = str | tuple[str, ...]
@@ -44,8 +43,6 @@ KEYS: dict[str, NestedKey] = {
     "trajectory": ("collector", "traj_ids"),
 }
 """Keys of tensordicts by the names of their content, as in TorchRL's environments, losses and collectors."""
-
-FLAGS = ("done", "terminated", "truncated")
 
 
 class HindsightTensorDictReplayBuffer:
@@ -94,40 +91,30 @@ class HindsightTensorDictReplayBuffer:
         self._set_up(hindsight, options, batch_size, device, keys)
 
     @classmethod
-    def for_env(
-        cls,
-        env: AnyEnv,
-        *,
-        batch_size: int | None = None,
-        device: torch.device | str = "cpu",
-        keys: Mapping[str, NestedKey] | None = None,
-        **options: Any,
-    ) -> HindsightTensorDictReplayBuffer:
+    def for_env(cls, env: AnyEnv, **options: Any) -> HindsightTensorDictReplayBuffer:
         """Make a buffer with the spaces and goal functions of a Gymnasium environment.
 
         Args:
             env: A goal environment of Gymnasium, such as the one that a ``GymWrapper`` gets.
-            batch_size: See the class.
-            device: See the class.
-            keys: See the class.
-            **options: See the class.
+            **options: Other arguments of the class, such as ``batch_size``.
 
         Raises:
             TypeError: ``env`` is not a Gymnasium environment.
             ValueError: ``env`` has no goal interface, or an argument is not valid.
         """
+        own = {name: options.pop(name) for name in {"batch_size", "device", "keys"} & options.keys()}
         buffer = cls.__new__(cls)
         hindsight = HindsightReplayBuffer.for_env(env, **options)
-        buffer._set_up(hindsight, options, batch_size, device, keys)  # noqa: SLF001 - of this class
+        buffer._set_up(hindsight, options, **own)  # noqa: SLF001 - of this class
         return buffer
 
     def _set_up(
         self,
         hindsight: HindsightReplayBuffer,
         options: Mapping[str, Any],
-        batch_size: int | None,
-        device: torch.device | str,
-        keys: Mapping[str, NestedKey] | None,
+        batch_size: int | None = None,
+        device: torch.device | str = "cpu",
+        keys: Mapping[str, NestedKey] | None = None,
     ) -> None:
         unknown = set(keys or {}) - set(KEYS)
         if unknown:
@@ -138,8 +125,8 @@ class HindsightTensorDictReplayBuffer:
         self._batch_size = batch_size
         self._device = torch.device(device)
         self._keys = KEYS | dict(keys or {})
-        self._states = _SpaceKeys("observation", hindsight.observation_space)
-        self._actions = _SpaceKeys("action", hindsight.action_space)
+        self._states = _SpaceKeys("observation", hindsight.observation_space, self._keys)
+        self._actions = _SpaceKeys("action", hindsight.action_space, self._keys)
         self._open: dict[Any, list[TensorDictBase]] = {}
         self.write_count = 0
 
@@ -195,8 +182,24 @@ class HindsightTensorDictReplayBuffer:
         if size is None:
             raise ValueError("batch_size is missing; pass it to sample or to the buffer")
         batch = self.hindsight.sample(size).to_torch(self._device)
+        entries: list[tuple[NestedKey, torch.Tensor]] = [
+            *self._states.write(batch.observations, ()),
+            *self._actions.write(batch.actions, ()),
+            *self._states.write(batch.next_observations, ("next",)),
+            (("next", *_path(self._keys["reward"])), batch.rewards[:, None]),
+            (("next", "done"), (batch.terminations | batch.truncations)[:, None]),
+            (("next", "terminated"), batch.terminations[:, None]),
+            (("next", "truncated"), batch.truncations[:, None]),
+            ("index", batch.index),
+            ("relabeled", batch.relabeled),
+        ]
+        if self._has_priorities:
+            entries.append(("priority_weight", batch.weights))
+        if self._n_steps > 1:
+            lengths = window_lengths(np.asarray(batch.discounts.cpu()), self._gamma)
+            entries.append(("steps_to_next_obs", torch.from_numpy(lengths)[:, None]))
         sampled = TensorDict({}, batch_size=[size], device=self._device)
-        for key, value in self._entries(batch):
+        for key, value in entries:
             sampled.set(key, value)
         return sampled
 
@@ -225,9 +228,7 @@ class HindsightTensorDictReplayBuffer:
         Raises:
             ValueError: A value does not fit its space; the episodes are dropped.
         """
-        episodes = [episode for key in list(self._open) for episode in self._close(key, truncated=True)]
-        if episodes:
-            self.hindsight.add_episodes(episodes)
+        self.hindsight.add_episodes([self._close(key, truncated=True) for key in list(self._open)])
 
     def empty(self) -> None:
         """Remove all episodes, including the open ones."""
@@ -255,24 +256,23 @@ class HindsightTensorDictReplayBuffer:
     def _select(self, data: TensorDictBase) -> tuple[TensorDict, Any]:
         """Return copies of the needed entries on the CPU, and (N, T) trajectory ids or None."""
         source = data.detach()
-        entries = {"action": self._actions.read(source, (), self._keys)}
-        for where in ((), ("next",)):
-            entries["/".join(("state", *where))] = self._states.read(source, where, self._keys)
-        infos = {name: _info(source, name) for name in self.hindsight.info_keys}
-        flat = {
+        shape = data.shape
+        keys = source.keys(True)  # TorchRL's info readers write infos under "next"
+        infos = {name: ("next", name) for name in self.hindsight.info_keys if ("next", name) in keys}
+        entries = {
+            "action": self._actions.read(source, ()),
+            "state": self._states.read(source, ()),
+            "state/next": self._states.read(source, ("next",)),
+            "info": {name: _require(source, infos.get(name, name)) for name in self.hindsight.info_keys},
+        }
+        ends = {
             "reward": _require(source, ("next", *_path(self._keys["reward"]))),
             "done": _require(source, ("next", "done")),
             "terminated": _require(source, ("next", "terminated")),
         }
-        shape = data.shape
-        steps = TensorDict(
-            {
-                **{name: TensorDict(leaves, batch_size=shape) for name, leaves in entries.items()},
-                **{name: values.reshape(shape) for name, values in flat.items()},
-                "info": TensorDict(infos, batch_size=shape),
-            },
-            batch_size=shape,
-        )
+        parts = {name: TensorDict(leaves, batch_size=shape) for name, leaves in entries.items()}
+        columns = {name: values.reshape(shape) for name, values in ends.items()}
+        steps = TensorDict({**parts, **columns}, batch_size=shape)
         ids = source.get(self._keys["trajectory"], None)
         return steps.cpu().clone(), None if ids is None else ids.reshape(shape).cpu().numpy()
 
@@ -291,50 +291,31 @@ class HindsightTensorDictReplayBuffer:
         ended = []
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
-            ended += self._close(key, truncated=True)
+            ended.append(self._close(key, truncated=True))
         self._open.setdefault(key, []).append(piece)
         if piece["done"][-1]:
-            ended += self._close(key, truncated=not piece["terminated"][-1])
+            ended.append(self._close(key, truncated=not piece["terminated"][-1]))
         return ended
 
-    def _close(self, key: Any, *, truncated: bool) -> list[Episode]:
+    def _close(self, key: Any, *, truncated: bool) -> Episode:
         """Return an open episode, and remove it."""
         steps = TensorDict.cat(self._open.pop(key))
         states = TensorDict.cat([steps["state"], steps["state/next"][-1:]])
-        return [
-            Episode(
-                observations=self._states.to_tree(states),
-                actions=self._actions.to_tree(steps["action"]),
-                rewards=steps["reward"].double().numpy(),
-                terminated=not truncated,
-                truncated=truncated,
-                infos={name: steps["info", name].numpy() for name in self.hindsight.info_keys},
-            )
-        ]
-
-    def _entries(self, batch: Batch) -> Iterator[tuple[NestedKey, torch.Tensor]]:
-        """Yield the keys and values of a batch."""
-        yield from self._states.write(batch.observations, (), self._keys)
-        yield from self._actions.write(batch.actions, (), self._keys)
-        yield from self._states.write(batch.next_observations, ("next",), self._keys)
-        yield ("next", *_path(self._keys["reward"])), batch.rewards[:, None]
-        ends = batch.terminations | batch.truncations, batch.terminations, batch.truncations
-        for name, values in zip(FLAGS, ends, strict=True):
-            yield ("next", name), values[:, None]
-        yield "index", batch.index
-        yield "relabeled", batch.relabeled
-        if self._has_priorities:
-            yield "priority_weight", batch.weights
-        if self._n_steps > 1:
-            lengths = window_lengths(np.asarray(batch.discounts.cpu()), self._gamma)
-            yield "steps_to_next_obs", torch.from_numpy(lengths)[:, None]
+        return Episode(
+            observations=self._states.to_tree(states),
+            actions=self._actions.to_tree(steps["action"]),
+            rewards=steps["reward"].double().numpy(),
+            terminated=not truncated,
+            truncated=truncated,
+            infos={name: steps["info", name].numpy() for name in self.hindsight.info_keys},
+        )
 
 
 class _SpaceKeys:
     """The leaves of a space in tensordicts, in which a Discrete value may be a one-hot vector."""
 
-    def __init__(self, name: str, space: spaces.Space[Any]) -> None:
-        self._name = name
+    def __init__(self, name: str, space: spaces.Space[Any], keys: Mapping[str, NestedKey]) -> None:
+        self._name, self._keys = name, keys
         self._spec = SpaceSpec.of(name, space)
         self._discrete = {
             path: leaf for path, leaf in leaf_spaces(space).items() if isinstance(leaf, spaces.Discrete)
@@ -343,13 +324,11 @@ class _SpaceKeys:
         if not all(isinstance(part, str) for path in self._spec.paths for part in path):
             raise TypeError(f"a tensordict cannot have the elements of a Tuple, got {space}; use a Dict")
 
-    def read(
-        self, data: TensorDictBase, where: tuple[str, ...], keys: Mapping[str, NestedKey]
-    ) -> dict[str, torch.Tensor]:
+    def read(self, data: TensorDictBase, where: tuple[str, ...]) -> dict[str, torch.Tensor]:
         """Return the values of the leaves by their positions, Discrete values as numbers."""
         leaves = {}
         for position, path in enumerate(self._spec.paths):
-            value = _require(data, (*where, *self._key(path, keys)))
+            value = _require(data, (*where, *self._key(path)))
             choices = self._discrete.get(path)
             if choices is not None and value.shape[data.ndim :] == (choices.n,):
                 self._one_hot[path] = value.dtype
@@ -357,9 +336,7 @@ class _SpaceKeys:
             leaves[str(position)] = value
         return leaves
 
-    def write(
-        self, tree: Any, where: tuple[str, ...], keys: Mapping[str, NestedKey]
-    ) -> Iterator[tuple[NestedKey, torch.Tensor]]:
+    def write(self, tree: Any, where: tuple[str, ...]) -> Iterator[tuple[NestedKey, torch.Tensor]]:
         """Yield keys and values, Discrete values as one-hot vectors if they were such vectors."""
         for leaf in self._spec:
             value, dtype = leaf.find(tree, "in the batch"), self._one_hot.get(leaf.path)
@@ -367,16 +344,16 @@ class _SpaceKeys:
                 choices = self._discrete[leaf.path]
                 rows = value.long() - int(choices.start)
                 value = torch.nn.functional.one_hot(rows, int(choices.n)).to(dtype)
-            yield (*where, *self._key(leaf.path, keys)), value
+            yield (*where, *self._key(leaf.path)), value
 
     def to_tree(self, steps: TensorDictBase) -> Any:
         """Return the tree of arrays of the space."""
         return self._spec.build([steps[str(position)].numpy() for position in range(len(self._spec.leaves))])
 
-    def _key(self, path: Path, keys: Mapping[str, NestedKey]) -> tuple[str, ...]:
+    def _key(self, path: Path) -> tuple[str, ...]:
         """Return the key of a leaf: the first part of an observation's path is a name in ``keys``."""
         first, *rest = map(str, (self._name, *path) if self._name == "action" else path)
-        return (*_path(keys.get(first, first)), *rest)
+        return (*_path(self._keys.get(first, first)), *rest)
 
 
 def _path(key: NestedKey) -> tuple[str, ...]:
@@ -385,18 +362,11 @@ def _path(key: NestedKey) -> tuple[str, ...]:
 
 def _require(data: TensorDictBase, key: NestedKey) -> torch.Tensor:
     """Return an entry, or raise KeyError."""
-    value = data.get(key, None)
+    value: torch.Tensor | None = data.get(key, None)
     if value is None:
         found = ", ".join(map(str, data.keys(include_nested=True, leaves_only=True)))
         raise KeyError(f"data must have the key {key!r}, got {found}; pass keys= for other names")
-    tensor: torch.Tensor = value
-    return tensor
-
-
-def _info(data: TensorDictBase, name: str) -> torch.Tensor:
-    """Return an info of the steps, which TorchRL's info readers write under ``"next"``."""
-    value = data.get(("next", name), None)
-    return _require(data, name) if value is None else value
+    return value
 
 
 def _same(some: TensorDictBase, others: TensorDictBase) -> np.ndarray:

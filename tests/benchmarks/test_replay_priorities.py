@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.replay_buffers.contender import Sampling
 from benchmarks.replay_buffers.prioritized import OursPrioritized, check_priorities
 from benchmarks.replay_priorities import BATCH_SIZE, requirements
 from benchmarks.replay_task import make_episodes
-from benchmarks.replay_work import Sampling
 from tests.support.benchmark_commands import run_quick
 
 

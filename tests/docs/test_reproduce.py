@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.studies import ablation, bitflip, fetch, reach, recipes, strategies
+from benchmarks.studies import ablation, bitflip, reach, recipes, strategies
 from benchmarks.studies.__main__ import main
 from benchmarks.studies.results_file import ResultsFile
 from her_agents.recipes import Recipe
@@ -15,18 +15,16 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
 
 def test_the_commands_are_valid(monkeypatch):
     done = []
-    monkeypatch.setattr(fetch, "require_packages", lambda: None)
     monkeypatch.setattr(Recipe, "require_installed", lambda self: None)
     monkeypatch.setattr(
         "benchmarks.studies.study.reproduce", lambda study, *_, **__: done.append(study.name) or []
     )
     for line in re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines():
         assert main(line.split()[3:]) == 0
-    assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "recipe_fetch_push", "ablation"]
+    assert done == ["bitflip", "bitflip", "strategies", "reach", "recipe_fetch_push", "ablation"]
 
 
 def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(fetch, "require_packages", lambda: None)
     monkeypatch.setattr(Recipe, "require_installed", lambda self: None)
     section = PAGE.partition("## The CSV file")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
@@ -36,7 +34,6 @@ def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
         bitflip.make_study(1, quick=True),
         strategies.make_study(1, quick=True),
         reach.make_study(1, quick=True),
-        fetch.make_study(1, quick=True),
         recipes.make_study(1, quick=True, name="fetch_reach"),
         ablation.make_study(1, quick=True),
     ):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import gymnasium as gym
 import pytest
 import torch
@@ -12,7 +9,6 @@ import torch
 from her_agents.collected import ExploringPolicy
 from her_agents.loop import train
 from her_wrappers.collecting import Collector, CollectorError
-from tests.support.ray_cluster import one_node
 from tests.support.trainings import same, tiny, without_time
 
 
@@ -27,12 +23,6 @@ def assert_same_results(one, other):
 
 def test_processes_train_to_the_weights_of_one_process():
     assert_same_results(trained("process", workers=2), trained("local", workers=2))
-
-
-def test_ray_trains_to_the_weights_of_one_process():
-    pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    with one_node():
-        assert_same_results(trained("ray", workers=2), trained("local", workers=2))
 
 
 @pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "tqc"])
@@ -90,23 +80,3 @@ def test_environments_that_remember_earlier_episodes_need_fresh_environments():
     with pytest.raises(CollectorError, match=r"pass fresh_envs=True .*\(her train --fresh-envs\)"):
         trained("local", "ddpg", **options)
     assert len(trained("local", "ddpg", **options, fresh_envs=True).history) == 3
-
-
-def test_the_number_of_workers_cannot_change(tmp_path):
-    train(tiny(workers=2, steps=200), folder=tmp_path, on_epoch=None, backend="local")
-    for workers in (1, 0):
-        with pytest.raises(ValueError, match=f"is of a training with workers 2, got {workers}; only steps"):
-            train(tiny(workers=workers), folder=tmp_path, resume=True, on_epoch=None)
-
-
-def test_killed_workers_change_no_weight():
-    kills = []
-
-    def kill_two(training):
-        if len(kills) < 2 and training.counts.env_steps > 200:
-            kills.append(list(training._collector._backend.pids.values())[len(kills)])
-            os.kill(kills[-1], signal.SIGKILL)
-
-    disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_two)
-    assert len(kills) == 2
-    assert_same_results(disturbed, trained("local", workers=2))

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from her_agents import run_folder as folder_module
 from her_agents import training as session
-from her_agents.checkpoints import config_of, load_checkpoint, save_checkpoint
+from her_agents.checkpoints import load_checkpoint, save_checkpoint
 from her_agents.config import make_config, read_options
 from her_agents.evaluation import Evaluation
 from her_agents.logs import COLUMNS
@@ -89,7 +89,7 @@ def test_writes_best_latest_and_history_checkpoints(finished):
     best = load_checkpoint(folder / "best.pt")
     assert best["history"][-1]["success_rate"] == result.best_success
     assert load_checkpoint(folder / "history" / "epoch_00002.pt")["counts"]["epochs"] == 2
-    config = config_of(best)
+    config = make_config(best["config"])
     assert config == tiny()
     assert make_config(read_options(folder / "config.json")) == config
 
@@ -171,7 +171,7 @@ def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, mo
 
 def test_folder_of_another_training_raises_an_error(finished, tmp_path):
     _, folder = finished
-    with pytest.raises(ValueError, match=r"already contains a training; continue it with --resume"):
+    with pytest.raises(ValueError, match=r"already contains a run; continue it with --resume"):
         train(tiny(), folder=folder)
     with pytest.raises(ValueError, match=r"latest.pt is of a .* with seed 3, got 4; only steps may change"):
         train(tiny(seed=4), folder=folder, resume=True)

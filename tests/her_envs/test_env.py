@@ -62,12 +62,6 @@ def test_observations_share_no_memory_with_each_other_or_the_state(env_id, optio
             assert not np.shares_memory(first, second)
 
 
-@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_no_episode_starts_at_its_goal(env_id, options):
-    env = make(env_id, **options)
-    assert not any(env.reset(seed=seed)[1]["is_success"] for seed in range(100))
-
-
 def test_copies_and_pickles_continue_identically():
     env = make(BIT_FLIPPING)
     env.reset(seed=0)

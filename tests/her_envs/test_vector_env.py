@@ -11,7 +11,6 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -237,24 +236,6 @@ def test_starts_and_goals_are_uniform_over_unsolved_pairs(mode):
     assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
 
 
-# Not in the mode DISABLED: SyncVectorEnv removes the mask from the options, so the wrapper resets all.
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_record_episode_statistics_works(mode):
-    native, sync = pair(BitFlipping(n_bits=3), 4, mode, seed=1)
-    envs = [RecordEpisodeStatistics(env) for env in (native, sync)]
-    native.action_space.seed(1)
-    for env in envs:
-        env.reset()
-    finished = 0
-    for _ in range(30):
-        actions = native.action_space.sample()
-        results = [env.step(actions) for env in envs]
-        episodes = [{key: result[4].get("episode", {}).get(key) for key in "rl"} for result in results]
-        assert data_equivalence(*episodes, exact=True)
-        finished += (results[0][2] | results[0][3]).sum()
-    assert finished > 10
-
-
 def test_copies_and_pickles_continue_identically():
     env = TaskVectorEnv(PointReach(), 2, max_steps=2)
     env.reset(seed=0)
@@ -279,13 +260,6 @@ def test_step_and_render_before_reset_raise_an_error():
     for use in (lambda: env.step(np.zeros((2, 2))), env.render):
         with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
             use()
-
-
-def test_rendering_without_render_mode_warns_and_returns_none():
-    env = TaskVectorEnv(PointReach(), 2)
-    env.reset(seed=0)
-    with pytest.warns(UserWarning, match="needs a render_mode, got None"):
-        assert env.render() is None
 
 
 @pytest.mark.parametrize("mode", MODES)

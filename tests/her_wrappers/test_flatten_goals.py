@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_agents import DQN, Config, train
+from her_agents import DQN
 from her_envs import BitFlipping, TaskEnv
 from her_wrappers import GoalInterface, check_goal_env
 from her_wrappers.repairs import FlattenGoalObservation, _unflatten
@@ -111,22 +111,3 @@ def test_an_agent_that_cannot_read_a_space_names_the_wrapper():
     space = BitFlipping(observation="integer").observation_space
     with pytest.raises(TypeError, match=r"got Discrete.*repairs.FlattenGoalObservation"):
         DQN(space, spaces.Discrete(3))
-
-
-def test_agents_learn_from_flat_goals():
-    config = Config(
-        f"{__file__}:make_nested",
-        "dqn",
-        num_envs=4,
-        steps=2_400,
-        steps_per_epoch=400,
-        learning_starts=200,
-        updates_per_step=0.5,
-        evaluation_episodes=10,
-    )
-    result = train(config, on_epoch=None)
-    assert result.best_success >= 0.9
-
-
-def make_nested():
-    return FlattenGoalObservation(Nested())

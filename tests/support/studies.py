@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from benchmarks.studies import bitflip, fetch
+from benchmarks.studies import bitflip
 from benchmarks.studies.__main__ import main
 from benchmarks.studies.runs import Point, RunResult
 
@@ -22,10 +22,7 @@ TINY = {
     "agent": {"hidden": [4]},
 }
 POINT = {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 5}}
-REQUIRE_PACKAGES = fetch.require_packages
-"""The original function, which tests replace."""
-
-RUNS = {"bitflip": 4, "strategies": 5, "reach": 8, "fetch": 2}
+RUNS = {"bitflip": 4, "strategies": 5, "reach": 8}
 
 
 def tiny_bits(n):

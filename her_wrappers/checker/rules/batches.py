@@ -1,4 +1,4 @@
-"""GE104 to GE108, GE113 to GE122: compute_reward works for relabeled goals, for batches and in buffers."""
+"""GE1xx: compute_reward works for relabeled goals, for batches and in buffers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.goal_calls import INFO_FORMS, extreme_pairs, flat, leaves
 from her_wrappers.checker.values import ABSOLUTE, RELATIVE, close, show
 from her_wrappers.rules import Violation
 from her_wrappers.trees import map_tree
-
-rule = GOAL_ENV_RULES.rule
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
 REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:2])

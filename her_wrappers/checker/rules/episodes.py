@@ -7,12 +7,10 @@ from itertools import combinations, product
 
 import numpy as np
 
-from her_wrappers.checker.evidence import GOAL_ENV_RULES, Divergence, Evidence
+from her_wrappers.checker.evidence import Divergence, Evidence, rule
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.values import arrays_in, differences, identical, share_memory, show
 from her_wrappers.rules import Violation
-
-rule = GOAL_ENV_RULES.rule
 
 MAX_RECORDS = 30
 """Number of first records whose memory is compared: sharing begins with the first records or never."""

@@ -1,4 +1,4 @@
-"""GE101 to GE103, GE109 to GE117: step() uses compute_reward, which is a pure function with numbers."""
+"""GE1xx: step() uses compute_reward, which is a pure function with numbers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.values import close, show
 from her_wrappers.rules import Violation
-
-rule = GOAL_ENV_RULES.rule
 
 ROUNDING = 1e-3
 """Largest difference that counts as rounding, such as to half precision, as a share of the largest reward."""
@@ -120,8 +118,7 @@ def likely_cause(evidence: Evidence, mismatches: list[tuple[StepRecord, CallResu
     if evidence.reward is not None and all(
         close(
             reward,
-            evidence.reward(step.before["achieved_goal"], step.observation["desired_goal"], step.info).number
-            or 0.0,
+            evidence.reward(step.before["achieved_goal"], step.observation["desired_goal"], step.info).number,
         )
         for reward, (step, _) in zip(rewards[:10].tolist(), mismatches, strict=False)
     ):

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.checker.values import show, type_name
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.rules import Violation
 from her_wrappers.trees import Path, path_name
-
-rule = GOAL_ENV_RULES.rule
 
 
 @rule(

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.goal_calls import INFO_FORMS
 from her_wrappers.checker.values import show, type_name
 from her_wrappers.rules import Severity, Violation
 from her_wrappers.success_flag import flag_name, flag_of
-
-rule = GOAL_ENV_RULES.rule
 
 MIN_EPISODES = 4
 """Smallest number of episodes of the same length that is not taken for a coincidence."""

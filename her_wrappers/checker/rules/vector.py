@@ -12,15 +12,13 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from her_wrappers.checker.evidence import GOAL_ENV_RULES, Evidence
+from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.records import StepRecord, as_array, ended_rows, wrong_shapes
 from her_wrappers.checker.values import differences, identical, show
 from her_wrappers.infos import final_observation_row
 from her_wrappers.rules import Violation
 from her_wrappers.trees import copy_tree
-
-rule = GOAL_ENV_RULES.rule
 
 NUM_ENVS, BATCHES = 3, 32
 """Number of infos in a batch, and number of batches of random infos."""

@@ -10,17 +10,14 @@ from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.scenarios import EQUAL_EPISODES
 from her_wrappers.rules import Violation
 
+INTERFACE = "the interface ReplayAdapter of her_wrappers.conformance"
 
-def _failure_rule(
-    code: str,
-    name: str,
-    source: str = "the interface ReplayAdapter of her_wrappers.conformance",
-    **texts: Any,
-) -> None:
+
+def _failure_rule(code: str, name: str, source: str = INTERFACE, **texts: Any) -> None:
     """Add the rule that no scenario fails with ``code``."""
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
-        results.of(EQUAL_EPISODES)
+        results.of(EQUAL_EPISODES)  # runs the scenario, which may fail
         for scenario, failure in results.failures.items():
             if failure.code == code and not (code == "HB001" and scenario in REPORTED_SCENARIOS):
                 yield Violation(str(failure), subject=f"scenario {scenario!r}")

@@ -8,8 +8,9 @@ import numpy as np
 
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
+from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rows import DecodedRows
-from her_wrappers.conformance.scenarios import EqualEpisodes
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, EqualEpisodes
 from her_wrappers.conformance.statistics import LIMIT, counts_of, uniformity_z
 from her_wrappers.rules import Violation
 
@@ -96,7 +97,7 @@ def last_state_never_a_goal(rows: DecodedRows) -> Iterator[Violation]:
 def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
     """Return the first chosen row of each transition; buffers that relabel when storing repeat its goals."""
     index = np.flatnonzero(chosen)
-    _, first = np.unique(rows.episode[index] * 64 + rows.step[index], return_index=True)
+    _, first = np.unique(rows.transition[index], return_index=True)
     return index[first]
 
 
@@ -172,7 +173,8 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB110",
-    scenario="few episodes",
+    scenario=None,
+    inconclusive_without=("few episodes", EQUAL_EPISODES, "strategy future"),
     meaning="All relabeled rows of an episode in a batch have the same goal.",
     fix="sample a goal for each row",
     wrong="goal[rows_of_episode] = next_achieved_goal[rng.integers(t, T)]",
@@ -180,12 +182,15 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     source="tianshou 2.0.1, HERReplayBuffer.rewrite_transitions",
     implies=("HB103",),
 )
-def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
+def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
+    rows, equal = results.of("few episodes"), results.of("strategy future")
+    if rows is None or equal is None:
+        return
     group = rows.batch * 64 + rows.episode
     goals = [rows.goal_step[rows.relabeled & (group == each)] for each in np.unique(group)]
     groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
-    always_final = (rows.goal_step == rows.length)[rows.has_own_goal].all()  # which HB106 reports
-    if rows.strategy == "future" and groups and max(groups) == 1 and not always_final:
+    always_final = (equal.goal_step == equal.length)[equal.has_own_goal].all()  # which HB106 reports
+    if groups and max(groups) == 1 and not always_final:
         yield Violation(
             "all relabeled rows of an episode in a batch have one goal, "
             f"in each of {len(groups)} groups of 12 rows or more"

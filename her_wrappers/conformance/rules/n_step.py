@@ -9,7 +9,7 @@ import numpy as np
 
 from her_wrappers.conformance.env import UNREACHED
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import DecodedRows
+from her_wrappers.conformance.rows import TOLERANCE, DecodedRows
 from her_wrappers.conformance.scenarios import GAMMA, N_STEPS
 from her_wrappers.rules import Violation
 
@@ -47,7 +47,7 @@ def _window_rule(code: str, name: str, key: str, source: str = MULTI_STEP, **tex
         expected = _expected(rows)[key].astype(float)
         got = rows.next_step if key == "next state" else rows.columns.get(key, expected)
         yield from rows.violation(
-            np.abs(expected - got.astype(float)) > 1e-4,
+            np.abs(expected - got.astype(float)) > TOLERANCE,
             lambda i: f"{key} is {got[i]:.5g} instead of {expected[i]:.5g} with n_steps={N_STEPS}",
         )
 

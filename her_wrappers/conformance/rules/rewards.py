@@ -13,7 +13,7 @@ from her_wrappers.conformance.scenarios import EqualEpisodes
 from her_wrappers.rules import Violation
 
 
-def _explanation(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
+def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
     """Return the code of the rule that explains all wrong rewards of relabeled rows, and the explanation."""
     columns, desired = rows.columns, rows.columns["desired_goal"]
     before = rows.rewards_for(columns["achieved_goal"], desired)
@@ -34,7 +34,7 @@ def _relabeled_rule(code: str, name: str, **texts: Any) -> None:
     def check(equal: EqualEpisodes) -> Iterator[Violation]:
         rows = equal.rows
         wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
-        explaining, text = _explanation(rows, wrong)
+        explaining, text = _explain(rows, wrong)
         if explaining == code:
             yield from rows.violation(wrong, lambda i: rows.reward_fault(i) + text)
 

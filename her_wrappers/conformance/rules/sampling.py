@@ -150,7 +150,7 @@ def priority_changes_share(rows: PrioritizedRows) -> Iterator[Violation]:
 )
 def index_ambiguous(rows: PrioritizedRows) -> Iterator[Violation]:
     index = np.concatenate([each.columns["index"] for each in (rows.before, rows.after)])
-    name = np.concatenate([each.episode * 64 + each.step for each in (rows.before, rows.after)])
+    name = np.concatenate([each.transition for each in (rows.before, rows.after)])
     pairs = np.unique(np.stack([index.astype(np.int64), name]), axis=1)
     if len(pairs[0]) != len(np.unique(pairs[0])):
         most = np.unique(pairs[0], return_counts=True)[1].max()

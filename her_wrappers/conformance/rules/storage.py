@@ -146,8 +146,7 @@ def newest_episode_missing(full: FullBuffer) -> Iterator[Violation]:
 )
 def capacity_exceeded(full: FullBuffer) -> Iterator[Violation]:
     rows = full.rows
-    keys = rows.episode * 64 + rows.step
-    most = max(len(np.unique(keys[rows.batch == i])) for i in range(len(full.newest)))
+    most = max(len(np.unique(rows.transition[rows.batch == i])) for i in range(len(full.newest)))
     if most > CAPACITY + HORIZON:  # an episode may lose its relabeled copies one by one
         yield Violation(f"a batch has {most} different transitions, with buffer_size={CAPACITY}")
 

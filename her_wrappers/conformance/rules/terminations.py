@@ -13,12 +13,12 @@ from her_wrappers.rules import Violation
 rule = partial(replay_rule, scenario=ENDS_OF_EPISODES)
 
 
-def _wrong(rows: DecodedRows) -> Values:
+def _is_wrong(rows: DecodedRows) -> Values:
     """Return which correct steps with correct goals have a wrong flag, (B,) bool."""
     return rows.is_allowed & rows.is_added & ~rows.has_right_termination
 
 
-def _timed_out(rows: DecodedRows) -> Values:
+def _terminates_at_time_limit(rows: DecodedRows) -> Values:
     """Return which last steps of truncated episodes are terminated although no goal is reached, (B,) bool."""
     is_reached = rows.relabeled & rows.is_reached
     return rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~is_reached
@@ -26,7 +26,7 @@ def _timed_out(rows: DecodedRows) -> Values:
 
 def _wrong_recomputed(rows: DecodedRows) -> Values:
     """Return which relabeled rows have a wrong flag although the buffer recomputes flags, (B,) bool."""
-    return _wrong(rows) & rows.relabeled & (rows.termination in {"recompute", "success"})
+    return _is_wrong(rows) & rows.relabeled & (rows.termination in {"recompute", "success"})
 
 
 @rule(
@@ -81,7 +81,7 @@ def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB402", "HB406"),
 )
 def time_limit_terminates(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _wrong(rows) & ~rows.relabeled & _timed_out(rows)
+    wrong = _is_wrong(rows) & ~rows.relabeled & _terminates_at_time_limit(rows)
     yield from rows.violation(wrong, "the time limit truncated the episode, but terminated is True")
 
 
@@ -95,7 +95,7 @@ def time_limit_terminates(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB403",),
 )
 def original_termination(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _wrong(rows) & ~rows.relabeled & ~_timed_out(rows)
+    wrong = _is_wrong(rows) & ~rows.relabeled & ~_terminates_at_time_limit(rows)
     yield from rows.violation(
         wrong,
         lambda i: f"{rows.recorded_termination[i]} was added, but terminated is {rows.is_terminated[i]}",
@@ -113,7 +113,7 @@ def original_termination(rows: DecodedRows) -> Iterator[Violation]:
 )
 def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
     yield from rows.violation(
-        _wrong(rows) & rows.relabeled & ~_wrong_recomputed(rows),
+        _is_wrong(rows) & rows.relabeled & ~_wrong_recomputed(rows),
         lambda i: f"terminated is {rows.is_terminated[i]}, which is not termination={rows.termination!r}",
     )
 

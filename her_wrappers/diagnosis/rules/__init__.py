@@ -1,5 +1,6 @@
-"""The rules of the diagnosis, one file for each family; importing this package registers them."""
+"""The rules of the diagnosis, one file for each family; importing them adds them to `DIAGNOSIS_RULES`."""
 
-from her_wrappers.diagnosis.rules import data, exploration, goals, horizon, learning, rewards
+from her_wrappers.diagnosis.facts import DIAGNOSIS_RULES
+from her_wrappers.diagnosis.rules import data, exploration, goals, horizon, learning, rewards  # noqa: F401
 
-__all__ = ["data", "exploration", "goals", "horizon", "learning", "rewards"]
+__all__ = ["DIAGNOSIS_RULES"]

@@ -32,7 +32,7 @@ MIN_LENGTH = 5
     source="RHER (arXiv 2208.00843): goals without the position of the agent",
     needs=("episodes",),
 )
-def constant_observation(facts: Facts) -> Iterator[Violation]:
+def observation_constant(facts: Facts) -> Iterator[Violation]:
     """Each array of the observation must change."""
     arrays = {name: values for name, values in facts.observation_ranges.items() if values.size}
     constant = [name for name, values in arrays.items() if not np.ptp(values, axis=0).any()]
@@ -83,7 +83,7 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
     source="openai/baselines her/normalizer.py; HighwayEnv #473",
     needs=("episode",),
 )
-def large_observation(facts: Facts) -> Iterator[Violation]:
+def observation_scale(facts: Facts) -> Iterator[Violation]:
     """Components of the observation must have magnitudes below 10,000, unless they are normalized."""
     if facts.normalizes:
         return
@@ -115,7 +115,7 @@ for _ in range(10):
     needs=("episodes",),
     implies=("GD505",),
 )
-def repeated_episodes(facts: Facts) -> Iterator[Violation]:
+def episodes_repeated(facts: Facts) -> Iterator[Violation]:
     """Fewer than 5 % of the episodes may equal an earlier one."""
     hashes = facts.episode_hashes[facts.lengths >= MIN_LENGTH]
     repeated = len(hashes) - len(np.unique(hashes))
@@ -142,7 +142,7 @@ for episode in range(1000):
     source="openai/baselines #314",
     needs=("episodes",),
 )
-def repeated_starts(facts: Facts) -> Iterator[Violation]:
+def starts_repeated(facts: Facts) -> Iterator[Violation]:
     """More than half of the starts must be different."""
     different = len(np.unique(facts.start_hashes))
     is_varied = facts.has_fractions.any() and np.ptp(facts.desired_range, axis=0).any()

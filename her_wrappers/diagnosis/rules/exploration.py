@@ -37,7 +37,7 @@ def step(self, action):
     needs=("episodes", "unsolved"),
     implies=("GD103", "GD204", "GD205", "GD501"),
 )
-def nothing_moves(facts: Facts) -> Iterator[Violation]:
+def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
     """Where nothing else changes, the achieved goal must move in over one episode in five."""
     yield from _still_episodes(facts, is_observation_moved=False)
 
@@ -63,7 +63,7 @@ her train --recipe fetch_push
     needs=("episodes", "unsolved"),
     implies=("GD103", "GD204", "GD205"),
 )
-def object_is_still(facts: Facts) -> Iterator[Violation]:
+def object_not_touched(facts: Facts) -> Iterator[Violation]:
     """Where the rest of the observation changes, the achieved goal must move in over one episode in five."""
     yield from _still_episodes(facts, is_observation_moved=True)
 
@@ -79,7 +79,7 @@ def _still_episodes(facts: Facts, *, is_observation_moved: bool) -> Iterator[Vio
             f"the achieved goal stays where it is {share}, while the rest of the observation changes"
             if is_observation_moved
             else f"neither the achieved goal nor the rest of the observation changes {share}",
-            severity=facts.severity_of_exploration,
+            severity=facts.exploration_severity,
         )
 
 
@@ -128,7 +128,7 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "unsolved"),
     implies=("GD101", "GD402", "GD504"),
 )
-def constant_actions(facts: Facts) -> Iterator[Violation]:
+def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     """At least one component of the actions must vary."""
     low, high = facts.action_range
     if len(facts.rewards) >= 50 and low.size and (low == high).all():

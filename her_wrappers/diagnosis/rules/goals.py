@@ -49,7 +49,7 @@ def _sample_goal(self):
     needs=("episodes", "unsolved"),
     implies=("GD402",),
 )
-def outside_achieved(facts: Facts) -> Iterator[Violation]:
+def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
     """At least half of the desired goals must lie inside the bounds of the achieved goals."""
     low, high = facts.achieved_range
     margin = np.maximum(facts.radius, 0.05 * (high - low))
@@ -66,7 +66,7 @@ def outside_achieved(facts: Facts) -> Iterator[Violation]:
     yield Violation(
         f"{found:.1%} of {len(facts)} desired goals lie outside the range of all achieved goals"
         + ("" if facts.is_projected else component),
-        severity=facts.severity_of_exploration if found > MOST_OUTSIDE else "warning",
+        severity=facts.exploration_severity if found > MOST_OUTSIDE else "warning",
     )
 
 
@@ -88,7 +88,7 @@ def reset(self, *, seed=None, options=None):
     threshold="one goal in at least 10 episodes",
     needs=("episodes",),
 )
-def constant_desired_goal(facts: Facts) -> Iterator[Violation]:
+def desired_goal_never_varies(facts: Facts) -> Iterator[Violation]:
     """At least two desired goals must differ."""
     if not np.ptp(facts.desired_range, axis=0).any():
         goal = "the same" if facts.is_projected else facts.desired[0].round(4).tolist()
@@ -111,7 +111,7 @@ while self._is_success(self.position, self.goal):
     needs=("episodes",),
     implies=("GD101", "GD102", "GD301"),
 )
-def solved_starts(facts: Facts) -> Iterator[Violation]:
+def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     """Fewer than half of the episodes may begin with their goal achieved."""
     found = (facts.start_distances <= facts.tolerance).mean()
     if found >= MAX_SOLVED_STARTS:
@@ -133,13 +133,13 @@ def solved_starts(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "unsolved"),
     implies=("GD601",),
 )
-def trivial_goals(facts: Facts) -> Iterator[Violation]:
+def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
     """Less than 80 % of the relabeled goals may be achieved before the step."""
     found = (facts.future_distances <= facts.tolerance).mean()
     if found >= MAX_TRIVIAL:
         yield Violation(
             f"{found:.1%} of the goals that future relabeling can choose are achieved before the step",
-            severity=facts.severity_of_exploration,
+            severity=facts.exploration_severity,
         )
 
 
@@ -158,7 +158,7 @@ def trivial_goals(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "unsolved", "components"),
     implies=("GD201",),
 )
-def fixed_components(facts: Facts) -> Iterator[Violation]:
+def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
     """A component of the achieved goal must change if most desired goals have other values of it."""
     widest = float(facts.goal_width.max(initial=0))
     if not facts.has_moved.any():
@@ -170,7 +170,7 @@ def fixed_components(facts: Facts) -> Iterator[Violation]:
                 f"its value is always {value:.4g}, while desired goals range from {desired.min():.4g} to "
                 f"{desired.max():.4g}",
                 subject=f"achieved_goal[{component}]",
-                severity=facts.severity_of_exploration,
+                severity=facts.exploration_severity,
             )
 
 
@@ -188,7 +188,7 @@ def fixed_components(facts: Facts) -> Iterator[Violation]:
     source="HighwayEnv #457",
     needs=("episodes", "components"),
 )
-def different_scales(facts: Facts) -> Iterator[Violation]:
+def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
     """The ranges of two components that vary must differ by less than a factor of 1,000."""
     width = np.ptp(facts.desired_range, axis=0)
     varying = width[width > 1e-6 * width.max(initial=0)]
@@ -212,7 +212,7 @@ def different_scales(facts: Facts) -> Iterator[Violation]:
     source="our run of FetchPickAndPlace-v4: 0 % of the goals in the air, 97 % of the others",
     needs=("episodes", "unsolved", "success", "components"),
 )
-def some_never_reached(facts: Facts) -> Iterator[Violation]:
+def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
     """No value of a component may separate goals that are never reached from goals that mostly are."""
     if facts.is_environment:
         return  # the policies of the checker do not learn
@@ -263,7 +263,7 @@ def step(self, action):
     needs=("environment", "episode"),
     implies=("GD101", "GD504"),
 )
-def no_effect(facts: Facts) -> Iterator[Violation]:
+def actions_have_no_effect(facts: Facts) -> Iterator[Violation]:
     """Some action must change the achieved goal or the observation."""
     if not facts.moves.any() and not facts.is_observation_moved.any():
         yield Violation(f"no observation changes in {len(facts.rewards)} steps")

@@ -31,7 +31,7 @@ LATE = 0.8
     needs=("episodes", "gamma", "unsolved"),
     implies=("GD601",),
 )
-def short_discount(facts: Facts) -> Iterator[Violation]:
+def discount_too_short(facts: Facts) -> Iterator[Violation]:
     """The horizon must not be shorter than the median number of steps to the goal."""
     if len(facts.success_steps) >= FEW_SUCCESSES:
         steps, kind = np.median(facts.success_steps), f"{len(facts.success_steps)} successes take"
@@ -63,7 +63,7 @@ def short_discount(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "unsolved"),
     implies=("GD103", "GD601"),
 )
-def short_time_limit(facts: Facts) -> Iterator[Violation]:
+def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
     """The goal must be near enough to be reached within the time limit."""
     limit = facts.time_limit
     if limit is None:  # estimated
@@ -103,7 +103,7 @@ def short_time_limit(facts: Facts) -> Iterator[Violation]:
     needs=("episodes",),
     implies=("GD402", "GD404"),
 )
-def one_step(facts: Facts) -> Iterator[Violation]:
+def one_step_episodes(facts: Facts) -> Iterator[Violation]:
     """Fewer than half of the episodes may have one step."""
     found = float((facts.lengths == 1).mean())
     if found >= 0.5:

@@ -45,7 +45,7 @@ EVALUATIONS = 5
     needs=("history", "gamma", "clip_targets", "unsolved"),
     implies=("GD605",),
 )
-def values_at_bound(facts: Facts) -> Iterator[Violation]:
+def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     """The mean value must be clearly above the lower bound."""
     for value in facts.column("q_mean")[-1:]:
         if np.isfinite(value) and -1.5 * facts.horizon < value <= -AT_BOUND * facts.horizon:
@@ -67,7 +67,7 @@ def values_at_bound(facts: Facts) -> Iterator[Violation]:
     needs=("history", "gamma"),
     implies=("GD601",),
 )
-def diverging_values(facts: Facts) -> Iterator[Violation]:
+def values_diverge(facts: Facts) -> Iterator[Violation]:
     """The mean value must be at most twice as large as the rewards allow."""
     bound = 2 * _largest_reward(facts) * facts.horizon
     for value in facts.column("q_mean")[-1:]:
@@ -96,7 +96,7 @@ def _largest_reward(facts: Facts) -> float:
     needs=("history", "unsolved"),
     implies=("GD605",),
 )
-def cold(facts: Facts) -> Iterator[Violation]:
+def temperature_collapsed(facts: Facts) -> Iterator[Violation]:
     """The temperature must be at least `COLD`, relative to the rewards, until the run succeeds."""
     largest = _largest_reward(facts)
     for temperature in facts.column("temperature")[-1:]:
@@ -120,7 +120,7 @@ def cold(facts: Facts) -> Iterator[Violation]:
     needs=("history", "unsolved"),
     implies=("GD602",),
 )
-def hot(facts: Facts) -> Iterator[Violation]:
+def temperature_explodes(facts: Facts) -> Iterator[Violation]:
     """The temperature must be at most `HOT` until the run succeeds."""
     for temperature in facts.column("temperature")[-1:]:
         if temperature > HOT:
@@ -141,7 +141,7 @@ def hot(facts: Facts) -> Iterator[Violation]:
     source="TianhongDai/hindsight-experience-replay #26, hill-a/stable-baselines #424",
     needs=("history", "unsolved"),
 )
-def settled_critic(facts: Facts) -> Iterator[Violation]:
+def critic_settles_without_success(facts: Facts) -> Iterator[Violation]:
     """If the loss falls, the success rate must rise."""
     rates = facts.column("success_rate")
     losses = facts.column("critic_loss") if facts.column("critic_loss").size else facts.column("loss")
@@ -229,7 +229,7 @@ def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
     needs=("history",),
     implies=("GD603", "GD604"),
 )
-def not_finite_losses(facts: Facts) -> Iterator[Violation]:
+def losses_not_finite(facts: Facts) -> Iterator[Violation]:
     """All numbers of the history must be finite."""
     for row in facts.history:
         wrong = [name for name, value in row.items() if not np.isfinite(value)]

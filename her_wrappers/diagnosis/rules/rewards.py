@@ -33,7 +33,7 @@ return observation, reward, False, False, {"is_success": self._is_success()}
     needs=("episode",),
     implies=("GD103",),
 )
-def constant_rewards(facts: Facts) -> Iterator[Violation]:
+def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
     """Rewards of steps that reach their goal must differ from the others."""
     if facts.num_rewards > 1:
         return
@@ -58,7 +58,7 @@ def constant_rewards(facts: Facts) -> Iterator[Violation]:
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("episode", "clip_targets"),
 )
-def outside_clip(facts: Facts) -> Iterator[Violation]:
+def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
     """Rewards must lie in [-1, 0] if targets are clipped."""
     low, high = float(facts.rewards.min()), float(facts.rewards.max())
     if low < -1 or high > 0:
@@ -82,7 +82,7 @@ buffer.extend(EpisodeArchive("runs/sparse"))
     needs=("episodes",),
     implies=("GD302",),
 )
-def mixed_rewards(facts: Facts) -> Iterator[Violation]:
+def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     """Nearly all episodes must have sparse rewards, or nearly none."""
     rounded = np.round(facts.rewards, 6)
     is_sparse = np.logical_and.reduceat(np.isin(rounded, (-1, 0, 1)), facts.offsets[:-1])
@@ -107,7 +107,7 @@ def mixed_rewards(facts: Facts) -> Iterator[Violation]:
     needs=("episode",),
     implies=("GD302",),
 )
-def wrong_sign(facts: Facts) -> Iterator[Violation]:
+def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
     """Rewards must not be higher where goals are missed."""
     if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
         reached = float(facts.rewards[facts.flags > 0].mean())

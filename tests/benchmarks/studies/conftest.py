@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.studies import bitflip, fetch, reach, runs, strategies
+from benchmarks.studies import bitflip, reach, runs, strategies
 from tests.support.studies import POINT, TINY, tiny_bits
 
 
@@ -20,6 +20,3 @@ def use_tiny_settings(monkeypatch):
     dense = {"env_kwargs": {"max_steps": 5, "reward_type": "dense"}, "clip_targets": False}
     sparse = {"env_kwargs": {"max_steps": 5}}
     monkeypatch.setattr(reach, "REWARDS", {"sparse": sparse, "dense": dense})
-    monkeypatch.setattr(fetch, "SETTINGS", fetch.SETTINGS | TINY | POINT)
-    monkeypatch.setattr(fetch, "QUICK", {})
-    monkeypatch.setattr(fetch, "require_packages", lambda: None)

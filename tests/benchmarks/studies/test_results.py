@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.studies import bitflip, fetch, reach, strategies
+from benchmarks.studies import bitflip, reach, strategies
 from benchmarks.studies.results_file import RunResults
 from benchmarks.studies.runs import WITH_HER, Run
 from benchmarks.studies.study import wall_clock_seconds
@@ -40,7 +40,7 @@ def as_promised(run):
     return float(WITH_HER in run.labels.values() or run.labels.get("strategy") == "future")
 
 
-@pytest.mark.parametrize("module", [bitflip, strategies, reach, fetch])
+@pytest.mark.parametrize("module", [bitflip, strategies, reach])
 def test_missed_requirements_are_marked(module, monkeypatch):
     monkeypatch.setattr(reach, "TASKS", dict.fromkeys(("PointReach", "PointMaze", "PointPush"), TINY))
     assert "MISSED" not in judged(module, lambda run: as_promised(run) or run.labels.get("n") == 5)

@@ -105,7 +105,7 @@ def test_equal_seeds_and_budgets_give_equal_reports():
 
 
 def test_a_run_stops_early_when_its_observations_exceed_the_memory_limit(monkeypatch):
-    monkeypatch.setattr(rollout, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(rollout, "MAX_ROLLOUT_BYTES", 2**20)
     report = check_goal_env(gym.make("her_envs/BitFlippingImage-v0"), max_steps=3000)
     assert 100 < report.steps < 140  # each with two observations of three images of 36 x 36 bytes
     assert [

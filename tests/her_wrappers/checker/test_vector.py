@@ -8,7 +8,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from her_envs import Counting, TaskEnv
 from her_wrappers import check_goal_env
-from her_wrappers.checker.records import split
+from her_wrappers.checker.records import split_batches
 from her_wrappers.checker.rollout import Budget, roll_out
 from tests.support.specimens.broken_vectors import Reaches
 from tests.support.specimens.reach import Reach
@@ -18,7 +18,7 @@ from tests.support.specimens.reach import Reach
 def test_episodes_are_complete_and_separate_in_all_modes(mode):
     """In Counting, the achieved goal identifies the episode and the step of a state."""
     env = SyncVectorEnv([lambda: TaskEnv(Counting(length=4))] * 3, autoreset_mode=mode)
-    rollout = split(roll_out(env, Budget(300)), mode, 3)
+    rollout = split_batches(roll_out(env, Budget(300)), mode, 3)
     resets = {start.episode: start.observation for start in rollout.resets}
     lengths = {}
     assert len(rollout.steps) > 200
@@ -72,3 +72,13 @@ class NotBatched(Reaches):
 def test_an_observation_space_that_is_not_batched_is_reported():
     findings = check_goal_env(NotBatched, max_steps=50).findings
     assert ("GE603", "observation_space") in {(each.code, each.subject) for each in findings}
+
+
+def test_a_policy_may_change_the_observations_that_it_gets():
+    env = SyncVectorEnv([Reach] * 2)
+
+    def policy(observations):
+        observations["desired_goal"][:] = 0
+        return env.action_space.sample()
+
+    assert check_goal_env(env, policy=policy, max_steps=200).codes == []

@@ -61,6 +61,10 @@ def raises(*arguments, **options):
     raise KeyError("goal")
 
 
+def times_out(self, batch_size):
+    raise TimeoutError("no answer of the server")
+
+
 def exits(self, batch_size):
     raise SystemExit(3)
 
@@ -74,6 +78,7 @@ def hangs(self, batch_size):
     [
         ({"sample": raises}, "HB001", "KeyError: 'goal'"),
         ({"add": raises}, "HB001", "KeyError: 'goal'"),
+        ({"sample": times_out}, "HB001", "TimeoutError: no answer"),
         ({"sample": exits}, "HB001", "SystemExit: 3"),
         ({"__init__": lambda self, env: None}, "HB001", "TypeError"),
         ({"sample": lambda self, n: None}, "HB002", "NoneType"),

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from her_wrappers.conformance.results import call_within
+from her_wrappers.conformance.results import StoppedError, call_within
 
 STOPPED = """
 import sys
@@ -29,7 +29,7 @@ def test_a_loop_and_a_sleep_exceed_the_limit(seconds):
         while True:
             time.sleep(seconds)
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(StoppedError):
         call_within(0.3, work)
 
 

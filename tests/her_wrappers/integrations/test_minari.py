@@ -250,15 +250,6 @@ def test_a_buffer_takes_a_dataset_as_it_is():
     assert first.num_episodes == 4
 
 
-def test_a_buffer_rejects_a_dataset_of_another_environment():
-    env = gym.make("her_envs/PointReach-v0")
-    dataset = to_minari(recorded(env, 1), "some/thing-v0", env, **METADATA)
-    buffer = HindsightReplayBuffer.for_env(gym.make("her_envs/PointPush-v0"), seed=0)
-    with pytest.raises(ValueError, match=r"must have shape .* got"):
-        buffer.extend(dataset)
-    assert len(buffer) == 0
-
-
 def recorded(env, count):
     """Return ``count`` recorded episodes of random actions."""
     episodes = []
