@@ -11,10 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 UNREACHED = 200
-"""Step number in desired goals, which only the last state of an episode with success achieves.
-
-Changing goals have this step number in steps 0 and 1, and one more after every two steps.
-"""
+"""Step number in desired goals, which only the last state of an episode with success achieves."""
 
 SHIFT = 1 / 3
 """Added to episode numbers in float64 goals, so that a conversion to float32 changes the goals."""
@@ -24,7 +21,7 @@ CODES = 256
 LARGEST = 2**31
 
 GoalKind: TypeAlias = Literal["vector", "image", "discrete"]
-EndOfEpisode: TypeAlias = Literal["time limit", "crash", "success", "interrupted", "open"]
+EndOfEpisode: TypeAlias = Literal["time limit", "crash", "success"]
 
 
 class Transition(NamedTuple):
@@ -41,21 +38,12 @@ class Transition(NamedTuple):
 
 @dataclass
 class AddedEpisode:
-    """An episode, and the number of its steps that were added.
+    """An episode, of which all steps or the first steps were added."""
 
-    Attributes:
-        number: Number of the episode, part of its goals.
-        length: Number of steps added.
-        end: How the episode ends.
-        changing: Whether the desired goal changes every second step.
-        is_complete: Whether the last step was added.
-    """
-
-    number: int
-    length: int
-    end: EndOfEpisode = "time limit"
-    changing: bool = False
-    is_complete: bool = False
+    number: int  # part of the goals
+    end: EndOfEpisode
+    length: int = 0  # number of steps added
+    is_complete: bool = False  # whether the last step was added
 
     @property
     def is_success(self) -> bool:
@@ -78,12 +66,19 @@ class ConformanceEnv(gym.Env[Any, Any]):
         sparse: Whether rewards are only 0 and -1; otherwise rewards also depend on the achieved state.
         costs: Whether rewards depend on ``info["cost"]``.
         bonus: Added to the rewards of added steps, but not to rewards of ``compute_reward``.
+        changing: Whether the desired goal changes after every second step.
     """
 
     observation_space: spaces.Dict
 
     def __init__(
-        self, kind: GoalKind = "vector", *, sparse: bool = False, costs: bool = False, bonus: float = 0.0
+        self,
+        kind: GoalKind = "vector",
+        *,
+        sparse: bool = False,
+        costs: bool = False,
+        bonus: float = 0.0,
+        changing: bool = False,
     ) -> None:
         kinds: dict[str, spaces.Space[Any]] = {
             "vector": spaces.Box(-np.inf, np.inf, (2,), np.float64),
@@ -94,17 +89,17 @@ class ConformanceEnv(gym.Env[Any, Any]):
         state = spaces.Box(-np.inf, np.inf, (3,), np.float32)
         self.observation_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
         self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
-        self.kind, self.sparse, self.costs, self.bonus = kind, sparse, costs, bonus
+        self.kind, self.sparse, self.costs, self.bonus, self.changing = kind, sparse, costs, bonus, changing
         self.episodes: list[AddedEpisode] = []
         self.reward_calls = 0
 
     def encode(self, episode: Any, step: Any) -> Any:
-        """Return the achieved goals of (...) states: float64 (..., 2), uint8 (..., 2, 2) or integer (...)."""
+        """Return the goals of one or B states: float64 (B, 2), uint8 (B, 2, 2) or integer (B,)."""
         episode, step = np.asarray(episode), np.asarray(step)
         if self.kind == "discrete":
             return episode * CODES + step
         if self.kind == "vector":
-            return np.stack([episode + SHIFT, step.astype(float)], axis=-1)
+            return np.array([episode + SHIFT, step + 0.0]).T  # np.stack is slow for single goals
         rows = np.stack([episode, step, CODES - 1 - episode, CODES - 1 - step], axis=-1)
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
@@ -149,13 +144,10 @@ class ConformanceEnv(gym.Env[Any, Any]):
             episodes, steps = episode - goal, step - goal_step
         return (abs(episodes) < 0.5) & (steps > -0.5) & (steps < 1.5)
 
-    def new_episode(self, *, end: EndOfEpisode = "time limit", changing: bool = False) -> AddedEpisode:
-        """Register and return an episode without steps; ``end`` and ``changing`` are its attributes."""
-        self.episodes.append(AddedEpisode(len(self.episodes), 0, end, changing))
-        return self.episodes[-1]
-
-    def transitions(self, episode: AddedEpisode, length: int) -> Iterator[Transition]:
-        """Yield the steps of an episode of ``length`` steps, and update ``episode`` before each of them."""
+    def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Transition]:
+        """Yield the steps of a new episode of ``length`` steps, which the first step adds to ``episodes``."""
+        episode = AddedEpisode(len(self.episodes), end)
+        self.episodes.append(episode)
         for t in range(length):
             last = t + 1 == length
             obs = self.observe(episode, t, last=False)
@@ -176,18 +168,15 @@ class ConformanceEnv(gym.Env[Any, Any]):
     def observe(self, episode: AddedEpisode, t: int, *, last: bool) -> dict[str, Any]:
         """Return the observation of state t; the last state of a success achieves the desired goal."""
         achieved = UNREACHED if last and episode.end == "success" else t
-        desired = UNREACHED + (t // 2 if episode.changing else 0)
         return {
             "observation": np.array([episode.number, t, 0.5], np.float32),
-            "achieved_goal": self._encode_one(episode.number, achieved),
-            "desired_goal": self._encode_one(episode.number, desired),
+            "achieved_goal": self.encode(episode.number, achieved),
+            "desired_goal": self.encode(episode.number, self.desired_step(t)),
         }
 
-    def _encode_one(self, episode: int, step: int) -> Any:
-        if self.kind == "vector":  # np.stack is slow for single goals
-            return np.array([episode + SHIFT, step])
-        goal = self.encode(episode, step)
-        return np.int64(goal) if self.kind == "discrete" else goal
+    def desired_step(self, t: Any) -> Any:
+        """Return the step numbers in the desired goals of states t."""
+        return UNREACHED + t // 2 * self.changing
 
     @staticmethod
     def cost(episode: Any, t: Any) -> Any:

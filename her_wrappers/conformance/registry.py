@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from her_wrappers.conformance.scenarios import SCENARIOS
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS
 from her_wrappers.rules import Check, RuleSet, Severity, Violation
 
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
@@ -19,11 +20,11 @@ REPORTED_SCENARIOS: set[str] = set()
 
 def replay_rule(
     code: str,
-    name: str,
-    severity: Severity = "error",
+    name: str = "",
     *,
-    scenario: str = "",
-    scenarios: tuple[str, ...] = (),
+    severity: Severity = "error",
+    scenario: str | None = EQUAL_EPISODES,
+    strategies: tuple[str, ...] = (),
     reports_exceptions: bool = False,
     offers: tuple[str, ...] = (),
     source: str = PAPER,
@@ -33,42 +34,42 @@ def replay_rule(
 
     Args:
         code: ``HB`` and three digits; the first digit is the family.
-        name: Name of the rule in words.
+        name: Name of the rule in words; by default, the name of the function with hyphens.
         severity: Severity of a violation.
         scenario: Name of the scenario whose result is the argument of the function; the function is not
-            called if the scenario failed.
-        scenarios: Names of the scenarios that a function uses whose argument is all `ScenarioResults`.
+            called if the scenario failed. None if the argument is all `ScenarioResults`.
+        strategies: Goal selection strategies. If given, the argument of the function is rows in episodes of
+            equal length, and the function is called for each of these strategies that the adapter offers.
         reports_exceptions: Whether this rule, and not HB001, reports the exceptions in ``scenario``.
-        offers: Keys of `OFFERS` that the rule needs in addition to those that ``scenario`` needs.
+        offers: Keys of `OFFERS` that the rule needs, without those of ``scenario`` and of a single strategy.
         source: Source of the requirement, such as a paper or an issue.
         **texts: Other fields of `Rule`, such as ``meaning`` and ``fix``.
     """
-    if reports_exceptions:
+    if scenario and reports_exceptions:
         REPORTED_SCENARIOS.add(scenario)
+    if scenario:
+        offers = (*offers, *SCENARIOS[scenario].offers)
+        texts["inconclusive_without"] = (scenario, *(f"strategy {name}" for name in strategies))
+    if len(strategies) == 1:
+        offers = (*offers, *strategies)
 
     def add(function: Check) -> Check:
         def check(results: Any) -> Iterator[Violation]:
+            if strategies:
+                for strategy in strategies:
+                    rows = results.of(f"strategy {strategy}")
+                    violations = () if rows is None else function(rows)
+                    yield from (replace(violation, subject=strategy) for violation in violations)
+                return
             result = results.of(scenario) if scenario else results
             failure = results.failures.get(scenario)
             if result is not None:
                 yield from function(result)
             elif reports_exceptions and failure and failure.code == "HB001":
-                yield Violation(failure.message, f"scenario {scenario!r}")
+                yield Violation(str(failure), f"scenario {scenario!r}")
 
-        REPLAY_RULES.rule(
-            code,
-            name,
-            severity,
-            source=source,
-            needs=(*offers, *(SCENARIOS[scenario].offers if scenario else ())),
-            inconclusive_without=(scenario,) if scenario else scenarios,
-            **texts,
-        )(check)
+        words = name or function.__name__.replace("_", "-")
+        REPLAY_RULES.rule(code, words, severity, source=source, needs=offers, **texts)(check)
         return function
 
     return add
-
-
-def correct_rows(result: Any) -> Iterator[Violation]:
-    """Yield the first wrong row of a scenario, whose result is the rows or has them as its attribute."""
-    yield from getattr(result, "rows", result).first_violation()

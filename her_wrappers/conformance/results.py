@@ -5,20 +5,15 @@ from __future__ import annotations
 import ctypes
 import threading
 import warnings
+from concurrent.futures import Future
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_wrappers.conformance.adapter import OFFERS
-from her_wrappers.conformance.rows import ASPECTS, BatchError, DecodedRows
-from her_wrappers.conformance.scenarios import (
-    ENDS_OF_EPISODES,
-    EQUAL_EPISODES,
-    SCENARIOS,
-    BufferDriver,
-    first_strategy,
-)
+from her_wrappers.conformance.rows import ASPECTS, BufferDriver, ScenarioError, first_strategy
+from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES, EQUAL_EPISODES, SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,25 +29,8 @@ class StoppedError(BaseException):
     """A scenario exceeds its time limit; unlike a TimeoutError, an adapter does not raise it."""
 
 
-class Failure(NamedTuple):
-    """Reason why a scenario has no result.
-
-    Attributes:
-        code: HB001 (exception), HB002 or HB003 (wrong batch), HB004 (time limit) or HB005 (wrong rows).
-        message: The reason in one sentence.
-    """
-
-    code: str
-    message: str
-
-
 class ScenarioResults:
-    """The results of scenarios for one adapter.
-
-    Args:
-        adapter: The adapter class.
-        seed: Seed of buffers and episodes.
-        max_seconds: Time limit of a scenario in seconds.
+    """The results of scenarios for one adapter, each within a time limit of ``max_seconds``.
 
     Attributes:
         failures: Failures by the name of the scenario.
@@ -61,7 +39,7 @@ class ScenarioResults:
 
     def __init__(self, adapter: type[ReplayAdapter], seed: int, max_seconds: float) -> None:
         self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
-        self.failures: dict[str, Failure] = {}
+        self.failures: dict[str, ScenarioError] = {}
         self.envs: list[ConformanceEnv] = []
         self._results: dict[str, Any] = {}
 
@@ -69,23 +47,15 @@ class ScenarioResults:
         """Return the result of a scenario, which is run once; None if it failed or cannot run.
 
         A scenario cannot run if the adapter does not offer its features, if an earlier scenario exceeded its
-        time limit, if the first scenario failed, or if it repeats the first scenario.
+        time limit, or if the first scenario failed.
         """
-        if name not in self._results:
-            offered = SCENARIOS[name].offers <= self.adapter.offers
-            stopped = EQUAL_EPISODES in self.failures or self._timed_out
-            is_first_strategy = name == f"strategy {first_strategy(self.adapter)}"
-            if offered and not stopped and not is_first_strategy:
+        if name not in self._results and SCENARIOS[name].offers <= self.adapter.offers:
+            if name == f"strategy {first_strategy(self.adapter)}":  # of which the first scenario has rows
+                equal = self.of(EQUAL_EPISODES)
+                self._results[name] = None if equal is None else equal.rows
+            elif EQUAL_EPISODES not in self.failures and not self._timed_out:
                 self._results[name] = self._run(name)
         return self._results.get(name)
-
-    def rows_by_strategy(self, *strategies: str) -> dict[str, DecodedRows]:
-        """Return the rows of each offered strategy whose scenario did not fail."""
-        rows = {name: self.of(f"strategy {name}") for name in strategies}
-        first = first_strategy(self.adapter)  # the first scenario uses it, so it has no scenario of its own
-        if first in rows and self.of(EQUAL_EPISODES) is not None:
-            rows[first] = self.of(EQUAL_EPISODES).rows
-        return {name: found for name, found in rows.items() if found is not None}
 
     def missing(self, need: str) -> str:
         """Return why a feature is not offered or why a scenario has no result; an empty text if neither."""
@@ -106,28 +76,18 @@ class ScenarioResults:
 
     @cached_property
     def _known_faults(self) -> set[str]:
-        """Aspects of rows that are wrong in the simplest scenarios, which other scenarios do not judge again.
-
-        These are the wrong aspects of the first scenario, or all if it failed, and terminations if they are
-        wrong in the scenario of ends of episodes.
-        """
+        """Aspects of rows that are wrong in the two simplest scenarios; others do not judge them again."""
         first = self.of(EQUAL_EPISODES)
         if first is None:
             return set(ASPECTS)
-        aspects = {name for name, wrong in first.rows.wrong_by_aspect.items() if wrong.any()}
         ends = self.of(ENDS_OF_EPISODES)
-        if ends is not None and ends.wrong_by_aspect["termination"].any():
-            aspects.add("termination")
-        return aspects
+        return {*first.rows.faults, *({"termination"} & ends.faults.keys() if ends else ())}
 
     def _run(self, name: str) -> Any:
-        is_simple = name in {EQUAL_EPISODES, ENDS_OF_EPISODES}
-
-        def known_faults() -> set[str]:
-            return set() if is_simple else self._known_faults
-
         def make(**options: Any) -> BufferDriver:
-            driver = BufferDriver(self.adapter, known_faults=known_faults, **{"seed": self.seed} | options)
+            driver = BufferDriver(self.adapter, seed=self.seed, **options)
+            if name not in {EQUAL_EPISODES, ENDS_OF_EPISODES}:
+                driver.known_faults = lambda: self._known_faults
             if driver.env not in self.envs:
                 self.envs.append(driver.env)
             return driver
@@ -135,37 +95,31 @@ class ScenarioResults:
         try:
             return call_within(self.max_seconds, lambda: SCENARIOS[name].run(make))
         except StoppedError:
-            failure = Failure("HB004", f"the scenario did not end within {self.max_seconds:g} seconds")
-        except BatchError as error:
-            failure = Failure(error.code, str(error))
+            message = f"the scenario did not end within {self.max_seconds:g} seconds"
+            self.failures[name] = ScenarioError("HB004", message)
+        except ScenarioError as error:
+            self.failures[name] = error
         except (Exception, SystemExit) as error:  # anything that a user's adapter raises
-            message = " ".join(str(error).split())
-            failure = Failure("HB001", f"the adapter raised {type(error).__name__}: {message}"[:300])
-        self.failures[name] = failure
+            message = f"the adapter raised {type(error).__name__}: {' '.join(str(error).split())}"
+            self.failures[name] = ScenarioError("HB001", message[:300])
         return None
 
 
 def call_within(seconds: float, function: Callable[[], Any]) -> Any:
-    """Call a function in a new thread, without warnings, and return its result.
-
-    Args:
-        seconds: Time limit in seconds. Time in which the whole process was stopped does not count.
-        function: Function without arguments.
+    """Return the result of a function that is called in a new thread, without warnings.
 
     Raises:
-        BaseException: Any exception that the function raises.
-        StoppedError: The function did not return in time; a Python loop in the thread is interrupted.
+        StoppedError: The function did not return in time, and was interrupted if it is in a Python loop. Time
+            in which the whole process was stopped does not count.
     """
-    outcome: dict[str, Any] = {}
+    future: Future[Any] = Future()
 
     def call() -> None:
         try:
             with np.errstate(all="ignore"):
-                outcome["result"] = function()
-        except StoppedError:
-            pass
+                future.set_result(function())
         except BaseException as error:
-            outcome["error"] = error
+            future.set_exception(error)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -180,6 +134,4 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
             stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StoppedError))
             thread.join(1)
             raise StoppedError
-    if "error" in outcome:
-        raise outcome["error"]
-    return outcome["result"]
+    return future.result()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,130 +18,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from her_wrappers.checker.global_generators import (
-    get_global_states,
-    seed_global_generators,
-    set_global_states,
-)
+from her_wrappers.checker.global_generators import get_global_states, seeded_generators
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
-from her_wrappers.conformance.env import AddedEpisode, ConformanceEnv, EndOfEpisode, Transition
-from her_wrappers.conformance.rows import BatchError, DecodedRows, read_batch
-
-N_SAMPLED_GOAL = 4
-"""Relabeled transitions per original one."""
-
-RELABELED_SHARE = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
-
-HORIZON = 12
-"""Maximum number of steps of an episode."""
-
-Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
-
-
-class BufferDriver:
-    """A new buffer, with methods that add episodes and sample decoded rows.
-
-    Args:
-        adapter: The adapter class.
-        seed: Seed of the buffer and of the episodes.
-        strategy: Goal selection strategy; if the adapter does not offer it, the first offered strategy.
-        env: Environment; by default with vectors as goals.
-        known_faults: Function that returns the aspects of rows that are not judged, see `DecodedRows`.
-        **options: Further arguments of the adapter.
-
-    Attributes:
-        buffer: The object of the adapter class.
-        rng: Generator of the random lengths of episodes, seeded with ``seed``.
-    """
-
-    def __init__(
-        self,
-        adapter: type[ReplayAdapter],
-        *,
-        seed: int = 0,
-        strategy: str = "",
-        env: ConformanceEnv | None = None,
-        known_faults: Callable[[], AbstractSet[str]] = set,
-        **options: Any,
-    ) -> None:
-        self.adapter, self.seed, self._known_faults = adapter, seed, known_faults
-        self.strategy = strategy if strategy in adapter.offers else first_strategy(adapter)
-        self.env = env or ConformanceEnv()
-        self.env.sparse = adapter.termination == "success"
-        self.rng = np.random.default_rng(seed)
-        self.buffer = adapter(
-            self.env,
-            strategy=self.strategy,
-            max_episode_steps=HORIZON,
-            seed=seed,
-            **{"buffer_size": 4000, "n_sampled_goal": N_SAMPLED_GOAL, "num_envs": 1} | options,
-        )
-
-    def add_episode(
-        self,
-        length: int,
-        *,
-        end: EndOfEpisode = "time limit",
-        changing: bool = False,
-        steps: int | None = None,
-    ) -> AddedEpisode:
-        """Add an episode, or its first steps, and return it.
-
-        Args:
-            length: Number of steps of the whole episode.
-            end: How the episode ends.
-            changing: Whether the desired goal changes every second step.
-            steps: Number of steps to add; None adds all steps.
-        """
-        episode = self.env.new_episode(end=end, changing=changing)
-        for transition in self.env.transitions(episode, length):
-            self.buffer.add(*transition, env_index=0)
-            if episode.length == steps:
-                break
-        return episode
-
-    def add_episodes(
-        self,
-        lengths: Sequence[int],
-        ends: Sequence[EndOfEpisode] = ("time limit",),
-        *,
-        changing: bool = False,
-    ) -> BufferDriver:
-        """Add episodes of the given lengths; episode i ends as ``ends[i % len(ends)]`` says."""
-        for i, length in enumerate(lengths):
-            self.add_episode(length, end=ends[i % len(ends)], changing=changing)
-        return self
-
-    def batches(self, count: int, rows: int = 128) -> list[dict[str, np.ndarray]]:
-        """Sample ``count`` batches of ``rows`` rows each, and return their arrays."""
-        return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
-
-    def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
-        """Return copies of the arrays of a batch of ``rows`` rows; raise BatchError for a wrong batch."""
-        return read_batch(batch, self.env, rows, terminations=self.adapter.termination is not None)
-
-    def rows(self, count: int, rows: int = 128) -> DecodedRows:
-        """Sample ``count`` batches of ``rows`` rows each, and return all rows, decoded."""
-        return self.decode(self.batches(count, rows))
-
-    def decode(self, batches: Batches) -> DecodedRows:
-        """Return the rows of batches, decoded."""
-        return DecodedRows(self.env, self.strategy, self.adapter.termination, batches, self._known_faults)
-
-
-def first_strategy(adapter: type[ReplayAdapter]) -> str:
-    """Return the strategy that most scenarios use: the first of `STRATEGIES` that the adapter offers."""
-    return next(name for name in STRATEGIES if name in adapter.offers)
-
+from her_wrappers.conformance.env import ConformanceEnv, EndOfEpisode, Transition
+from her_wrappers.conformance.rows import HORIZON, Batches, BufferDriver, DecodedRows, ScenarioError
 
 N_STEPS, GAMMA = 3, 0.5
 """Options of the scenario of n-step returns."""
 
 Make: TypeAlias = Callable[..., BufferDriver]
 """Function that makes a driver with a new buffer; its keyword arguments are those of `BufferDriver`."""
-
-
-# --- goals, rewards and terminations --------------------------------------------------------------
 
 
 class EqualEpisodes(NamedTuple):
@@ -158,10 +45,10 @@ def equal_episodes(make: Make) -> EqualEpisodes:
     batches = driver.batches(48)
     calls = driver.env.reward_calls - before
     small = {rows: driver.rows(count, rows) for rows, count in ((1, 150), (2, 150), (7, 200))}
-    rows = driver.decode(batches)
+    rows = DecodedRows(driver, batches)
     mixed = np.flatnonzero(~rows.is_added)
     if len(mixed):  # no other rule can judge such rows
-        raise BatchError(
+        raise ScenarioError(
             "HB005",
             "observation, action and next observation are not one of the steps that were added: "
             f"{len(mixed)} of {len(rows)} rows, such as {rows.describe(int(mixed[0]))}",
@@ -180,48 +67,43 @@ def different_lengths(make: Make) -> DecodedRows:
     return driver.rows(27)
 
 
+CAPACITY = 40
+"""buffer_size of the scenarios in which transitions are overwritten."""
+
+
 class FullBuffer(NamedTuple):
     """Rows sampled while new episodes replace old episodes in a small buffer."""
 
     rows: DecodedRows
     newest: list[int]  # number of the newest complete episode when each batch was sampled
-    capacity: int
 
 
 def full_buffer(make: Make) -> FullBuffer:
     """Episodes of different lengths with several times as many steps as the buffer can store."""
-    driver = make(buffer_size=40)
+    driver = make(buffer_size=CAPACITY)
     batches, newest = [], []
     for length in driver.rng.integers(1, 10, size=48).tolist():
-        episode = driver.add_episode(length)
-        if len(driver.env.episodes) % 2 and len(driver.env.episodes) > 8:
+        newest_episode = len(driver.add_episodes([length]).env.episodes) - 1
+        if newest_episode >= 8 and newest_episode % 2 == 0:
             batches += driver.batches(1, 96)
-            newest.append(episode.number)
-    return FullBuffer(driver.decode(batches), newest, 40)
+            newest.append(newest_episode)
+    return FullBuffer(DecodedRows(driver, batches), newest)
 
 
 def overwritten_without_sampling(make: Make) -> DecodedRows:
     """All transitions are overwritten between two batches."""
-    driver = make(buffer_size=40).add_episodes([5] * 8)
+    driver = make(buffer_size=CAPACITY).add_episodes([5] * 8)
     driver.batches(1)
     driver.add_episodes([3, 7] * 4)
     return driver.rows(4)
-
-
-def open_episode(make: Make) -> DecodedRows:
-    """An episode of which only 4 steps were added."""
-    driver = make().add_episodes([6] * 4)
-    driver.add_episode(8, end="open", steps=4)
-    return driver.rows(8)
 
 
 def interrupted_episode(make: Make) -> DecodedRows:
     """Every second episode is ended with end_episode after 3 steps."""
     driver = make()
     for _ in range(6):
-        driver.add_episode(8, end="interrupted", steps=3)
-        driver.buffer.end_episode(0)
-        driver.add_episode(5)
+        driver.add_episodes([8], steps=3).buffer.end_episode(0)
+        driver.add_episodes([5])
     return driver.rows(8)
 
 
@@ -230,10 +112,8 @@ def interleaved_steps(make: Make) -> DecodedRows:
     driver = make(num_envs=3)
 
     def endless(ends: Sequence[EndOfEpisode]) -> Iterator[Transition]:
-        while True:
-            for end in ends:
-                episode = driver.env.new_episode(end=end)
-                yield from driver.env.transitions(episode, int(driver.rng.integers(1, 9)))
+        for end in itertools.cycle(ends):
+            yield from driver.env.transitions(int(driver.rng.integers(1, 9)), end)
 
     streams = [endless(ends) for ends in (("time limit",), ("time limit", "crash"), ("time limit",))]
     for _ in range(60):
@@ -256,8 +136,7 @@ def shared_memory(make: Make) -> MemoryChanges:
     driver = make()
     changed: set[str] = set()
     for _ in range(20):
-        episode = driver.env.new_episode()
-        for transition in driver.env.transitions(episode, 6):
+        for transition in driver.env.transitions(6):
             before = copy.deepcopy(transition)
             driver.buffer.add(*transition)
             for name in ("obs", "next_obs"):
@@ -291,51 +170,28 @@ def _is_same(a: Any, b: Any) -> bool:
 # --- random generators and saved buffers ----------------------------------------------------------
 
 
-class SeededBatches(NamedTuple):
-    """Batches of two buffers with the same seed, and of a third buffer with another seed."""
-
-    first: Batches
-    same: Batches
-    other: Batches
-
-
-def seeds(make: Make) -> SeededBatches:
-    """Three buffers with the same episodes."""
+def seeds(make: Make) -> list[Batches]:
+    """Batches of two buffers with the same seed and of a third with another seed, with the same episodes."""
     batches: list[Batches] = []
-    driver = None
-    for number in range(3):
-        driver = make() if driver is None or number < 2 else make(seed=driver.seed + 1)
-        driver.add_episodes([6] * 20)
+    for number, offset in enumerate((0, 0, 1)):
+        driver = make(seed_offset=offset).add_episodes([6] * 20)
         np.random.random(number)  # noqa: NPY002 - gives the global generator another state
         batches.append(driver.batches(2))
-    return SeededBatches(*batches)
+    return batches
 
 
-class GlobalGeneratorUse(NamedTuple):
-    """Names of the global random generators that a buffer changes, and of those that it seeds."""
-
-    changed: list[str]
-    seeded: list[str]
-
-
-def global_generators(make: Make) -> GlobalGeneratorUse:
-    """Twice, the global generators are seeded with a new seed and a new buffer is used."""
-    outer = get_global_states()
-    after: list[dict[str, Any]] = []
+def global_generators(make: Make) -> dict[str, bool]:
+    """Names of the global generators that a buffer changes, and whether the buffer seeds them."""
     changed: set[str] = set()
-    try:
-        for global_seed in (1, 2):
-            seed_global_generators(global_seed)
-            before = get_global_states()
-            driver = make()
-            driver.add_episodes([4] * 4)
-            driver.batches(2, 32)
-            after.append(get_global_states())
-            changed |= {name for name in before if before[name] != after[-1][name]}
-    finally:
-        set_global_states(outer)
-    names = sorted(changed)
-    return GlobalGeneratorUse(names, [name for name in names if after[0][name] == after[1][name]])
+
+    def use_buffer() -> None:
+        before = get_global_states()
+        make().add_episodes([4] * 4).batches(2, 32)
+        after = get_global_states()
+        changed.update(name for name in before if before[name] != after[name])
+
+    seeded = seeded_generators(use_buffer, before=lambda: None)
+    return {name: name in seeded for name in sorted(changed)}
 
 
 class SavedAndLoaded(NamedTuple):
@@ -353,13 +209,10 @@ def saved_and_loaded(make: Make) -> SavedAndLoaded:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "buffer")
         driver.buffer.save(path)
-        other = make(seed=driver.seed + 1, env=driver.env)
+        other = make(seed_offset=1, env=driver.env)
         other.buffer.load(path)
     before, after = driver.batches(2), other.batches(2)
-    return SavedAndLoaded(other.decode([*after, *other.batches(6)]), before, after)
-
-
-# --- n-step returns and priorities ----------------------------------------------------------------
+    return SavedAndLoaded(DecodedRows(other, [*after, *other.batches(6)]), before, after)
 
 
 class PrioritizedRows(NamedTuple):
@@ -377,13 +230,10 @@ def set_priorities(make: Make) -> PrioritizedRows:
     copies = driver.read(first, 128)
     before = driver.rows(12)
     if "index" not in before.columns:
-        raise BatchError("HB002", "the batch has no key index, although priorities are offered")
+        raise ScenarioError("HB002", "the batch has no key index, although priorities are offered")
     index = before.columns["index"]
     driver.buffer.update_priorities(index, np.where(before.step == 0, 20.0, 1.0))
     return PrioritizedRows(before, driver.rows(12), _changed_keys(first, copies))
-
-
-# --- all scenarios --------------------------------------------------------------------------------
 
 
 class Scenario(NamedTuple):
@@ -393,9 +243,9 @@ class Scenario(NamedTuple):
     offers: AbstractSet[str] = frozenset()
 
 
-def _twenty_episodes(**options: Any) -> Callable[[Make], DecodedRows]:
+def _twenty_episodes(length: int = 6, **options: Any) -> Callable[[Make], DecodedRows]:
     """Return a scenario of 20 episodes in a `ConformanceEnv` with the given options."""
-    return lambda make: make(env=ConformanceEnv(**options)).add_episodes([6] * 20).rows(8)
+    return lambda make: make(env=ConformanceEnv(**options)).add_episodes([length] * 20).rows(8)
 
 
 def _strategy(name: str) -> Callable[[Make], DecodedRows]:
@@ -414,9 +264,7 @@ SCENARIOS: dict[str, Scenario] = {
         lambda make: make(n_sampled_goal=1).add_episodes([6] * 60).rows(12)
     ),
     "few episodes": Scenario(lambda make: make().add_episodes([HORIZON] * 3).rows(12)),
-    "goals that change": Scenario(
-        lambda make: make().add_episodes([8] * 20, changing=True).rows(8), {"changing goals"}
-    ),
+    "goals that change": Scenario(_twenty_episodes(8, changing=True), {"changing goals"}),
     "rewards with a bonus": Scenario(_twenty_episodes(bonus=-0.25), {"recorded rewards"}),
     "rewards with costs": Scenario(_twenty_episodes(costs=True), {"infos"}),
     "image goals": Scenario(_twenty_episodes(kind="image"), {"images"}),
@@ -427,7 +275,7 @@ SCENARIOS: dict[str, Scenario] = {
     "episode as long as the buffer": Scenario(
         lambda make: make(buffer_size=HORIZON).add_episodes([HORIZON] * 2).rows(4)
     ),
-    "open episode": Scenario(open_episode),
+    "open episode": Scenario(lambda make: make().add_episodes([6] * 4).add_episodes([8], steps=4).rows(8)),
     "interrupted episode": Scenario(interrupted_episode, {"end episode"}),
     "interleaved steps": Scenario(interleaved_steps, {"several environments"}),
     "shared memory": Scenario(shared_memory),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LIMIT = 6.0
 """Limit in standard deviations, which a correct buffer exceeds about once or twice in 10^9 tests."""
@@ -25,17 +22,13 @@ def proportion_z(count: int, total: int, probability: float) -> float:
 def uniformity_z(groups: Sequence[np.ndarray]) -> float:
     """Return the deviation of counts from a uniform distribution in each group, in standard deviations.
 
-    The sum of the chi-square statistics of all groups is transformed to a statistic that is approximately
-    normal (Wilson and Hilferty 1931). Positive values mean larger deviations than expected.
-
-    Args:
-        groups: Counts of the possible outcomes, one array for each group. Groups with a single outcome, or
-            with fewer than 5 counts per outcome on average, are ignored; without groups, the result is 0.
+    Groups with a single outcome, or with fewer than 5 counts per outcome on average, are ignored.
     """
     kept = [group for group in groups if len(group) > 1 and group.sum() >= 5 * len(group)]
     degrees = sum(len(group) - 1 for group in kept)
     if not degrees:
         return 0.0
+    # The sum of the chi-square statistics, made approximately normal (Wilson and Hilferty 1931)
     statistic = sum(((group - group.mean()) ** 2 / group.mean()).sum() for group in kept)
     spread = 2 / (9 * degrees)
     return float(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))

@@ -20,31 +20,17 @@ class Ours(ReplayAdapter):
     name = "her-toolkit"
     offers = frozenset(OFFERS)
 
-    def __init__(
-        self,
-        env: Any,
-        *,
-        strategy: str,
-        max_episode_steps: int,
-        num_envs: int = 1,
-        prioritized: bool = False,
-        **options: Any,
-    ) -> None:
+    def __init__(self, env: Any, *, num_envs: int = 1, **options: Any) -> None:
         self._num_envs = num_envs
         self._steps: list[tuple[Any, ...]] = []
-        self._functions = {
-            "compute_reward": env.compute_reward,
-            "compute_terminated": env.compute_terminated,
-        }
+        functions = ("compute_reward", "compute_terminated")
+        self._functions: Any = {name: getattr(env, name) for name in functions}
         self.buffer = HindsightReplayBuffer(
             env.observation_space,
             env.action_space,
-            goal_selection_strategy=strategy,
             termination=self.termination,
-            info_keys=("cost",),
-            prioritized=Priority() if prioritized else None,
             **self._functions,
-            **options,
+            **buffer_options(**options),
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
@@ -58,8 +44,7 @@ class Ours(ReplayAdapter):
         """Return a batch as `ReplayAdapter.sample` describes it."""
         batch = self.buffer.sample(batch_size)
         return {
-            **batch.observations,
-            **{f"next_{key}": values for key, values in batch.next_observations.items()},
+            **states(batch),
             "action": batch.actions,
             "reward": batch.rewards,
             "terminated": batch.terminations,
@@ -84,6 +69,28 @@ class Ours(ReplayAdapter):
     def load(self, path: str) -> None:
         """Replace this buffer with a saved buffer."""
         self.buffer = HindsightReplayBuffer.load(path, **self._functions)
+
+
+def buffer_options(
+    *, strategy: str, max_episode_steps: int, prioritized: bool = False, **options: Any
+) -> dict[str, Any]:
+    """Return options of an adapter as our buffers name them; they need no ``max_episode_steps``."""
+    priorities = Priority() if prioritized else None
+    return {"goal_selection_strategy": strategy, "info_keys": ("cost",), "prioritized": priorities, **options}
+
+
+def states(batch: Any) -> dict[str, Any]:
+    """Return the observations and next observations of a batch of our buffer, as `ReplayAdapter.sample`."""
+    return {**batch.observations, **{f"next_{key}": each for key, each in batch.next_observations.items()}}
+
+
+def states_of_shape(space: Any, observations: Any, next_observations: Any) -> dict[str, Any]:
+    """Return tensors of observations and next observations as arrays, with the shapes of their spaces."""
+    return {
+        prefix + key: each[key].numpy().reshape(-1, *space[key].shape)
+        for prefix, each in (("", observations), ("next_", next_observations))
+        for key in space
+    }
 
 
 def stacked(steps: Sequence[tuple[Any, ...]]) -> list[Any]:

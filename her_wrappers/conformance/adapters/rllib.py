@@ -10,9 +10,9 @@ import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
+from her_wrappers.conformance.adapters.ours import buffer_options, states
 from her_wrappers.integrations.rllib import ColumnsFromBuffer
 from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer
-from her_wrappers.replay.priorities import Priority
 
 
 class OursForRLlib(ReplayAdapter):
@@ -25,28 +25,12 @@ class OursForRLlib(ReplayAdapter):
     name = "her-toolkit, for RLlib"
     offers = frozenset(OFFERS)
 
-    def __init__(
-        self,
-        env: Any,
-        *,
-        buffer_size: int,
-        strategy: str,
-        max_episode_steps: int,
-        prioritized: bool = False,
-        n_steps: int = 1,
-        **options: Any,
-    ) -> None:
+    def __init__(self, env: Any, *, buffer_size: int, n_steps: int = 1, **options: Any) -> None:
         self._n_steps, self._gamma = n_steps, options.get("gamma", 0.99)
         self._open: dict[int, SingleAgentEpisode] = {}
         self._columns = ColumnsFromBuffer()
         self.buffer = HerEpisodeReplayBuffer(
-            env,
-            capacity=buffer_size,
-            n_step=n_steps,
-            goal_selection_strategy=strategy,
-            info_keys=("cost",),
-            prioritized=Priority() if prioritized else None,
-            **options,
+            env, capacity=buffer_size, n_step=n_steps, **buffer_options(**options)
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
@@ -67,8 +51,7 @@ class OursForRLlib(ReplayAdapter):
         columns = self._columns(rl_module=None, batch={}, episodes=transitions)
         batch: Any = self.buffer.last_batch
         return {
-            **batch.observations,
-            **{f"next_{key}": values for key, values in batch.next_observations.items()},
+            **states(batch),
             "action": columns["actions"],
             "reward": columns["rewards"],
             "terminated": columns["terminateds"],

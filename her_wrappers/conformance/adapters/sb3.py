@@ -9,7 +9,7 @@ from stable_baselines3.common.save_util import load_from_pkl, save_to_pkl
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
-from her_wrappers.conformance.adapters.ours import stacked
+from her_wrappers.conformance.adapters.ours import stacked, states_of_shape
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 
@@ -29,22 +29,14 @@ class OursForStableBaselines3(ReplayAdapter):
     buffer_class: ClassVar[type[Any]] = HerReplayBuffer
 
     def __init__(
-        self,
-        env: Any,
-        *,
-        buffer_size: int,
-        strategy: str,
-        max_episode_steps: int,
-        num_envs: int = 1,
-        **options: Any,
+        self, env: Any, *, strategy: str, max_episode_steps: int, num_envs: int = 1, **options: Any
     ) -> None:
         self._space, self._num_envs = env.observation_space, num_envs
         self._steps: list[tuple[Any, ...]] = []
         self._envs = DummyVecEnv([lambda: _GoalFunctions(env)] * num_envs)
         self.buffer = self.buffer_class(
-            buffer_size,
-            self._space,
-            env.action_space,
+            observation_space=self._space,
+            action_space=env.action_space,
             env=self._envs,
             device="cpu",
             n_envs=num_envs,
@@ -71,11 +63,7 @@ class OursForStableBaselines3(ReplayAdapter):
     def sample(self, batch_size: int) -> dict[str, Any]:
         """Return a batch as `ReplayAdapter.sample` describes it."""
         batch: Any = self.buffer.sample(batch_size)
-        arrays = {
-            prefix + key: values.numpy().reshape(batch_size, *self._space[key].shape)
-            for prefix, states in (("", batch.observations), ("next_", batch.next_observations))
-            for key, values in states.items()
-        }
+        arrays = states_of_shape(self._space, batch.observations, batch.next_observations)
         arrays |= {"reward": batch.rewards.numpy()[:, 0], "terminated": batch.dones.numpy()[:, 0]}
         if batch.discounts is not None:
             arrays["discount"] = batch.discounts.numpy().reshape(-1)

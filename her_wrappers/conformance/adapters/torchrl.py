@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDict
 
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
+from her_wrappers.conformance.adapters.ours import buffer_options, states_of_shape
 from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer
-from her_wrappers.replay.priorities import Priority
 
 FRAMES = 16
 """Number of steps of each environment in one call of ``extend``, like ``frames_per_batch`` of a collector."""
@@ -22,28 +22,11 @@ class OursForTorchRL(ReplayAdapter):
     name = "her-toolkit, for TorchRL"
     offers = frozenset(OFFERS)
 
-    def __init__(
-        self,
-        env: Any,
-        *,
-        strategy: str,
-        max_episode_steps: int,
-        num_envs: int = 1,
-        prioritized: bool = False,
-        **options: Any,
-    ) -> None:
-        self._env = env
-        self._space: Any = env.observation_space
-        self._num_envs = num_envs
+    def __init__(self, env: Any, *, num_envs: int = 1, **options: Any) -> None:
+        self._env, self._num_envs = env, num_envs
         self._gamma = options.get("gamma", 0.99)
         self._steps: list[TensorDict] = []
-        self.buffer = HindsightTensorDictReplayBuffer.for_env(
-            env,
-            goal_selection_strategy=strategy,
-            info_keys=("cost",),
-            prioritized=Priority() if prioritized else None,
-            **options,
-        )
+        self.buffer = HindsightTensorDictReplayBuffer.for_env(env, **buffer_options(**options))
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
         """Collect transitions, and add those of all environments after `FRAMES` steps."""
@@ -62,7 +45,7 @@ class OursForTorchRL(ReplayAdapter):
         """Return a batch of arrays."""
         self._extend()
         batch: Any = self.buffer.sample(batch_size)
-        arrays = as_arrays(batch, self._space)
+        arrays = as_arrays(batch, self._env.observation_space)
         if "priority_weight" in batch:
             arrays["weight"] = batch["priority_weight"].numpy()
         if "steps_to_next_obs" in batch:
@@ -109,10 +92,6 @@ def as_tensordict(transition: tuple[Any, ...]) -> TensorDict:
 
 def as_arrays(batch: Any, space: Any) -> dict[str, Any]:
     """Return a batch, (B,), as `ReplayAdapter.sample` describes it; ``space`` is that of the observations."""
-    arrays = {
-        prefix + key: states[key].numpy().reshape(len(batch), *space[key].shape)
-        for prefix, states in (("", batch), ("next_", batch["next"]))
-        for key in space
-    }
+    arrays = states_of_shape(space, batch, batch["next"])
     arrays |= {key: batch["next", key].numpy()[:, 0] for key in ("reward", "terminated", "truncated")}
     return arrays | {"action": batch["action"].numpy()}

@@ -5,10 +5,9 @@ from her_wrappers.conformance.rules import (  # noqa: F401
     adapter,
     goals,
     n_step,
-    priorities,
     randomness,
     rewards,
-    share,
+    sampling,
     storage,
     terminations,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.results import ScenarioResults
-from her_wrappers.conformance.rows import DecodedRows, Values
+from her_wrappers.conformance.rows import DecodedRows
 from her_wrappers.conformance.scenarios import EQUAL_EPISODES, EqualEpisodes
 from her_wrappers.conformance.statistics import LIMIT, counts_of, uniformity_z
 from her_wrappers.rules import Violation
@@ -18,15 +18,9 @@ IN_EPISODE = ("future", "final", "episode", "geometric")
 AFTER = ("future", "geometric")
 
 
-def _scenarios(*strategies: str) -> tuple[str, ...]:
-    """Return the scenarios whose rows `ScenarioResults.rows_by_strategy` returns."""
-    return (EQUAL_EPISODES, *(f"strategy {name}" for name in strategies))
-
-
 @replay_rule(
     "HB101",
-    "goal-never-achieved",
-    scenarios=_scenarios(*STRATEGIES),
+    strategies=STRATEGIES,
     meaning="A relabeled row has a goal that no state achieved.",
     fix="use the achieved goal of a stored state, unchanged",
     wrong="goal = observation[s][:goal_size]",
@@ -34,16 +28,14 @@ def _scenarios(*strategies: str) -> tuple[str, ...]:
     source=f"{PAPER}, section 3.2: goals are m(s) of visited states",
     implies=("HB102", "HB107", "HB109", "HB110", "HB111", "HB501"),
 )
-def goal_never_achieved(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.rows_by_strategy(*STRATEGIES).items():
-        wrong = rows.relabeled & ~rows.is_achieved
-        yield from rows.violation(wrong, "no state achieved the goal of the relabeled row", strategy)
+def goal_never_achieved(rows: DecodedRows) -> Iterator[Violation]:
+    wrong = rows.relabeled & ~rows.is_achieved
+    yield from rows.violation(wrong, "no state achieved the goal of the relabeled row")
 
 
 @replay_rule(
     "HB102",
-    "goal-of-other-episode",
-    scenarios=_scenarios(*IN_EPISODE),
+    strategies=IN_EPISODE,
     meaning="A relabeled row has a goal of another episode.",
     fix="store the bounds of each episode, and sample the goal within them",
     wrong="s = rng.integers(t + 1, len(buffer))",
@@ -51,20 +43,14 @@ def goal_never_achieved(results: ScenarioResults) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5; tianshou issue 811",
     implies=("HB103", "HB107"),
 )
-def goal_of_other_episode(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.rows_by_strategy(*IN_EPISODE).items():
-        wrong = rows.relabeled & rows.is_achieved & ~rows.is_own
-        yield from rows.violation(wrong, "the goal was achieved in another episode", strategy)
-
-
-def _goals_of_own_episode(rows: DecodedRows) -> Values:
-    return rows.relabeled & rows.is_achieved & rows.is_own
+def goal_of_other_episode(rows: DecodedRows) -> Iterator[Violation]:
+    wrong = rows.relabeled & rows.is_achieved & ~rows.is_own
+    yield from rows.violation(wrong, "the goal was achieved in another episode")
 
 
 @replay_rule(
     "HB103",
-    "goal-from-the-past",
-    scenarios=_scenarios(*AFTER),
+    strategies=AFTER,
     meaning="A goal of the strategy future or geometric was achieved before the step.",
     fix="sample s from t + 1 to T, both included",
     wrong="s = rng.integers(1, T + 1)",
@@ -72,16 +58,14 @@ def _goals_of_own_episode(rows: DecodedRows) -> Values:
     source=f"{PAPER}, section 4.5: states 'observed after' the transition",
     implies=("HB104",),
 )
-def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.rows_by_strategy(*AFTER).items():
-        wrong = _goals_of_own_episode(rows) & (rows.goal_step < rows.step)
-        yield from rows.violation(wrong, "the goal was achieved before the step", strategy)
+def goal_from_the_past(rows: DecodedRows) -> Iterator[Violation]:
+    wrong = rows.has_own_goal & (rows.goal_step < rows.step)
+    yield from rows.violation(wrong, "the goal was achieved before the step")
 
 
 @replay_rule(
     "HB104",
-    "goal-of-the-present-state",
-    scenarios=_scenarios(*AFTER),
+    strategies=AFTER,
     meaning="A goal of the strategy future or geometric is the achieved goal before the action of the step.",
     fix="use achieved goals of next observations",
     wrong="goal = achieved_goal[rng.integers(t, T)]",
@@ -89,16 +73,14 @@ def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5; torchrl, default achieved_goal_key",
     implies=("HB105",),
 )
-def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.rows_by_strategy(*AFTER).items():
-        wrong = _goals_of_own_episode(rows) & (rows.goal_step == rows.step)
-        yield from rows.violation(wrong, "the goal was achieved before the action of the step", strategy)
+def goal_of_the_present_state(rows: DecodedRows) -> Iterator[Violation]:
+    wrong = rows.has_own_goal & (rows.goal_step == rows.step)
+    yield from rows.violation(wrong, "the goal was achieved before the action of the step")
 
 
 @replay_rule(
     "HB105",
-    "last-state-never-a-goal",
-    scenarios=_scenarios("future", "episode"),
+    strategies=("future", "episode"),
     meaning="With the strategy future or episode, the last state of an episode is never a goal.",
     fix="use achieved goals of next observations, up to and including the last one",
     wrong="s = rng.integers(t + 1, T)",
@@ -106,12 +88,10 @@ def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
     source="hill-a/stable-baselines issue 666",
     implies=("HB106", "HB108"),
 )
-def last_state_never_a_goal(results: ScenarioResults) -> Iterator[Violation]:
-    for strategy, rows in results.rows_by_strategy("future", "episode").items():
-        early = _goals_of_own_episode(rows) & (rows.step < 4)
-        if early.sum() > 200 and not (early & (rows.goal_step == rows.length)).any():
-            message = f"the last state was never chosen as a goal: 0 of {int(early.sum())} rows"
-            yield Violation(message, subject=strategy)
+def last_state_never_a_goal(rows: DecodedRows) -> Iterator[Violation]:
+    early = rows.has_own_goal & (rows.step < 4)
+    if early.sum() > 200 and not (early & (rows.goal_step == rows.length)).any():
+        yield Violation(f"the last state was never chosen as a goal: 0 of {int(early.sum())} rows")
 
 
 def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
@@ -123,90 +103,78 @@ def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
 
 @replay_rule(
     "HB106",
-    "future-not-uniform",
-    scenarios=_scenarios("future"),
-    offers=("future",),
+    strategies=("future",),
     meaning="Goals of the strategy future are not uniform over the states after the step.",
     fix="sample an integer instead of rounding a real number",
     wrong="s = t + 1 + round(rng.random() * (T - t - 1))",
     right="s = rng.integers(t + 1, T + 1)",
     source=f"{PAPER}, section 4.5: 'k random states'",
 )
-def future_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
-    for rows in results.rows_by_strategy("future").values():
-        first = _first_of_each(rows, _goals_of_own_episode(rows))
-        t, s = rows.step[first], rows.goal_step[first]
-        groups = [counts_of(s[t == step], step + 1, 7) for step in range(6)]
-        if uniformity_z(groups) > LIMIT:
-            yield Violation(f"from step 0, the states 1 to 6 were chosen {groups[0].tolist()} times as goals")
+def future_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
+    first = _first_of_each(rows, rows.has_own_goal)
+    t, s = rows.step[first], rows.goal_step[first]
+    groups = [counts_of(s[t == step], step + 1, 7) for step in range(6)]
+    if uniformity_z(groups) > LIMIT:
+        yield Violation(f"from step 0, the states 1 to 6 were chosen {groups[0].tolist()} times as goals")
 
 
 @replay_rule(
     "HB107",
-    "final-not-last",
-    scenarios=_scenarios("final"),
-    offers=("final",),
+    strategies=("final",),
     meaning="A goal of the strategy final is not the achieved goal of the last state.",
     fix="use the achieved goal of the last next observation",
     wrong="goal = achieved_goal[T - 1]",
     right="goal = next_achieved_goal[T - 1]",
     source=f"{PAPER}, section 3.3; hill-a/stable-baselines issue 666",
 )
-def final_not_last(results: ScenarioResults) -> Iterator[Violation]:
-    for rows in results.rows_by_strategy("final").values():
-        wrong = _goals_of_own_episode(rows) & (rows.goal_step != rows.length)
-        yield from rows.violation(wrong, "the goal is not that of the last state of the episode")
+def final_not_last(rows: DecodedRows) -> Iterator[Violation]:
+    wrong = rows.has_own_goal & (rows.goal_step != rows.length)
+    yield from rows.violation(wrong, "the goal is not that of the last state of the episode")
 
 
 @replay_rule(
     "HB108",
-    "episode-not-uniform",
-    scenarios=_scenarios("episode"),
-    offers=("episode",),
+    strategies=("episode",),
     meaning="Goals of the strategy episode are not uniform over the states of the episode.",
     fix="sample s from 1 to T, both included, independently of the step",
     wrong="s = rng.integers(t + 1, T + 1)",
     right="s = rng.integers(1, T + 1)",
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
 )
-def episode_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
-    for rows in results.rows_by_strategy("episode").values():
-        first = _first_of_each(rows, _goals_of_own_episode(rows))
-        t, s = rows.step[first], rows.goal_step[first]
-        groups = [counts_of(s[t == step], 1, 7) for step in range(6)]  # state 0 is optional
-        if uniformity_z(groups) > LIMIT:
-            yield Violation(f"from step 3, the states 1 to 6 were chosen {groups[3].tolist()} times as goals")
+def episode_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
+    first = _first_of_each(rows, rows.has_own_goal)
+    t, s = rows.step[first], rows.goal_step[first]
+    groups = [counts_of(s[t == step], 1, 7) for step in range(6)]  # state 0 is optional
+    if uniformity_z(groups) > LIMIT:
+        yield Violation(f"from step 3, the states 1 to 6 were chosen {groups[3].tolist()} times as goals")
 
 
 @replay_rule(
     "HB109",
-    "random-not-uniform",
-    "warning",
-    scenarios=_scenarios("random"),
-    offers=("random",),
+    severity="warning",
+    strategies=("random",),
     meaning="Goals of the strategy random are not uniform over the stored episodes and their states.",
     fix="sample any stored transition, and use its achieved goal",
     wrong="goal = next_achieved_goal[rng.integers(episode_start, episode_end)]",
     right="goal = next_achieved_goal[rng.integers(stored)]",
     source=f"{PAPER}, section 4.5: 'k random states encountered so far in the whole training procedure'",
 )
-def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
-    for rows in results.rows_by_strategy("random").values():
-        first = _first_of_each(rows, rows.relabeled & rows.is_achieved)
-        by_age = counts_of(rows.goal_episode[first] * 20 // len(rows.env.episodes), 0, 20)
-        by_step = counts_of(rows.goal_step[first], 1, 6)  # states 0 and 6 are goals in only some buffers
-        other = (~rows.is_own[first]).mean() if len(first) else 1.0
-        if uniformity_z([by_age, by_step]) > LIMIT or other < 0.9:
-            yield Violation(
-                f"of 20 groups of episodes, from old to new, each had {by_age.tolist()} goals; "
-                f"{other:.0%} of the goals are from other episodes"
-            )
+def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
+    first = _first_of_each(rows, rows.relabeled & rows.is_achieved)
+    by_age = counts_of(rows.goal_episode[first] * 20 // len(rows.env.episodes), 0, 20)
+    by_step = counts_of(rows.goal_step[first], 1, 6)  # states 0 and 6 are goals in only some buffers
+    other = (~rows.is_own[first]).mean() if len(first) else 1.0
+    if uniformity_z([by_age, by_step]) > LIMIT or other < 0.9:
+        yield Violation(
+            f"of 20 groups of episodes, from old to new, each had {by_age.tolist()} goals; "
+            f"{other:.0%} of the goals are from other episodes"
+        )
 
 
 @replay_rule(
     "HB110",
-    "goal-shared-in-batch",
-    scenarios=("few episodes", *_scenarios("future")),
+    scenario=None,
+    inconclusive_without=("few episodes", EQUAL_EPISODES, "strategy future"),
     meaning="All relabeled rows of an episode in a batch have the same goal.",
     fix="sample a goal for each row",
     wrong="goal[rows_of_episode] = next_achieved_goal[rng.integers(t, T)]",
@@ -215,19 +183,13 @@ def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     implies=("HB103",),
 )
 def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
-    rows = results.of("few episodes")
-    if rows is None or rows.strategy in {"final", "random"}:
+    rows, equal = results.of("few episodes"), results.of("strategy future")
+    if rows is None or equal is None:
         return
-    groups = []
-    for batch in range(rows.batch[-1] + 1):
-        for episode in range(3):
-            goals = rows.goal_step[(rows.batch == batch) & (rows.episode == episode) & rows.relabeled]
-            if len(goals) >= 12:
-                groups.append(len(np.unique(goals)))
-    always_final = all(
-        (each.goal_step == each.length)[_goals_of_own_episode(each)].all()
-        for each in results.rows_by_strategy("future").values()
-    )
+    group = rows.batch * 64 + rows.episode
+    goals = [rows.goal_step[rows.relabeled & (group == each)] for each in np.unique(group)]
+    groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
+    always_final = (equal.goal_step == equal.length)[equal.has_own_goal].all()  # which HB106 reports
     if groups and max(groups) == 1 and not always_final:
         yield Violation(
             "all relabeled rows of an episode in a batch have one goal, "
@@ -237,8 +199,6 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
 
 @replay_rule(
     "HB111",
-    "next-goal-differs",
-    scenario=EQUAL_EPISODES,
     meaning="Observation and next observation of a relabeled row have different desired goals.",
     fix="replace the desired goal in both observations",
     wrong='batch["observation"]["desired_goal"] = goals',
@@ -254,7 +214,6 @@ def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
 
 @replay_rule(
     "HB112",
-    "original-goal-changed",
     scenario="goals that change",
     meaning="An original row does not have the desired goal of its step.",
     fix="store the desired goal of every transition",

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from her_wrappers.conformance.registry import replay_rule
-from her_wrappers.conformance.scenarios import Batches, GlobalGeneratorUse, SavedAndLoaded, SeededBatches
+from her_wrappers.conformance.rows import Batches
+from her_wrappers.conformance.scenarios import SavedAndLoaded
 from her_wrappers.rules import Violation
 
 
@@ -22,7 +23,6 @@ def _difference(first: Batches, second: Batches) -> str:
 
 @replay_rule(
     "HB601",
-    "seed-not-reproducible",
     scenario="seeds",
     meaning="Two buffers with the same seed and the same episodes return different batches.",
     fix="use one generator for all random numbers, seeded with seed",
@@ -30,15 +30,14 @@ def _difference(first: Batches, second: Batches) -> str:
     right="self.rng = np.random.default_rng(seed)",
     source="Henderson et al. 2018, Deep Reinforcement Learning that Matters, arXiv 1709.06560",
 )
-def seed_not_reproducible(seeds: SeededBatches) -> Iterator[Violation]:
-    different = _difference(seeds.first, seeds.same)
+def seed_not_reproducible(seeds: list[Batches]) -> Iterator[Violation]:
+    different = _difference(seeds[0], seeds[1])
     if different:
         yield Violation(f"two buffers with the same seed and episodes returned a different {different}")
 
 
 @replay_rule(
     "HB602",
-    "seed-ignored",
     scenario="seeds",
     meaning="Buffers with different seeds return the same batches.",
     fix="use the argument seed",
@@ -46,15 +45,14 @@ def seed_not_reproducible(seeds: SeededBatches) -> Iterator[Violation]:
     right="self.rng = np.random.default_rng(seed)",
     source="Henderson et al. 2018, arXiv 1709.06560",
 )
-def seed_ignored(seeds: SeededBatches) -> Iterator[Violation]:
-    if not _difference(seeds.first, seeds.other):
+def seed_ignored(seeds: list[Batches]) -> Iterator[Violation]:
+    if not _difference(seeds[0], seeds[2]):
         yield Violation("two buffers with different seeds returned the same batches")
 
 
 @replay_rule(
     "HB603",
-    "global-generator-used",
-    "warning",
+    severity="warning",
     scenario="global generators",
     meaning="The buffer uses a global random generator, which other code uses too.",
     fix="use a private numpy.random.Generator",
@@ -62,14 +60,13 @@ def seed_ignored(seeds: SeededBatches) -> Iterator[Violation]:
     right="i = self.rng.integers(len(self), size=B)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def global_generator_used(use: GlobalGeneratorUse) -> Iterator[Violation]:
-    if use.changed and not use.seeded:
-        yield Violation(f"the buffer used the global generator of {', '.join(use.changed)}")
+def global_generator_used(seeded: dict[str, bool]) -> Iterator[Violation]:
+    if seeded and not any(seeded.values()):
+        yield Violation(f"the buffer used the global generator of {', '.join(seeded)}")
 
 
 @replay_rule(
     "HB604",
-    "global-generator-seeded",
     scenario="global generators",
     meaning="The buffer seeds a global random generator, so the random numbers of other code repeat.",
     fix="use a private numpy.random.Generator",
@@ -77,14 +74,14 @@ def global_generator_used(use: GlobalGeneratorUse) -> Iterator[Violation]:
     right="self.rng = np.random.default_rng(seed)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def buffer_seeds_global_generator(use: GlobalGeneratorUse) -> Iterator[Violation]:
-    if use.seeded:
-        yield Violation(f"the buffer seeded the global generator of {', '.join(use.seeded)}")
+def global_generator_seeded(seeded: dict[str, bool]) -> Iterator[Violation]:
+    names = [name for name, is_seeded in seeded.items() if is_seeded]
+    if names:
+        yield Violation(f"the buffer seeded the global generator of {', '.join(names)}")
 
 
 @replay_rule(
     "HB605",
-    "save-and-load",
     scenario="saved and loaded",
     reports_exceptions=True,
     meaning="Saving or loading raises, or the loaded buffer has different transitions.",
@@ -106,7 +103,6 @@ def save_and_load(saved: SavedAndLoaded) -> Iterator[Violation]:
 
 @replay_rule(
     "HB606",
-    "loaded-sequence",
     scenario="saved and loaded",
     offers=("save generator",),
     meaning="A loaded buffer does not continue with the random sequence of the saved one.",

@@ -3,100 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.rows import DecodedRows, Values
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, EqualEpisodes
-from her_wrappers.rules import Check, Violation
+from her_wrappers.conformance.scenarios import EqualEpisodes
+from her_wrappers.rules import Violation
 
 
 def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
     """Return the code of the rule that explains all wrong rewards of relabeled rows, and the explanation."""
     columns, desired = rows.columns, rows.columns["desired_goal"]
+    before = rows.rewards_for(columns["achieved_goal"], desired)
+    swapped = rows.rewards_for(desired, columns["next_achieved_goal"])
     for code, rewards, text in (
         ("HB304", rows.recorded, "it is the reward for the original goal"),
-        (
-            "HB302",
-            rows.rewards_for(columns["achieved_goal"], desired),
-            "it fits the achieved goal before the action",
-        ),
-        ("HB303", rows.rewards_for(desired, columns["next_achieved_goal"]), "it fits the goals if swapped"),
+        ("HB302", before, "it fits the achieved goal before the action"),
+        ("HB303", swapped, "it fits the goals if swapped"),
     ):
         if rows.has_rewards(rewards)[wrong].all():
             return code, f"; {text}"
     return "HB301", ""
 
 
-def _check_relabeled(code: str) -> Check:
-    """Return the check of rule ``code``: the first wrong relabeled reward, if the rule explains them all."""
+def _relabeled_rule(code: str, name: str, **texts: Any) -> None:
+    """Add the rule that reports the first wrong relabeled reward, if ``code`` explains them all."""
 
     def check(equal: EqualEpisodes) -> Iterator[Violation]:
         rows = equal.rows
         wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
-        explaining, text = _explain(rows, wrong)  # without a wrong row, the code does not matter
+        explaining, text = _explain(rows, wrong)
         if explaining == code:
             yield from rows.violation(wrong, lambda i: rows.reward_fault(i) + text)
 
-    return check
+    replay_rule(code, name, implies=("HB306", "HB701"), **texts)(check)
 
 
-replay_rule(
+_relabeled_rule(
     "HB301",
     "relabeled-reward",
-    scenario=EQUAL_EPISODES,
     meaning="The reward of a relabeled row differs from the result of compute_reward for its goals.",
     fix="use the result of compute_reward(next_achieved_goal, new_goal, info) unchanged",
     wrong="reward = compute_reward(next_achieved_goal, new_goal, info) + 1",
     right="reward = compute_reward(next_achieved_goal, new_goal, info)",
     source=f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
-    implies=("HB306", "HB701"),
-)(_check_relabeled("HB301"))
-replay_rule(
+)
+_relabeled_rule(
     "HB302",
     "reward-of-the-present-state",
-    scenario=EQUAL_EPISODES,
     meaning="The reward of a relabeled row is computed from the achieved goal before the action.",
     fix="pass the next achieved goal",
     wrong="compute_reward(achieved_goal, new_goal, info)",
     right="compute_reward(next_achieved_goal, new_goal, info)",
     source="Gymnasium-Robotics, GoalEnv.compute_reward; stable-baselines3, comment in _get_virtual_samples",
-    implies=("HB306", "HB701"),
-)(_check_relabeled("HB302"))
-replay_rule(
+)
+_relabeled_rule(
     "HB303",
     "reward-goals-swapped",
-    scenario=EQUAL_EPISODES,
     meaning="compute_reward is called with the desired goal first.",
     fix="pass the achieved goal first",
     wrong="compute_reward(new_goal, next_achieved_goal, info)",
     right="compute_reward(next_achieved_goal, new_goal, info)",
     source="hill-a/stable-baselines pull request 728",
-    implies=("HB306", "HB701"),
-)(_check_relabeled("HB303"))
-replay_rule(
+)
+_relabeled_rule(
     "HB304",
     "reward-not-recomputed",
-    scenario=EQUAL_EPISODES,
     meaning="A relabeled row keeps the reward for its original goal.",
     fix="compute the rewards of relabeled rows",
     wrong="desired_goal[i] = new_goal",
     right="desired_goal[i] = new_goal; reward[i] = compute_reward(next_achieved_goal[i], new_goal, info[i])",
     source=f"{PAPER}, algorithm 1",
-    implies=("HB306", "HB701"),
-)(_check_relabeled("HB304"))
+)
 
 
 @replay_rule(
     "HB305",
-    "original-reward",
-    scenario=EQUAL_EPISODES,
     meaning="An original row does not have the reward of its step.",
     fix="return the stored reward of the same index",
     wrong="reward = rewards[relabeled_indices]",
     right="reward = rewards[indices]",
-    source=PAPER,
     implies=("HB306", "HB308", "HB701"),
 )
 def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
@@ -106,7 +94,6 @@ def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
 
 @replay_rule(
     "HB306",
-    "reward-without-info",
     scenario="rewards with costs",
     reports_exceptions=True,
     meaning="compute_reward does not get the info of the row's step.",
@@ -121,9 +108,7 @@ def reward_without_info(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB307",
-    "reward-row-by-row",
-    "info",
-    scenario=EQUAL_EPISODES,
+    severity="info",
     meaning="compute_reward is called for single rows or a few rows, which is correct but slow.",
     fix="call compute_reward once for all relabeled rows",
     wrong="rewards = [compute_reward(a, d, i) for a, d, i in rows]",
@@ -137,8 +122,7 @@ def reward_row_by_row(equal: EqualEpisodes) -> Iterator[Violation]:
 
 @replay_rule(
     "HB308",
-    "recorded-reward-replaced",
-    "warning",
+    severity="warning",
     scenario="rewards with a bonus",
     meaning="The reward of an original row is recomputed, so the recorded reward is lost.",
     fix="keep the rewards of original rows",
@@ -152,8 +136,6 @@ def recorded_reward_replaced(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB501",
-    "goal-precision",
-    scenario=EQUAL_EPISODES,
     meaning="Goals lose precision: their dtype or their values differ from those of the environment.",
     fix="allocate arrays with the dtype of the goal space",
     wrong="desired_goal = np.zeros((size, goal_size), np.float32)",

@@ -3,122 +3,123 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from her_wrappers.conformance.registry import PAPER, correct_rows, replay_rule
+from her_wrappers.conformance.registry import replay_rule
 from her_wrappers.conformance.results import ScenarioResults
-from her_wrappers.conformance.rows import DecodedRows
-from her_wrappers.conformance.scenarios import HORIZON, FullBuffer, MemoryChanges
+from her_wrappers.conformance.rows import HORIZON, DecodedRows
+from her_wrappers.conformance.scenarios import CAPACITY, FullBuffer, MemoryChanges
 from her_wrappers.rules import Violation
 
-replay_rule(
+
+def _rows_rule(code: str, name: str, **options: Any) -> None:
+    """Add the rule that the rows of a scenario, or of its attribute ``rows``, are correct."""
+
+    def check(result: Any) -> Iterator[Violation]:
+        yield from getattr(result, "rows", result).first_violation()
+
+    replay_rule(code, name, reports_exceptions=True, **options)(check)
+
+
+_rows_rule(
     "HB502",
     "image-goals",
     scenario="image goals",
-    reports_exceptions=True,
     meaning="Goals that are uint8 images raise an error, or change.",
     fix="store images with their dtype and shape, and do not scale them",
     wrong="desired_goal = np.zeros((size, *shape), np.float32); desired_goal[i] = image / 255",
     right="desired_goal = np.zeros((size, *shape), np.uint8)",
     source="RIG, arXiv 1807.04742: goals are images",
-)(correct_rows)
-replay_rule(
+)
+_rows_rule(
     "HB503",
     "discrete-goals",
     scenario="discrete goals",
-    reports_exceptions=True,
     meaning="Goals of a Discrete space raise an error, or change.",
     fix="store goals as integers with the dtype of the space",
     wrong="desired_goal = np.zeros((size, goal_space.shape[0]))",
     right="desired_goal = np.zeros((size, *goal_space.shape), goal_space.dtype)",
     source="Gymnasium, spaces.Discrete",
-)(correct_rows)
-replay_rule(
+)
+_rows_rule(
     "HB504",
     "overwritten-episode",
     scenario="full buffer",
-    reports_exceptions=True,
     meaning="After old transitions were overwritten, sampling raises or rows are wrong.",
     fix="remove an episode when its first transition is overwritten",
     wrong="self.storage[pos] = step  # the bounds of the old episode stay",
     right="self.remove_episode_at(pos); self.storage[pos] = step",
     source="stable-baselines3 HerReplayBuffer.add; tianshou issue 811",
     implies=("HB507",),
-)(correct_rows)
-replay_rule(
+)
+_rows_rule(
     "HB507",
     "stale-bounds",
     scenario="overwritten without sampling",
-    reports_exceptions=True,
     meaning="Sampling raises or rows are wrong if all transitions were overwritten between two batches.",
     fix="update the bounds when transitions are added",
     wrong="if len(storage) != self.cached_len: self.bounds = find_bounds(storage)",
     right="self.bounds.append((start, end))  # when the episode ends",
     source="torchrl 0.14.1, HERReplayBuffer",
-)(correct_rows)
-replay_rule(
+)
+_rows_rule(
     "HB509",
     "different-lengths",
     scenario="different lengths",
-    reports_exceptions=True,
     meaning="Rows are wrong if episodes have different lengths.",
     fix="store the length of each episode",
     wrong="episode, t = divmod(i, horizon)",
     right="episode, t = np.searchsorted(starts, i, 'right') - 1, i - starts[episode]",
     source="garage issue 837",
     implies=("HB504", "HB508", "HB512", "HB513", "HB605"),
-)(correct_rows)
-replay_rule(
+)
+_rows_rule(
     "HB510",
     "episode-fills-buffer",
     scenario="episode as long as the buffer",
-    reports_exceptions=True,
     meaning="An episode of exactly buffer_size steps cannot be sampled, or has wrong rows.",
     fix="distinguish a full ring buffer from an empty one",
     wrong="length = (end - start) % buffer_size  # 0",
     right="length = end - start  # with counters that never wrap",
     source="stable-baselines3 2.9.2: such an episode is never sampled",
-)(correct_rows)
-replay_rule(
+)
+_rows_rule(
     "HB511",
     "open-episode",
     scenario="open episode",
-    reports_exceptions=True,
     meaning="Sampling raises or returns wrong rows while an episode is open.",
     fix="sample transitions of complete episodes only",
     wrong="i = rng.integers(len(storage))",
     right="i = rng.choice(transitions_of_complete_episodes)",
     source="stable-baselines3 HerReplayBuffer: only complete episodes are sampled",
     implies=("HB513",),
-)(correct_rows)
-replay_rule(
+)
+_rows_rule(
     "HB512",
     "interrupted-episode",
     scenario="interrupted episode",
-    reports_exceptions=True,
     meaning="An episode that was ended with end_episode continues with the steps of the next episode.",
     fix="end the open episode at its last added step",
     wrong="def end_episode(self): pass",
     right="def end_episode(self): self.episodes.append(self.open); self.open = []",
     source="stable-baselines3 HerReplayBuffer.truncate_last_trajectory",
-)(correct_rows)
-replay_rule(
+)
+_rows_rule(
     "HB513",
     "several-environments",
     scenario="interleaved steps",
-    reports_exceptions=True,
     meaning="Rows are wrong if the steps of several environments are interleaved.",
     fix="store one open episode for each environment",
     wrong="self.open.append(step)",
     right="self.open[env_index].append(step)",
     source="stable-baselines3 issue 520",
-)(correct_rows)
+)
 
 
 @replay_rule(
     "HB505",
-    "newest-episode-missing",
     scenario="full buffer",
     meaning="The newest complete episode is missing in most batches of a full buffer.",
     fix="evict the oldest episode first",
@@ -135,8 +136,7 @@ def newest_episode_missing(full: FullBuffer) -> Iterator[Violation]:
 
 @replay_rule(
     "HB506",
-    "capacity-exceeded",
-    "warning",
+    severity="warning",
     scenario="full buffer",
     meaning="More transitions are stored than buffer_size plus the steps of one episode.",
     fix="evict the oldest episodes until buffer_size transitions remain",
@@ -147,13 +147,12 @@ def newest_episode_missing(full: FullBuffer) -> Iterator[Violation]:
 def capacity_exceeded(full: FullBuffer) -> Iterator[Violation]:
     rows = full.rows
     most = max(len(np.unique(rows.transition[rows.batch == i])) for i in range(len(full.newest)))
-    if most > full.capacity + HORIZON:  # an episode may lose its relabeled copies one by one
-        yield Violation(f"a batch has {most} different transitions, with buffer_size={full.capacity}")
+    if most > CAPACITY + HORIZON:  # an episode may lose its relabeled copies one by one
+        yield Violation(f"a batch has {most} different transitions, with buffer_size={CAPACITY}")
 
 
 @replay_rule(
     "HB508",
-    "one-step-episode",
     scenario="different lengths",
     meaning="Episodes of one step are not sampled, or not relabeled.",
     fix="store episodes of one step, and relabel the step with the achieved goal of its next state",
@@ -172,7 +171,6 @@ def one_step_episode(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB514",
-    "arguments-changed",
     scenario="shared memory",
     meaning="add changes the observations or the action that the caller passes.",
     fix="copy arguments before changing their shape or dtype",
@@ -187,7 +185,6 @@ def arguments_changed(memory: MemoryChanges) -> Iterator[Violation]:
 
 @replay_rule(
     "HB515",
-    "arguments-aliased",
     scenario="shared memory",
     reports_exceptions=True,
     meaning="Stored transitions change if the caller changes the arrays after adding them.",
@@ -204,8 +201,8 @@ def arguments_aliased(memory: MemoryChanges) -> Iterator[Violation]:
 
 @replay_rule(
     "HB516",
-    "batch-overwritten",
-    scenarios=("shared memory", "set priorities"),
+    scenario=None,
+    inconclusive_without=("shared memory", "set priorities"),
     meaning="A batch changes when the next batch is sampled.",
     fix="return new arrays",
     wrong='np.take(self.rewards, i, out=self.out); return {"reward": self.out, ...}',
@@ -222,13 +219,11 @@ def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
 
 @replay_rule(
     "HB517",
-    "storage-aliased",
     scenario="shared memory",
     meaning="Changing a batch changes the stored transitions.",
     fix="return copies of the stored rows",
     wrong="return self.storage[start:stop]",
     right="return self.storage[start:stop].copy()",
-    source=PAPER,
 )
 def storage_aliased(memory: MemoryChanges) -> Iterator[Violation]:
     yield from memory.storage_changed.first_violation()

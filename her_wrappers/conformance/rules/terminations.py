@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from her_wrappers.conformance.registry import replay_rule
 from her_wrappers.conformance.rows import DecodedRows, Values
 from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES
 from her_wrappers.rules import Violation
+
+rule = partial(replay_rule, scenario=ENDS_OF_EPISODES)
 
 
 def _is_wrong(rows: DecodedRows) -> Values:
@@ -17,19 +20,17 @@ def _is_wrong(rows: DecodedRows) -> Values:
 
 def _terminates_at_time_limit(rows: DecodedRows) -> Values:
     """Return which last steps of truncated episodes are terminated although no goal is reached, (B,) bool."""
-    return (
-        rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~(rows.relabeled & rows.is_reached)
-    )
+    is_reached = rows.relabeled & rows.is_reached
+    return rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~is_reached
 
 
-def _recomputes(rows: DecodedRows) -> bool:
-    return rows.termination in {"recompute", "success"}
+def _wrong_recomputed(rows: DecodedRows) -> Values:
+    """Return which relabeled rows have a wrong flag although the buffer recomputes flags, (B,) bool."""
+    return _is_wrong(rows) & rows.relabeled & (rows.termination in {"recompute", "success"})
 
 
-@replay_rule(
+@rule(
     "HB401",
-    "relabeled-success-continues",
-    scenario=ENDS_OF_EPISODES,
     meaning="A relabeled row reaches its new goal, which ends the task, but is not terminated.",
     fix="compute terminated for the new goal, by compute_terminated or by the reward",
     wrong="terminated = stored_terminated[i]",
@@ -38,15 +39,12 @@ def _recomputes(rows: DecodedRows) -> bool:
     implies=("HB402", "HB403", "HB704"),
 )
 def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
-    if _recomputes(rows):
-        wrong = _is_wrong(rows) & rows.relabeled & rows.is_reached & ~rows.is_terminated & ~rows.crashed
-        yield from rows.violation(wrong, "the new goal is reached, but terminated is False")
+    wrong = _wrong_recomputed(rows) & rows.is_reached & ~rows.is_terminated & ~rows.crashed
+    yield from rows.violation(wrong, "the new goal is reached, but terminated is False")
 
 
-@replay_rule(
+@rule(
     "HB402",
-    "relabeled-failure-terminates",
-    scenario=ENDS_OF_EPISODES,
     meaning="A relabeled row is terminated although its new goal is not reached.",
     fix="compute terminated for the new goal, without the success of the original goal",
     wrong="terminated = stored_terminated[i] | success",
@@ -55,15 +53,12 @@ def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB405", "HB704"),
 )
 def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
-    if _recomputes(rows):
-        wrong = _is_wrong(rows) & rows.relabeled & rows.is_terminated
-        yield from rows.violation(wrong, "the new goal is not reached, but terminated is True")
+    wrong = _wrong_recomputed(rows) & rows.is_terminated
+    yield from rows.violation(wrong, "the new goal is not reached, but terminated is True")
 
 
-@replay_rule(
+@rule(
     "HB403",
-    "crash-forgotten",
-    scenario=ENDS_OF_EPISODES,
     meaning="A relabeled row of a goal-independent termination, such as a crash, is not terminated.",
     fix="keep recorded terminations for which compute_terminated returns False",
     wrong="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
@@ -72,15 +67,12 @@ def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB704",),
 )
 def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
-    if _recomputes(rows):
-        wrong = _is_wrong(rows) & rows.relabeled & rows.crashed & ~rows.is_terminated
-        yield from rows.violation(wrong, "the episode crashed at this step, but terminated is False")
+    wrong = _wrong_recomputed(rows) & rows.crashed & ~rows.is_terminated
+    yield from rows.violation(wrong, "the episode crashed at this step, but terminated is False")
 
 
-@replay_rule(
+@rule(
     "HB404",
-    "time-limit-terminates",
-    scenario=ENDS_OF_EPISODES,
     meaning="The last step of an episode that ends by its time limit is terminated.",
     fix="store terminated, not terminated or truncated",
     wrong="done = terminated or truncated",
@@ -88,15 +80,13 @@ def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
     source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
     implies=("HB402", "HB406"),
 )
-def time_limit_flagged_as_terminated(rows: DecodedRows) -> Iterator[Violation]:
+def time_limit_terminates(rows: DecodedRows) -> Iterator[Violation]:
     wrong = _is_wrong(rows) & ~rows.relabeled & _terminates_at_time_limit(rows)
     yield from rows.violation(wrong, "the time limit truncated the episode, but terminated is True")
 
 
-@replay_rule(
+@rule(
     "HB405",
-    "original-termination",
-    scenario=ENDS_OF_EPISODES,
     meaning="An original row does not have the termination of its step.",
     fix="return the stored flag of original rows",
     wrong="terminated = np.zeros(B, bool)",
@@ -112,10 +102,8 @@ def original_termination(rows: DecodedRows) -> Iterator[Violation]:
     )
 
 
-@replay_rule(
+@rule(
     "HB406",
-    "documented-termination",
-    scenario=ENDS_OF_EPISODES,
     meaning="Terminations of relabeled rows differ from the adapter's attribute termination.",
     fix="return the recorded flag for keep and False for never, or change the attribute",
     wrong='termination = "keep"  # while the buffer recomputes',
@@ -124,18 +112,15 @@ def original_termination(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB704",),
 )
 def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
-    if not _recomputes(rows):
-        yield from rows.violation(
-            _is_wrong(rows) & rows.relabeled,
-            lambda i: f"terminated is {rows.is_terminated[i]}, which is not termination={rows.termination!r}",
-        )
+    yield from rows.violation(
+        _is_wrong(rows) & rows.relabeled & ~_wrong_recomputed(rows),
+        lambda i: f"terminated is {rows.is_terminated[i]}, which is not termination={rows.termination!r}",
+    )
 
 
-@replay_rule(
+@rule(
     "HB407",
-    "truncation",
-    "warning",
-    scenario=ENDS_OF_EPISODES,
+    severity="warning",
     meaning="An original row does not have the truncation of its step.",
     fix="return the stored flag",
     wrong="truncated = terminated",

@@ -30,7 +30,7 @@ def test_a_report_counts_the_episodes_that_its_scenarios_added():
 
 
 def test_a_scenario_runs_outside_of_a_check():
-    assert not run_scenario("image goals", Reference).wrong_by_aspect["goal"].any()
+    assert not run_scenario("image goals", Reference).faults
 
 
 def test_uniform_counts_are_accepted_and_others_are_not():
