@@ -7,6 +7,7 @@ import pytest
 from her_wrappers.conformance import REPLAY_RULES, check_replay, parametrize_with_rules
 from her_wrappers.conformance.adapter import OFFERS, STRATEGIES
 from her_wrappers.conformance.adapters.ours import Ours
+from her_wrappers.conformance.adapters.sb3 import OursForStableBaselines3
 from tests.support.replay_specimens import faulty_goals, faulty_storage, faulty_values  # noqa: F401
 from tests.support.replay_specimens.correct import CORRECT, RewardsRowByRow
 from tests.support.replay_specimens.reference import FAULTS, Reference
@@ -22,7 +23,13 @@ def ours(strategy, termination):
     return type(f"Ours-{strategy}-{termination}", (Ours,), {"termination": termination, "offers": offers})
 
 
-OURS = [Ours, ours("final", "keep"), ours("episode", "success"), ours("random", "never")]
+OURS = [
+    Ours,
+    OursForStableBaselines3,
+    ours("final", "keep"),
+    ours("episode", "success"),
+    ours("random", "never"),
+]
 OURS += [ours("geometric", "recompute")]
 ALL_OURS = [
     ours(strategy, termination) for strategy in STRATEGIES for termination in ("success", "keep", "never")
