@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 
+import pytest
+import torch
+
 from benchmarks import agents
 from her_agents.algorithms import ALGORITHMS
 
 
+@pytest.fixture
+def _subnormal_numbers_afterwards():
+    """Undo the flushing of subnormal numbers, with which hypothesis makes no floats."""
+    yield
+    torch.set_flush_denormal(False)
+
+
+@pytest.mark.usefixtures("_subnormal_numbers_afterwards")
 def test_measures_every_agent_and_states_its_requirement(tmp_path):
     page = tmp_path / "agents.md"
     agents.main(["--quick", "--out", str(page)])
