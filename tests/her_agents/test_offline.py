@@ -19,18 +19,22 @@ from tests.support.trainings import same, tiny, without_time
 ENV = "her_envs/PointReach-v0"
 
 
-@pytest.fixture(name="archive", scope="module")
-def recorded_archive(tmp_path_factory):
-    """Return an archive of 20 episodes of random actions, of nine steps each."""
-    folder, env = tmp_path_factory.mktemp("archive") / "random", gym.make(ENV, max_steps=9)
+def record_random_actions(folder, episodes, **options):
+    """Return an archive of episodes of random actions."""
+    env = gym.make(ENV, **options)
     env.action_space.seed(0)
     with EpisodeArchive(folder, env=env) as archive:
         recorder = EpisodeRecorder(env, archive)
-        for seed in range(20):
+        for seed in range(episodes):
             recorder.reset(seed=seed)
             while not any(recorder.step(env.action_space.sample())[2:4]):
                 pass
     return EpisodeArchive(folder)
+
+
+@pytest.fixture(name="archive", scope="module")
+def recorded_archive(tmp_path_factory):
+    return record_random_actions(tmp_path_factory.mktemp("archive") / "random", 20, max_steps=9)
 
 
 def offline(name, **options):
@@ -87,9 +91,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(archive, tmp_path):
 
 
 @pytest.mark.slow
-def test_iql_solves_point_reach_from_random_actions(archive):
+def test_iql_solves_point_reach_from_random_actions(tmp_path):
     config = make_config({
-        "offline": str(archive.path),
+        "offline": str(record_random_actions(tmp_path / "random", 200).path),
         "algo": "iql",
         "steps": 4_000,
         "steps_per_epoch": 500,
