@@ -23,7 +23,7 @@ def test_every_public_name_can_be_imported_and_is_listed():
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'her_wrappers' has no attribute 'Colector'"):
-        _ = her_wrappers.Colector
+        _ = her_wrappers.Collectr
 
 
 def test_modules_that_most_programs_do_not_use_are_imported_at_the_first_use():
