@@ -22,7 +22,7 @@ def test_every_public_name_can_be_imported_and_is_listed():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'her_wrappers' has no attribute 'Colector'"):
+    with pytest.raises(AttributeError, match="module 'her_wrappers' has no attribute 'Collectr'"):
         _ = her_wrappers.Collectr
 
 
