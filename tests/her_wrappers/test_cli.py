@@ -26,7 +26,9 @@ def test_without_arguments_the_commands_are_listed():
         assert re.search(rf"^  {name} +{summary}$", result.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("name", "hint"), [("inspekt", "did you mean inspect?"), ("xyz", "choose from check,")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("inspekt", "did you mean inspect?"), ("xyz", "choose from check,")]
+)
 def test_an_unknown_command_is_wrong_usage(name, hint):
     result = her(name)
     assert result.exit_code == 2

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from pathlib import Path
 
 import pytest
 
-from her_agents import SAC, Config
+from her_agents import Config
+from her_agents.options import SACOptions
 from her_agents.recipes import read_recipe, recipe_names
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
@@ -49,9 +49,8 @@ def test_stable_baselines3_trains_with_the_settings_of_the_recipe(environment):
     agent = config.agent
     assert model.policy.net_arch == agent["hidden"]
     assert str(model.ent_coef) == f"{'auto_' * agent['learn_temperature']}{agent['temperature']}"
-    defaults = inspect.signature(SAC).parameters
-    assert model.tau == defaults["tau"].default
-    assert model.lr_schedule(1) == defaults["learning_rate"].default
+    assert model.tau == SACOptions().tau
+    assert model.lr_schedule(1) == SACOptions().learning_rate
     if config.linear_schedule:
         assert model.lr_schedule(0) == 0
 
