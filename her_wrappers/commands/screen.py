@@ -58,9 +58,9 @@ def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: lis
 
     pages = list(map(Image.fromarray, pictures))
     if path.suffix.lower() == ".gif":
-        # One palette without dithering: parts that do not move stay equal, so the file stays small.
-        samples = Image.fromarray(np.concatenate(pictures[:: len(pictures) // 8 + 1]))
+        # One palette from pixels of all pictures, without dithering: parts that do not move stay equal.
+        stride = int((len(pictures) / 8) ** 0.5) + 1
+        samples = Image.fromarray(np.concatenate([each[::stride, ::stride] for each in pictures]))
         palette = samples.quantize(256, dither=Image.Dither.NONE)
         pages = [page.quantize(palette=palette, dither=Image.Dither.NONE) for page in pages]
-    first, *others = pages
-    first.save(path, save_all=True, append_images=others, duration=milliseconds, loop=0)
+    pages[0].save(path, save_all=True, append_images=pages[1:], duration=milliseconds, loop=0)
