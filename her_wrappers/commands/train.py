@@ -221,8 +221,8 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
         make_agent(config, observation_space, action_space)
         find_termination(config.termination)
 
-        is_of_recipe = recipe is not None and recipe.options["env"] == config.env
-        report = check_goal_env(factory, ignore=recipe.known_findings if recipe and is_of_recipe else ())
+        known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
+        report = check_goal_env(factory, ignore=known)
         if report.findings:
             terminal.print_report(report)
         else:

@@ -53,7 +53,7 @@ def learn_while_killing(collector, rounds, seed, pause):
     rng, ended, kills = np.random.default_rng(seed), threading.Event(), []
 
     def kill_workers():
-        while sum(kills) < 4 and not ended.wait(rng.uniform(0, pause)):  # a busy machine needs time to go on
+        while sum(kills) < 4 and not ended.wait(rng.uniform(0, pause)):  # a busy machine needs time
             kills.append(kill_any(collector, rng))
 
     thread = threading.Thread(target=kill_workers)
