@@ -9,6 +9,7 @@ import sys
 import gymnasium as gym
 import pytest
 
+import her_envs  # noqa: F401 - before a page, since the registry is restored after each page
 from her_wrappers import cli
 from tests.support.commands import her
 from tests.support.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
