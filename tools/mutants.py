@@ -6,9 +6,11 @@
     python tools/mutants.py --summary --out runs/mutants_before
 
 A mutant is killed if a default test of its part fails or hangs. The tests run once with coverage. Then each
-mutant runs the tests that execute its line, the quickest first, up to the first failure, in a forked process
-that has imported torch and the other libraries already. OUT/PART.jsonl has one line for each mutant. A second
-call with the same arguments resumes. After a change of the code, begin with another OUT.
+mutant runs the tests that execute its line, the quickest first, up to the first failure or to --test-seconds,
+in a forked process. This process has imported the code and collected the tests already, and its functions get
+the changed code; a mutant outside of functions runs in a process that imports the code again. OUT/PART.jsonl
+has one line for each mutant. A second call with the same arguments resumes. After a change of the code, begin
+with another OUT.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import ast
 import contextlib
 import difflib
+import gc
 import importlib
 import itertools
 import json
@@ -32,9 +35,10 @@ import tempfile
 import time
 import tomllib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 import coverage
@@ -57,10 +61,14 @@ TESTS = {
     "checker": ("tests/her_wrappers/checker", "tests/her_wrappers/test_rules.py"),
     "conformance": ("tests/her_wrappers/conformance",),
 }
+# Runs tests, with a mutant or without one, and returns the first test that fails.
+FirstFailure = Callable[[list[str], "Mutant | None"], str | None]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LIBRARIES = "numpy scipy.stats torch gymnasium hypothesis stable_baselines3 cloudpickle filelock rich tyro"
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "runs", "site")
 MEMORY = 12 << 30  # bytes of address space of one mutant
+OPTIONS = ["-q", "-s", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+OPTIONS += ["--hypothesis-seed=0"]
 SWAPS: dict[type[ast.AST], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
@@ -79,6 +87,7 @@ class Mutant:
     end: int
     operator: str
     text: str
+    old: str
     lines: tuple[int, ...]  # of the statement; empty outside of functions
 
     @property
@@ -132,7 +141,7 @@ class Module:
             lines = tuple(range(node.lineno, last + 1)) if in_function else ()
         for operator, start, end, new in (*self.swaps(node), *self.replacements(node)):
             line = self.source.count("\n", 0, start) + 1
-            yield Mutant(self.file, line, start, end, operator, new, lines)
+            yield Mutant(self.file, line, start, end, operator, new, self.source[start:end], lines)
         for name, value in ast.iter_fields(node):
             if name in {"annotation", "returns", "decorator_list"} or isinstance(node, ast.JoinedStr):
                 continue
@@ -192,7 +201,7 @@ class Module:
 class Progress:
     """A pytest plugin that runs the chosen tests in their order, and writes starts and outcomes to a pipe."""
 
-    def __init__(self, chosen: list[str] | None, pipe: int) -> None:
+    def __init__(self, chosen: list[str] | None, pipe: int = -1) -> None:
         self.order = None if chosen is None else {test: i for i, test in enumerate(chosen)}
         self.pipe = pipe
 
@@ -218,15 +227,47 @@ class Progress:
 def run_tests(
     copy: Path, arguments: list[str], seconds: dict[str, float], chosen: list[str] | None = None
 ) -> tuple[list[str], dict[str, float]]:
-    """Run tests in a forked process; return the failed tests, and the seconds of each test.
-
-    A test fails, and is the last one, if it needs 30 s more than ten times its seconds without a mutant.
-    """
+    """Run pytest in a forked process; return the failed tests, and the seconds of each test."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        run_pytest(copy, arguments, Progress(chosen, writer))
+        separate(copy)
+        progress = Progress(chosen, writer)
+        code = 3
+        try:
+            code = int(
+                pytest.main([*OPTIONS, f"--basetemp={copy.parent / 'basetemp'}", *arguments], [progress])
+            )
+        except BaseException:
+            traceback.print_exc()
+        leave(progress, code)
     os.close(writer)
+    return follow(child, reader, seconds)
+
+
+def separate(copy: Path) -> None:
+    """Make this process, a forked one, a group of its own that writes to a log and has limited memory."""
+    os.setsid()
+    os.chdir(copy)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    log = os.open(copy.parent / "log.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
+def leave(progress: Progress, code: int) -> NoReturn:
+    """Write pytest's exit code, and end this process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    progress.write("end", "", code)
+    os._exit(0)
+
+
+def follow(child: int, reader: int, seconds: dict[str, float]) -> tuple[list[str], dict[str, float]]:
+    """Read what a process writes about its tests; return the failed tests, and the seconds of each test.
+
+    A test fails, and is the last one, if it needs 60 s more than 20 times its seconds without a mutant.
+    """
     failed: list[str] = []
     durations: dict[str, float] = {}
     current, patience, code, rest = "import", 300.0, None, b""
@@ -239,7 +280,7 @@ def run_tests(
         *lines, rest = (rest + chunk).split(b"\n")
         for event, test, value in map(json.loads, lines):
             if event == "start":
-                current, patience = test, 30 + 10 * seconds.get(test, 60.0)
+                current, patience = test, 60 + 20 * seconds.get(test, 60.0)
             elif event == "end":
                 code = value
             else:
@@ -252,27 +293,6 @@ def run_tests(
     if code not in {None, 0, 1, 5} and not failed:
         failed.append("import")
     return failed, durations
-
-
-def run_pytest(copy: Path, arguments: list[str], progress: Progress) -> NoReturn:
-    """Run pytest in this process, a forked one, and end it."""
-    os.setsid()
-    os.chdir(copy)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    log = os.open(copy.parent / "log.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    options += ["--hypothesis-seed=0", f"--basetemp={copy.parent / 'basetemp'}"]
-    code = 3
-    try:
-        code = int(pytest.main([*options, *arguments], plugins=[progress]))
-    except BaseException:
-        traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    progress.write("end", "", code)
-    os._exit(0)
 
 
 class Tests:
@@ -324,34 +344,119 @@ class Tests:
                 }
         return {"seconds": seconds, "failed": failed, "lines": lines}
 
-    def of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that execute the mutant's line, the quickest first.
+    def executed_at_import(self, mutant: Mutant) -> bool:
+        """Return whether the mutant's line is outside of functions or is executed by an import."""
+        by_line = self.lines.get(mutant.file, {})
+        return not mutant.lines or any("" in by_line.get(str(line), ()) for line in mutant.lines)
 
-        Outside of functions, these are the tests that execute any line of the file. Tests that execute no
-        line of the part may do so in another process, and come last.
+    def of(self, mutant: Mutant, at_most: float) -> list[str]:
+        """Return the tests that execute the mutant's line, the quickest first, of ``at_most`` s in total.
+
+        For a line that an import executes, these are the tests that execute any line of the file. Tests that
+        execute no line of the part may do so in another process, and come last.
         """
         by_line = self.lines.get(mutant.file, {})
         found = {test for line in mutant.lines for test in by_line.get(str(line), ())}
-        if not mutant.lines or "" in found:
+        if self.executed_at_import(mutant):
             found = {test for tests in by_line.values() for test in tests}
-        tests = (found | self.elsewhere) & self.seconds.keys()
-        return sorted(tests, key=lambda test: (test in self.elsewhere, self.seconds[test], test))
+        candidates = (found | self.elsewhere) & self.seconds.keys()
+        tests = sorted(candidates, key=lambda test: (test in self.elsewhere, self.seconds[test], test))
+        total = itertools.accumulate(self.seconds[test] for test in tests)
+        return [
+            test
+            for i, (test, seconds) in enumerate(zip(tests, total, strict=True))
+            if seconds <= at_most or not i
+        ]
 
-    def first_failure(self, chosen: list[str]) -> str | None:
-        """Run tests, and return the first one that fails, or None."""
+    def first_failure(self, chosen: list[str], mutant: Mutant | None = None) -> str | None:
+        """Run tests in a process that imports the code, and return the first one that fails, or None."""
         files = sorted({test.partition("::")[0] for test in chosen})
         failed, _ = run_tests(self.copy, ["-x", "-p", "no:cov", *files], self.seconds, chosen)
         return failed[0] if failed else None
 
-    def passes(self, test: str) -> bool:
+    def passes(self, test: str, first_failure: FirstFailure) -> bool:
         """Return whether a test passes alone and without a mutant; leave it out from now on if not."""
         if test in self.seconds and test not in self.trusted:
-            if self.first_failure([test]):
+            if first_failure([test], None):
                 print(f"left out, fails without a mutant: {test}")
                 del self.seconds[test]
                 return False
             self.trusted.add(test)
         return True
+
+
+class Loop:
+    """A pytest plugin that runs the tests once for each mutant, in forked processes, instead of once."""
+
+    def __init__(
+        self, tests: Tests, mutants: list[Mutant], record: Callable[[Mutant, FirstFailure], None]
+    ) -> None:
+        self.tests, self.mutants, self.record = tests, mutants, record
+        self.progress = Progress(None)
+        self.session: Any = None
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the mutants."""
+        self.session = session
+        self.items = {item.nodeid: item for item in session.items}
+        session.config.pluginmanager.register(self.progress)
+        for mutant in self.mutants:
+            self.record(mutant, self.first_failure)
+        return True
+
+    def first_failure(self, chosen: list[str], mutant: Mutant | None) -> str | None:
+        """Run tests with a mutant in a forked process, and return the first one that fails, or None."""
+        reader, self.progress.pipe = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = 3
+            try:
+                separate(self.tests.copy)
+                if mutant is not None:
+                    change_functions(self.tests.copy / mutant.file, mutant)
+                run = [self.items[test] for test in chosen if test in self.items]
+                for item, following in itertools.zip_longest(run, run[1:]):
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                    if self.session.shouldfail:
+                        break
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            leave(self.progress, code)
+        os.close(self.progress.pipe)
+        failed, _ = follow(child, reader, self.tests.seconds)
+        return failed[0] if failed else None
+
+
+def functions_of(path: Path, source: str) -> dict[tuple[str, int], CodeType]:
+    """Return the code of all functions of a module: the nth one of each qualified name."""
+    found: dict[tuple[str, int], CodeType] = {}
+    codes = [compile(source, str(path), "exec")]
+    for code in codes:
+        number = next(n for n in itertools.count() if (code.co_qualname, n) not in found)
+        found[code.co_qualname, number] = code
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return found
+
+
+def only_changes_code(path: Path, mutant: Mutant) -> bool:
+    """Return whether the functions of a module can get the code of a mutant while the module is in use."""
+    source = path.read_text()
+    old, new = functions_of(path, source), functions_of(path, mutant.of(source))
+    return all(key in new and code.co_freevars == new[key].co_freevars for key, code in old.items())
+
+
+def change_functions(path: Path, mutant: Mutant) -> None:
+    """Give all functions of an imported module the code of a mutant, which has been written to its file."""
+    new = path.read_text()
+    old = new[: mutant.start] + mutant.old + new[mutant.start + len(mutant.text) :]
+    names = {(code.co_qualname, code.co_firstlineno): key for key, code in functions_of(path, old).items()}
+    changed = functions_of(path, new)
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType) and function.__code__.co_filename == str(path):
+            function.__code__ = changed[
+                names[function.__code__.co_qualname, function.__code__.co_firstlineno]
+            ]
 
 
 WRITES = itertools.count(1_000_000_000)
@@ -363,20 +468,20 @@ def write(path: Path, source: str) -> None:
     os.utime(path, (next(WRITES),) * 2)
 
 
-def try_mutant(copy: Path, mutant: Mutant, tests: Tests) -> dict[str, Any]:
+def try_mutant(mutant: Mutant, tests: Tests, first_failure: FirstFailure, at_most: float) -> dict[str, Any]:
     """Write the mutant to the copy of the repository, run its tests, and return its record."""
-    path = copy / mutant.file
+    path = tests.copy / mutant.file
     source = path.read_text()
     changed = mutant.of(source)
     begin = time.monotonic()
     killed_by = None
-    while chosen := tests.of(mutant):
+    while chosen := tests.of(mutant, at_most):
         write(path, changed)
         try:
-            killed_by = tests.first_failure(chosen)
+            killed_by = first_failure(chosen, mutant)
         finally:
             write(path, source)
-        if killed_by is None or tests.passes(killed_by):
+        if killed_by is None or tests.passes(killed_by, first_failure):
             break
         killed_by = None
     diff = difflib.unified_diff(source.splitlines(), changed.splitlines(), n=0, lineterm="")
@@ -388,34 +493,51 @@ def try_mutant(copy: Path, mutant: Mutant, tests: Tests) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def try_part(tree: Path, part: str, out: Path, sample: int, seed: int) -> None:
+def try_part(part: str, options: argparse.Namespace) -> None:
     """Try a random sample of the mutants of a part, except those that OUT has."""
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
         copy = Path(folder).resolve() / "copy"
-        shutil.copytree(tree, copy, ignore=LEFT_OUT)
+        shutil.copytree(options.tree, copy, ignore=LEFT_OUT)
         sys.path.insert(0, str(copy))
         os.environ["PYTHONPATH"] = str(copy)
+        os.chdir(copy)
         settings = tomllib.loads((copy / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
         ignored = {option.removeprefix("--ignore=") for option in settings["addopts"]}
         names = {str(path.relative_to(copy)) for path in copy.rglob("her_wrappers/**/*.py")} - ignored
         files = [name for name in names if name.startswith(PARTS[part])]
         mutants = sorted(mutant for name in files for mutant in Module(copy, name).mutants())
         # The first mutants of a larger sample are the sample of a smaller one.
-        chosen = random.Random(seed).sample(mutants, len(mutants))[:sample]
-        results = out / f"{part}.jsonl"
+        chosen = random.Random(options.seed).sample(mutants, len(mutants))[: options.sample]
+        results = options.out / f"{part}.jsonl"
         done = {record["key"] for record in read(results)}
         left = [mutant for mutant in chosen if mutant.key not in done]
         print(f"{part}: {len(mutants):,} mutants, {len(chosen)} in the sample, {len(left)} left", flush=True)
-        if left:
-            tests = Tests(copy, part, out / f"{part}.tests.json")
-        for mutant in left:
-            record = try_mutant(copy, mutant, tests)
+        if not left:
+            return
+        tests = Tests(copy, part, options.out / f"{part}.tests.json")
+
+        def record(mutant: Mutant, first_failure: FirstFailure) -> None:
+            found = try_mutant(mutant, tests, first_failure, options.test_seconds)
             with results.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-            print(
-                f"{mutant.file}:{mutant.line} {mutant.operator}: {record['killed_by'] or 'SURVIVED'}",
-                flush=True,
-            )
+                file.write(json.dumps(found) + "\n")
+            result = f"{found['killed_by'] or 'SURVIVED'} ({found['seconds']} s)"
+            print(f"{mutant.file}:{mutant.line} {mutant.operator}: {result}", flush=True)
+
+        quick = [
+            mutant
+            for mutant in left
+            if not tests.executed_at_import(mutant) and only_changes_code(copy / mutant.file, mutant)
+        ]
+        for mutant in left:
+            if mutant not in quick:
+                record(mutant, tests.first_failure)
+        paths = sorted({test.partition("::")[0] for test in tests.seconds})
+        child = os.fork()
+        if child == 0:
+            arguments = [*OPTIONS, "-x", "-p", "no:cov", f"--basetemp={copy.parent / 'basetemp'}", *paths]
+            pytest.main(arguments, [Loop(tests, quick, record)])
+            os._exit(0)
+        os.waitpid(child, 0)
 
 
 def read(results: Path) -> list[dict[str, Any]]:
@@ -460,6 +582,9 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} [all]")
     parser.add_argument("--sample", type=int, default=150, help="mutants of each part [%(default)s]")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample [%(default)s]")
+    parser.add_argument(
+        "--test-seconds", type=float, default=60, help="seconds of the tests of one mutant [%(default)s]"
+    )
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[1], help="the checkout to mutate")
     parser.add_argument(
         "--out", type=Path, default=Path("runs/mutants"), help="folder of results [%(default)s]"
@@ -469,6 +594,7 @@ def main() -> None:
     )
     parser.add_argument("--summary", action="store_true", help="only print the results so far")
     options = parser.parse_args()
+    options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.summary:
         # conftest.py sets these too, but after torch is imported
@@ -479,7 +605,7 @@ def main() -> None:
         for part in options.parts or PARTS:
             if options.retry:
                 forget_survivors(options.out, part)
-            try_part(options.tree, part, options.out, options.sample, options.seed)
+            try_part(part, options)
     summarize(options.out, survivors=not options.summary)
 
 
