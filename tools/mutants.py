@@ -453,7 +453,8 @@ def change_functions(path: Path, mutant: Mutant) -> None:
     names = {(code.co_qualname, code.co_firstlineno): key for key, code in functions_of(path, old).items()}
     changed = functions_of(path, new)
     for function in gc.get_objects():
-        if isinstance(function, FunctionType) and function.__code__.co_filename == str(path):
+        # Not isinstance, which runs code of lazy objects.
+        if type(function) is FunctionType and function.__code__.co_filename == str(path):
             function.__code__ = changed[
                 names[function.__code__.co_qualname, function.__code__.co_firstlineno]
             ]
