@@ -6,7 +6,7 @@
     python tools/mutants.py --summary --out runs/mutants_before
 
 A mutant is killed if a default test of its part fails or hangs. The tests run once with coverage. Then each
-mutant runs the tests that execute its line, the quickest first, up to the first failure or to --test-seconds,
+mutant runs the tests that execute its line, the quickest first, up to the first failure or to --test-seconds
 in a forked process. This process has imported the code and collected the tests already, and its functions get
 the changed code; a mutant outside of functions runs in a process that imports the code again. OUT/PART.jsonl
 has one line for each mutant. A second call with the same arguments resumes. After a change of the code, begin
@@ -201,7 +201,8 @@ class Module:
 class Progress:
     """A pytest plugin that runs the chosen tests in their order, and writes starts and outcomes to a pipe."""
 
-    def __init__(self, chosen: list[str] | None, pipe: int = -1) -> None:
+    def __init__(self, chosen: list[str] | None, at_most: float, pipe: int = -1) -> None:
+        self.at_most = at_most
         self.order = None if chosen is None else {test: i for i, test in enumerate(chosen)}
         self.pipe = pipe
 
@@ -215,6 +216,11 @@ class Progress:
             items[:] = [item for item in items if item.nodeid in self.order]
             items.sort(key=lambda item: self.order[item.nodeid])  # type: ignore[index]
 
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        """Stop after this test if the process has used its seconds; another process may use the core."""
+        if time.process_time() > self.at_most:
+            item.session.shouldstop = "enough tests"
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Write the start of a test."""
         self.write("start", nodeid, 0)
@@ -225,14 +231,18 @@ class Progress:
 
 
 def run_tests(
-    copy: Path, arguments: list[str], seconds: dict[str, float], chosen: list[str] | None = None
+    copy: Path,
+    arguments: list[str],
+    seconds: dict[str, float],
+    chosen: list[str] | None = None,
+    at_most: float = math.inf,
 ) -> tuple[list[str], dict[str, float]]:
     """Run pytest in a forked process; return the failed tests, and the seconds of each test."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         separate(copy)
-        progress = Progress(chosen, writer)
+        progress = Progress(chosen, at_most, writer)
         code = 3
         try:
             code = int(
@@ -298,8 +308,8 @@ def follow(child: int, reader: int, seconds: dict[str, float]) -> tuple[list[str
 class Tests:
     """The default tests of a part, their seconds, and the tests that execute each line."""
 
-    def __init__(self, copy: Path, part: str, cache: Path) -> None:
-        self.copy = copy
+    def __init__(self, copy: Path, part: str, cache: Path, at_most: float) -> None:
+        self.copy, self.at_most = copy, at_most
         if not cache.exists():
             print(f"{part}: running the tests once with coverage", flush=True)
             cache.write_text(json.dumps(self.measure(copy, part)))
@@ -349,8 +359,8 @@ class Tests:
         by_line = self.lines.get(mutant.file, {})
         return not mutant.lines or any("" in by_line.get(str(line), ()) for line in mutant.lines)
 
-    def of(self, mutant: Mutant, at_most: float) -> list[str]:
-        """Return the tests that execute the mutant's line, the quickest first, of ``at_most`` s in total.
+    def of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that execute the mutant's line, the quickest first.
 
         For a line that an import executes, these are the tests that execute any line of the file. Tests that
         execute no line of the part may do so in another process, and come last.
@@ -360,18 +370,12 @@ class Tests:
         if self.executed_at_import(mutant):
             found = {test for tests in by_line.values() for test in tests}
         candidates = (found | self.elsewhere) & self.seconds.keys()
-        tests = sorted(candidates, key=lambda test: (test in self.elsewhere, self.seconds[test], test))
-        total = itertools.accumulate(self.seconds[test] for test in tests)
-        return [
-            test
-            for i, (test, seconds) in enumerate(zip(tests, total, strict=True))
-            if seconds <= at_most or not i
-        ]
+        return sorted(candidates, key=lambda test: (test in self.elsewhere, self.seconds[test], test))
 
     def first_failure(self, chosen: list[str], mutant: Mutant | None = None) -> str | None:
         """Run tests in a process that imports the code, and return the first one that fails, or None."""
         files = sorted({test.partition("::")[0] for test in chosen})
-        failed, _ = run_tests(self.copy, ["-x", "-p", "no:cov", *files], self.seconds, chosen)
+        failed, _ = run_tests(self.copy, ["-x", "-p", "no:cov", *files], self.seconds, chosen, self.at_most)
         return failed[0] if failed else None
 
     def passes(self, test: str, first_failure: FirstFailure) -> bool:
@@ -392,7 +396,7 @@ class Loop:
         self, tests: Tests, mutants: list[Mutant], record: Callable[[Mutant, FirstFailure], None]
     ) -> None:
         self.tests, self.mutants, self.record = tests, mutants, record
-        self.progress = Progress(None)
+        self.progress = Progress(None, tests.at_most)
         self.session: Any = None
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -417,7 +421,7 @@ class Loop:
                 run = [self.items[test] for test in chosen if test in self.items]
                 for item, following in itertools.zip_longest(run, run[1:]):
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                    if self.session.shouldfail:
+                    if self.session.shouldfail or self.session.shouldstop:
                         break
                 code = 0
             except BaseException:
@@ -469,14 +473,14 @@ def write(path: Path, source: str) -> None:
     os.utime(path, (next(WRITES),) * 2)
 
 
-def try_mutant(mutant: Mutant, tests: Tests, first_failure: FirstFailure, at_most: float) -> dict[str, Any]:
+def try_mutant(mutant: Mutant, tests: Tests, first_failure: FirstFailure) -> dict[str, Any]:
     """Write the mutant to the copy of the repository, run its tests, and return its record."""
     path = tests.copy / mutant.file
     source = path.read_text()
     changed = mutant.of(source)
     begin = time.monotonic()
     killed_by = None
-    while chosen := tests.of(mutant, at_most):
+    while chosen := tests.of(mutant):
         write(path, changed)
         try:
             killed_by = first_failure(chosen, mutant)
@@ -515,10 +519,10 @@ def try_part(part: str, options: argparse.Namespace) -> None:
         print(f"{part}: {len(mutants):,} mutants, {len(chosen)} in the sample, {len(left)} left", flush=True)
         if not left:
             return
-        tests = Tests(copy, part, options.out / f"{part}.tests.json")
+        tests = Tests(copy, part, options.out / f"{part}.tests.json", options.test_seconds)
 
         def record(mutant: Mutant, first_failure: FirstFailure) -> None:
-            found = try_mutant(mutant, tests, first_failure, options.test_seconds)
+            found = try_mutant(mutant, tests, first_failure)
             with results.open("a") as file:
                 file.write(json.dumps(found) + "\n")
             result = f"{found['killed_by'] or 'SURVIVED'} ({found['seconds']} s)"
@@ -584,7 +588,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=150, help="mutants of each part [%(default)s]")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample [%(default)s]")
     parser.add_argument(
-        "--test-seconds", type=float, default=60, help="seconds of the tests of one mutant [%(default)s]"
+        "--test-seconds", type=float, default=60, help="processor seconds of one mutant [%(default)s]"
     )
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[1], help="the checkout to mutate")
     parser.add_argument(
