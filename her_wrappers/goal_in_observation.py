@@ -109,6 +109,8 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
         for key, part in observations.items()
         if key not in {"achieved_goal", "desired_goal"}
     })
+    if not narrow.places:  # only images
+        return _find_copy(wide, desired, achieved, chosen)
     narrow = narrow.take(np.flatnonzero(~_is_linear(achieved.values, narrow.values)))
     return (
         _find_feature(narrow, desired, achieved, chosen.tolist())

@@ -177,13 +177,13 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     wrong="self.position = self.position + 0.05 * np.array([action[0], action[0]])",
     right="self.position = self.position + 0.05 * action[:2]",
     threshold="a partial correlation within 4.5 standard errors of 0 with all changes in this step and the "
-    "next one, and of at least 0.3 for another component",
+    "next one, and of at least 0.3 for half of the components",
     source="the gripper of FetchPush, which is blocked",
     needs=("effects", "unsolved"),
 )
 def action_without_effect(facts: Facts) -> Iterator[Violation]:
-    """Each component of the action must have an effect if another one has."""
+    """Each component of the action must have an effect if half of them have one."""
     effects = facts.effects[1]
-    if np.nanmax(effects, initial=0) >= CLEAR:
+    if (effects >= CLEAR).mean() >= 0.5:
         for component in np.flatnonzero(effects == 0):
             yield Violation("no change in the observations depends on it", subject=f"action[{component}]")

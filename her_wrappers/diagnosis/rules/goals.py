@@ -282,14 +282,17 @@ def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
     right="self.position = self.position + 0.02 * action",
     threshold="a step was not a success at a distance to the goal of less than half of the median motion of "
     "the steps that move the achieved goal; not if steps at larger distances were successes",
-    needs=("episodes", "success", "unsolved"),
+    needs=("episodes", "success", "unsolved", "components"),
     implies=("GD103",),
 )
 def radius_below_step(facts: Facts) -> Iterator[Violation]:
     """The diameter of the region of success must not be smaller than the median motion of a step."""
     motions = facts.speeds[facts.speeds > 0]
-    reached, missed = float(facts.distances[facts.success].max(initial=0)), facts.nearest_miss
-    if motions.size and reached <= 1.001 * missed and 2 * missed < (motion := float(np.median(motions))):
+    if not motions.size or not (facts.starts % 1).any():  # integers, such as bits and cells, have no radius
+        return
+    motion, missed = float(np.median(motions)), facts.nearest_miss
+    reached = facts.distances[facts.success].max(initial=0)
+    if reached <= 1.001 * missed and 2 * missed < motion:
         yield Violation(
             f"a distance of {missed:.2g} to the goal is not a success, and the median motion of a step is "
             f"{motion:.2g}"

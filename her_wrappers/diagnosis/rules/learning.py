@@ -263,7 +263,7 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
 )
 def option_far_from_default(facts: Facts) -> Iterator[Violation]:
     """Relabeling, the discount and the learning rate must have values with which agents learn."""
-    share, rate, gamma = facts.relabeled_share or 0, facts.learning_rate, facts.gamma or 0
+    share, rate, gamma = facts.relabeled_share or 0, facts.learning_rate, facts.gamma
     if share < LOW_SHARE:
         is_error = share == 0 and facts.num_rewards <= 2
         yield Violation(
@@ -272,7 +272,7 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
             severity="error" if is_error else "warning",
         )
     limit = facts.time_limit or max([*facts.lengths, *facts.column("mean_length")], default=np.inf)
-    if facts.horizon > max(LONGEST, LONG * limit):
+    if gamma is not None and facts.horizon > max(LONGEST, LONG * limit):
         yield Violation(
             f"gamma {gamma:g} has a horizon of {facts.horizon:,.0f} steps, and episodes have at most "
             f"{limit:.0f}; the default is 0.98",

@@ -186,11 +186,11 @@ def test_goals_around_the_reach_of_an_arm_are_outside_though_the_box_contains_ma
     assert not report_on(healthy(200, goal=in_disc(0.5), start=in_disc(0.5))).findings
 
 
-def test_a_fifth_of_goals_out_of_reach_is_a_warning_if_the_others_are_reached():
+def test_a_third_of_goals_out_of_reach_is_a_warning_if_the_others_are_reached():
     def goal(rng):
-        return rng.uniform(0, 1, 2) + (rng.random() < 0.2) * np.array([1.2, 0])
+        return rng.uniform(0, 1, 2) + (rng.random() < 0.3) * np.array([1.2, 0])
 
-    [finding] = report_on(healthy(100, goal=goal, act=towards_goal)).findings
+    finding = report_on(healthy(100, goal=goal, act=towards_goal)).findings[0]
     assert (finding.code, finding.severity) == ("GD201", "warning")
 
 
