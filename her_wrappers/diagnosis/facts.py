@@ -45,8 +45,8 @@ MOVED = 0.01
 SAMPLED_EPISODES = 200
 """Number of the first episodes of which all states are compared with goals and actions."""
 
-MIN_STEPS, NOISE = 1000, 4.5
-"""Number of steps that `action_effects` needs, and correlations that count as chance, in standard errors."""
+MIN_STEPS, MAX_WIDTH, NOISE = 1000, 1000, 4.5
+"""Of `action_effects`: steps that it needs, largest size of an observation, standard errors of chance."""
 
 TINY = 1e-200
 """Smallest divisor, so that 0 / 0 is 0."""
@@ -312,7 +312,7 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "environment": (lambda facts: facts.is_environment, "the target is not an environment"),
     "effects": (
         lambda facts: facts.effects.size > 0,
-        f"effects of actions need {MIN_STEPS} steps with actions that are floats",
+        f"effects of actions need {MIN_STEPS} steps, actions that are floats, and no images",
     ),
     "options": (lambda facts: facts.relabeled_share is not None, "the target has no config.json of a run"),
     "history": (lambda facts: len(facts.history) > 0, "the target has no progress.csv of a run"),
@@ -408,11 +408,13 @@ def action_effects(block: Episodes) -> np.ndarray:
     mean, with the changes, or their sizes, in this step and the next one, given all other components. The
     means of each episode are subtracted, since actions that are repeated in an episode prove nothing. A
     value within `NOISE` is 0, and that of a component that never varies is NaN. A is 0 for actions that are
-    not floats, and for fewer than `MIN_STEPS` steps.
+    not floats, for images, and for fewer than `MIN_STEPS` steps.
     """
-    leaves = leaf_arrays(block.actions)
+    leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)
+    observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
     counts = block.lengths[block.lengths > 1] - 1  # the last step of an episode has no next one
-    if counts.sum() < MIN_STEPS or any(leaf.dtype.kind != "f" for leaf in leaves):
+    has_images = any(leaf[0].size > MAX_WIDTH for leaf in observed)
+    if has_images or counts.sum() < MIN_STEPS or any(leaf.dtype.kind != "f" for leaf in leaves):
         return np.zeros((2, 0))
     steps = np.setdiff1d(np.arange(block.num_steps), block.ends[1:] - 1)
     before, begins = block.state_of_step[steps], np.cumsum(counts) - counts
@@ -425,9 +427,8 @@ def action_effects(block: Episodes) -> np.ndarray:
         found: np.ndarray = rows / np.maximum(np.sqrt((rows**2).mean(axis=0)), TINY)
         return found
 
-    achieved, _, others = _split_goals(block.observations)
     changes = []
-    for leaf in (achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)):
+    for leaf in observed:
         rows = np.diff(_projected(finite(leaf)), axis=0)
         both = np.hstack([rows[before], rows[before + 1]])
         changes.append(standardized(np.hstack([both, abs(both)])))

@@ -155,7 +155,7 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: ``config`` is not a dict.
         ValueError: An option is out of range.
     """
-    limit = config["env_kwargs"].get("max_steps")
+    limit = config["env_kwargs"].get("max_steps") or config.get("max_episode_steps")
     rate = config.get("agent", {}).get("learning_rate", 1e-3)
     strategy = config.get("goal_selection_strategy", "future")
     shares = strategy if isinstance(strategy, dict) else {strategy: 1.0}

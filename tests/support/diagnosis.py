@@ -159,7 +159,9 @@ EPISODES = {
     "GD103": lambda: missed(healthy(goal=lambda rng: rng.choice([0, 1], 2), act=at_random), radius=0.03),
     "GD104": lambda: healthy(act=lambda *_: np.array([0.2, 0.1])),
     "GD105": lambda: healthy(step=0.0005, act=at_random),
-    "GD106": lambda: healthy(act=lambda rng, *place: np.append(_often_towards_goal(rng, *place), rng.random())),
+    "GD106": lambda: healthy(
+        act=lambda rng, *place: np.append(_often_towards_goal(rng, *place), rng.random())
+    ),
     "GD201": lambda: healthy(goal=lambda rng: rng.uniform(1.5, 2.5, 2)),
     "GD202": lambda: healthy(goal=lambda rng: np.array([0.5, 0.5])),
     "GD203": lambda: judged(

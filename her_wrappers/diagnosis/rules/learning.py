@@ -33,7 +33,6 @@ LOW_SHARE = 0.2
 LONG, LONGEST = 20, 1000
 """GD609 is reported for a horizon above this multiple of the time limit, if it also has this many steps."""
 
-
 EVALUATIONS = 5
 """Number of evaluations and of losses that GD605 needs."""
 
