@@ -82,8 +82,7 @@ def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
 
 def _is_far(facts: Facts, goals: np.ndarray) -> np.ndarray:
     """Return whether goals are far from all achieved goals; False where these are too sparse to tell."""
-    places = facts.places.reshape(-1, goals.shape[1])
-    places = places[:: -(-len(places) // MAX_PLACES)]
+    places = facts.places[:: -(-facts.places[:, :, 0].size // MAX_PLACES)].reshape(-1, goals.shape[1])
     margin = max(facts.radius, 0.05 * float(np.linalg.norm(np.ptp(facts.achieved_range, axis=0))))
     half = len(places) // 2
     if facts.is_environment or np.quantile(_nearest(places[:half:4], places[half:]), 0.9) > margin / 2:
