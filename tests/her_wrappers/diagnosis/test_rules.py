@@ -305,3 +305,33 @@ def test_unknown_success_is_not_zero_successes():
     assert report.successes is None
     assert "an unknown number of successful steps" in report.summary()
     assert "success rate unknown" in report.summary()
+
+
+@pytest.mark.parametrize(
+    ("values", "codes"),
+    [
+        (lambda achieved, desired: desired, ["GD506"]),
+        (lambda achieved, desired: np.linalg.norm(desired - achieved, axis=1, keepdims=True), ["GD506"]),
+        (lambda achieved, desired: 2 * (achieved - desired) + 1, ["GD506"]),
+        (lambda achieved, desired: 2 * achieved + 1, []),
+    ],
+)
+def test_goals_inside_any_part_of_the_observation_are_found(values, codes):
+    episodes = with_observations(
+        healthy(),
+        sensors=lambda each, i: values(each.observations["achieved_goal"], each.observations["desired_goal"]),
+    )
+    assert report_on(episodes).codes == codes
+
+
+def test_successes_by_chance_near_the_start_do_not_hide_a_discount_that_is_too_short():
+    near = healthy(12, goal=lambda rng: rng.uniform(0, 0.1, 2), start=lambda rng: rng.uniform(0, 0.3, 2))
+    far = missed(healthy(40, goal=lambda rng: np.array([0.9, rng.random()]), start=lambda rng: np.zeros(2)))
+    assert "GD401" in report_on(near + far, gamma=0.7).codes
+    assert "GD401" not in report_on(near + far, gamma=0.95).codes
+
+
+def test_a_time_limit_is_estimated_beside_episodes_that_an_epoch_cuts():
+    for steps, codes in ((4, {"GD402"}), (20, set())):
+        report = report_on(healthy(40, steps) + healthy(10, 2, seed=1))
+        assert {"GD402"} & set(report.codes) == codes

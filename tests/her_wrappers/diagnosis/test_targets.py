@@ -92,6 +92,23 @@ def test_given_options_have_precedence_over_those_of_the_target(run):
     assert [[gap.codes for gap in report.not_exercised] for report in reports] == [[()], [("GD302",), ()]]
 
 
+@pytest.mark.parametrize(
+    ("options", "subjects"),
+    [
+        ({"her": False}, ["her"]),
+        ({"goal_selection_strategy": {"desired": 0.9, "future": 0.1}}, ["goal_selection_strategy"]),
+        (
+            {"agent": {"learning_rate": 1.0}, "gamma": 1.0, "n_sampled_goal": 1},
+            ["agent.learning_rate", "gamma"],
+        ),
+        ({"goal_selection_strategy": {"future": 0.8, "original": 0.2}, "agent": {}}, []),
+    ],
+)
+def test_options_in_the_config_of_a_run_are_judged(options, subjects, run):
+    (run / "config.json").write_text(json.dumps(json.loads(CONFIG) | options))
+    assert [each.subject for each in diagnose(run, select="GD609").findings] == subjects
+
+
 def test_only_selected_rules_are_reported():
     assert diagnose(UNTOUCHED, select="GD2").codes == diagnose(UNTOUCHED, ignore=["GD1"]).codes == []
 
@@ -165,6 +182,7 @@ def run_with(config=CONFIG, progress=None, version=None):
             "but lack observation, achieved_goal, desired_goal",
         ),
         (run_with(config="{}"), "is not the config of a run"),
+        (run_with(config=CONFIG[:-1] + ', "n_sampled_goal": -1}'), "is not the config of a run"),
         (run_with(), "train for at least one"),
         (run_with(progress="success_rate\nx\n"), "its cells must be numbers"),
         (run_with(progress="epoch\n1\n"), "each row must have a success_rate"),
