@@ -104,9 +104,8 @@ def judge(facts: Facts, rules: Iterable[Rule], *, seed: int | None = None) -> Re
     rules = list(rules)
     with np.errstate(all="ignore"):
         findings = DIAGNOSIS_RULES.judge(facts, rules)
-    unread = [NotExercised("the environment itself, which `her check` checks")]
-    if facts.is_environment or facts.is_solved:
-        unread = []
+    is_done = facts.is_environment or facts.is_solved
+    unread = () if is_done else (NotExercised("the environment itself, which `her check` checks"),)
     return Report(
         target=facts.name,
         seed=seed if facts.is_environment else None,

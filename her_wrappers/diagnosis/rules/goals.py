@@ -9,11 +9,11 @@ import numpy as np
 from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
-SOME_OUTSIDE, MAX_OUTSIDE, MOST_OUTSIDE = 0.1, 0.5, 0.9
-"""Above the last two of these shares of goals outside the achieved region, GD201 is a warning, and an error.
+MAX_OUTSIDE, MOST_OUTSIDE = 0.5, 0.9
+"""Above these shares of desired goals outside the achieved region, GD201 is a warning, and an error."""
 
-Above the first one, GD201 is a warning if most other goals are reached.
-"""
+SOME_OUTSIDE = 0.1
+"""Above this share, GD201 is a warning if half of the other goals are reached."""
 
 MAX_GOALS, MAX_PLACES = 500, 5000
 """Largest numbers of desired goals, and of achieved goals, whose distances GD201 computes."""

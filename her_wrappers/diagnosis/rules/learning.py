@@ -27,12 +27,6 @@ FEW_SAMPLES, FEWEST_SAMPLES = 5.0, 1.0
 MAX_GAP = 0.4
 """Largest allowed excess of the success rate while collecting over that in evaluations."""
 
-LOW_SHARE = 0.2
-"""Share of relabeled transitions below which GD609 is reported."""
-
-LONG, LONGEST = 20, 1000
-"""GD609 is reported for a horizon above this multiple of the time limit, if it also has this many steps."""
-
 EVALUATIONS = 5
 """Number of evaluations and of losses that GD605 needs."""
 
@@ -263,15 +257,14 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
 def option_far_from_default(facts: Facts) -> Iterator[Violation]:
     """Relabeling, the discount and the learning rate must have values with which agents learn."""
     share, rate, gamma = facts.relabeled_share or 0, facts.learning_rate, facts.gamma
-    if share < LOW_SHARE:
-        is_error = share == 0 and facts.num_rewards <= 2
+    if share < 0.2:
         yield Violation(
             f"{share:.0%} of the transitions are relabeled; the default is 80 %",
             subject="her" if share == 0 else "goal_selection_strategy",
-            severity="error" if is_error else "warning",
+            severity="error" if share == 0 and facts.num_rewards <= 2 else "warning",
         )
     limit = facts.time_limit or max([*facts.lengths, *facts.column("mean_length")], default=np.inf)
-    if gamma is not None and facts.horizon > max(LONGEST, LONG * limit):
+    if gamma is not None and facts.horizon > max(1000, 20 * limit):
         yield Violation(
             f"gamma {gamma:g} has a horizon of {facts.horizon:,.0f} steps, and episodes have at most "
             f"{limit:.0f}; the default is 0.98",
