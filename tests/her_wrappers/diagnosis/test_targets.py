@@ -182,11 +182,11 @@ def run_with(config=CONFIG, progress=None, version=None):
             "but lack observation, achieved_goal, desired_goal",
         ),
         (run_with(config="{}"), "is not the config of a run"),
-        (run_with(config=CONFIG[:-1] + ', "n_sampled_goal": -1}'), "is not the config of a run"),
         (run_with(), "train for at least one"),
         (run_with(progress="success_rate\nx\n"), "its cells must be numbers"),
         (run_with(progress="epoch\n1\n"), "each row must have a success_rate"),
         (run_with(version=2), "has version 2 of 'replay buffer'"),
+        (run_with(config=CONFIG[:-1] + ', "n_sampled_goal": -1}'), "n_sampled_goal must be"),
     ],
 )
 def test_unusable_folders_raise_a_value_error_that_says_why(make, message, tmp_path):
