@@ -173,21 +173,23 @@ class Report:
         seed: Seed of the environment or of the buffer; None if the suite used recorded data.
         steps: Number of steps of the episodes that were judged.
         episodes: Number of these episodes.
-        successes: Number of these steps that reached their goal.
+        successes: Number of these steps that reached their goal; None if this is unknown.
         findings: Findings, errors first.
         not_exercised: Situations that did not occur, with the rules that need them.
         not_offered: Features that the replay buffer does not offer, with the rules that need them; always
             empty for `check_goal_env` and `diagnose`.
+        outcome: Success rate of a run in words; always empty for `check_goal_env` and `check_replay`.
     """
 
     target: str
     seed: int | None
     steps: int
     episodes: int
-    successes: int
+    successes: int | None
     findings: tuple[Finding, ...]
     not_exercised: tuple[NotExercised, ...] = ()
     not_offered: tuple[NotExercised, ...] = ()
+    outcome: str = ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary()}>"
@@ -218,9 +220,11 @@ class Report:
         counts = [(len(self.of_severity(severity)), severity) for severity in SEVERITIES[:2]]
         found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
         seed = "" if self.seed is None else f" (seed {self.seed})"
+        successes = "an unknown number of" if self.successes is None else self.successes
         return (
             f"{self.target}: {found} in {self.steps} steps of {self.episodes} episodes "
-            f"with {self.successes} successful step{'s' * (self.successes != 1)}{seed}"
+            f"with {successes} successful step{'s' * (self.successes != 1)}{seed}"
+            + (f"; {self.outcome}" if self.outcome else "")
         )
 
     def text(self) -> str:

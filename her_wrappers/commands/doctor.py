@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional, arg
 
+from her_wrappers.arguments import require_gamma
 from her_wrappers.commands import terminal
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.diagnose import judge
@@ -41,9 +42,9 @@ def doctor(
         clip_targets: Targets are clipped to returns of rewards in [-1, 0].
         html: File to write: a page with the report and pictures.
     """
-    if gamma is not None and not 0 <= gamma <= 1:
-        raise terminal.CommandError(f"--gamma must lie in [0, 1], got {gamma}")
     with terminal.exits_with(2, ValueError):
+        if gamma is not None:
+            require_gamma(gamma)
         rules = DIAGNOSIS_RULES.select(*reporting.prefixes())
     options = terminal.parse_options(option)
     with terminal.exits_with(3, TypeError):

@@ -12,7 +12,7 @@ from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.rules import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.targets import options_of_config, read_target
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.rules import Report, Rule, unmet_needs
+from her_wrappers.rules import NotExercised, Report, Rule, unmet_needs
 
 
 def diagnose(
@@ -104,12 +104,15 @@ def judge(facts: Facts, rules: Iterable[Rule], *, seed: int | None = None) -> Re
     rules = list(rules)
     with np.errstate(all="ignore"):
         findings = DIAGNOSIS_RULES.judge(facts, rules)
+    is_done = facts.is_environment or facts.is_solved
+    unread = () if is_done else (NotExercised("the environment itself, which `her check` checks"),)
     return Report(
         target=facts.name,
         seed=seed if facts.is_environment else None,
         steps=len(facts.rewards),
         episodes=len(facts),
-        successes=int(facts.success.sum()),
+        successes=None if facts.missing("success") else int(facts.success.sum()),
         findings=tuple(findings),
-        not_exercised=tuple(unmet_needs(facts, rules)),
+        not_exercised=(*unmet_needs(facts, rules), *unread),
+        outcome=facts.outcome,
     )

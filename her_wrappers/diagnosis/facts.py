@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
+from her_wrappers.goal_in_observation import find_goal_in_observation
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import RuleSet, Severity
@@ -41,6 +42,18 @@ SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
 MOVED = 0.01
 """Share of the distance in `Facts.has_moved` by which an achieved goal must move to count as moved."""
 
+SAMPLED_EPISODES = 200
+"""Number of the first episodes of which all states are compared with goals and actions."""
+
+MIN_STEPS, MAX_WIDTH, NOISE = 1000, 1000, 4.5
+"""Of `action_effects`: steps that it needs, largest size of an observation, standard errors of chance."""
+
+TINY = 1e-200
+"""Smallest divisor, so that 0 / 0 is 0."""
+
+PLACES = 8
+"""Number of achieved goals that `Facts.places` keeps of each episode."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Facts:
@@ -57,6 +70,7 @@ class Facts:
     desired: np.ndarray  # (n, G) float64, desired goal of the first state
     starts: np.ndarray  # (n, G) float64, achieved goal of the first state
     finals: np.ndarray  # (n, G) float64, achieved goal of the last state
+    places: np.ndarray  # (n, PLACES, G) float64, achieved goals from the first to the last state
     moves: np.ndarray  # (n,) float64, largest distance of the achieved goal from that of the first state
     is_observation_moved: np.ndarray  # (n,) bool, whether the observation without goals ever changes
     # (n,) float64, Euclidean distance of achieved and desired goal in the first state
@@ -82,6 +96,10 @@ class Facts:
     action_range: np.ndarray
     observation_ranges: dict[str, np.ndarray]  # of each array of numbers, without the goals, by name
     is_projected: bool  # whether goals with more than `MAX_GOAL_SIZE` components were projected
+    # Of the first `SAMPLED_EPISODES` episodes
+    goal_in_observation: str | None = None  # how the observation depends on the desired goal; None if not
+    # (2, A) float64, `action_effects` on the achieved goal and on all observations; (2, 0) if not measured
+    effects: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
     # Of the run
     name: str  # of the target
     gamma: float | None = None  # discount per step; None if unknown
@@ -89,6 +107,8 @@ class Facts:
     clip_targets: bool | None = None
     time_limit: int | None = None  # largest number of steps of an episode; None if unknown
     batch_size: int | None = None  # number of transitions in an update; None if unknown
+    relabeled_share: float | None = None  # share of a batch with achieved goals as goals; None if unknown
+    learning_rate: float | None = None  # of the agent; None if unknown
     normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
     # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
     history: Sequence[Mapping[str, float]] = ()
@@ -111,9 +131,16 @@ class Facts:
             ValueError: The observations lack a goal key, or the goals are not numbers of one size.
         """
         rng = np.random.default_rng(0)  # of future_distances
-        parts = [_columns(block, rng) for block in blocks]
+        parts, sample = [], list[Episodes]()
+        for block in blocks:
+            parts.append(_columns(block, rng))
+            missing = SAMPLED_EPISODES - sum(map(len, sample))
+            sample += [block[:missing]] if missing else []
+        if sample:
+            others = {**_dependences(sample), **others}
         # The fields without defaults, except name, are those that `_columns` returns.
-        names = [each.name for each in fields(cls) if each.default is MISSING and each.name != "name"]
+        names = [each.name for each in fields(cls) if each.default is each.default_factory is MISSING]
+        names.remove("name")
         columns: Any = {each: _joined(each, [part[each] for part in parts]) for each in names}
         return cls(name=name, **columns, **others)
 
@@ -141,20 +168,34 @@ class Facts:
         return np.inf if self.gamma is None or self.gamma >= 1 else 1 / (1 - self.gamma)
 
     def column(self, name: str) -> np.ndarray:
-        """Return the values of a column of the history, (m,) float64, without rows that lack the column."""
-        return np.array([row[name] for row in self.history if name in row], np.float64)
+        """Return the finite values of a column of the history, (m,) float64."""
+        values = np.array([row[name] for row in self.history if name in row], np.float64)
+        return values[np.isfinite(values)]
+
+    @cached_property
+    def success_rate(self) -> float | None:
+        """Success rate of the last evaluation or, without one, of the last quarter of the episodes.
+
+        None if success is unknown.
+        """
+        rates = self.column("success_rate")[-1:]
+        if not rates.size and len(self) and not self.missing("success"):
+            rates = self.final_success[-(len(self) // 4 + 1) :]
+        return float(rates.mean()) if rates.size else None
+
+    @property
+    def outcome(self) -> str:
+        """The success rate in words."""
+        if self.success_rate is None:
+            return "success rate unknown"
+        evaluations = self.column("success_rate").size
+        count = f"of {evaluations} evaluations" if evaluations else f"quarter of {len(self)} episodes"
+        return f"success rate {self.success_rate:.2f} in the last {count}"
 
     @cached_property
     def is_solved(self) -> bool:
-        """Whether the success rate is at least `SOLVED`; False for an environment.
-
-        The success rate is that of the last evaluation or, without evaluations, of the last quarter of the
-        episodes.
-        """
-        rates = self.column("success_rate")[-1:]
-        if not rates.size:
-            rates = self.final_success[-(len(self) // 4 + 1) :]
-        return not self.is_environment and rates.size > 0 and float(rates.mean()) >= SOLVED
+        """Whether the success rate is at least `SOLVED`; False for an environment."""
+        return not self.is_environment and (self.success_rate or 0) >= SOLVED
 
     @cached_property
     def offsets(self) -> np.ndarray:
@@ -231,8 +272,12 @@ class Facts:
         The radius is the largest distance to the goal in a successful step, or the smallest distance in
         another step if the latter is smaller.
         """
-        reached = float(self.distances[self.success].max(initial=0))
-        return min(reached, float(self.distances[~self.success].min(initial=np.inf)))
+        return min(float(self.distances[self.success].max(initial=0)), self.nearest_miss)
+
+    @cached_property
+    def nearest_miss(self) -> float:
+        """Smallest distance to the goal in a step that is not a success; infinite without such a step."""
+        return float(self.distances[~self.success].min(initial=np.inf))
 
     @cached_property
     def tolerance(self) -> float:
@@ -265,6 +310,11 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "components": (lambda facts: not facts.is_projected, "goals have too many components to judge each"),
     "unsolved": (lambda facts: not facts.is_solved, "the run succeeds"),
     "environment": (lambda facts: facts.is_environment, "the target is not an environment"),
+    "effects": (
+        lambda facts: facts.effects.size > 0,
+        f"effects of actions need {MIN_STEPS} steps, actions that are floats, and no images",
+    ),
+    "options": (lambda facts: facts.relabeled_share is not None, "the target has no config.json of a run"),
     "history": (lambda facts: len(facts.history) > 0, "the target has no progress.csv of a run"),
     "gamma": (lambda facts: facts.gamma is not None, "gamma is unknown; pass --gamma"),
     "clip_targets": (
@@ -295,9 +345,7 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
 
     achieved, desired = (np.nan_to_num(goals, nan=0, posinf=0, neginf=0) for goals in (achieved, desired))
     is_projected = achieved.shape[1] > MAX_GOAL_SIZE
-    if is_projected:
-        matrix = np.random.default_rng(0).normal(size=(achieved.shape[1], PROJECTED_SIZE))
-        achieved, desired = achieved @ matrix, desired @ matrix
+    achieved, desired = _projected(achieved), _projected(desired)
     future = (
         before + 1 + np.floor(rng.random(len(before)) * (last.repeat(block.lengths) - before)).astype(int)
     )
@@ -315,6 +363,7 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
         "desired": desired[first],
         "starts": achieved[first],
         "finals": achieved[last],
+        "places": achieved[first[:, None] + np.linspace(0, block.lengths, PLACES, axis=1).astype(np.int64)],
         "moves": np.maximum.reduceat(_norm(achieved - achieved[first_of_state]), first),
         "is_observation_moved": np.logical_or.reduceat(is_changed, first),
         "start_distances": _norm(achieved[first] - desired[first]),
@@ -342,6 +391,60 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
+    """Return the fields of `Facts` that are computed from the first episodes."""
+    block = Episodes.joined([replace(each, infos={}, reset_infos=()) for each in sample])
+    episode_of_state = np.arange(len(block)).repeat(block.lengths + 1)
+    return {
+        "goal_in_observation": find_goal_in_observation(block.observations, episode_of_state),
+        "effects": action_effects(block),
+    }
+
+
+def action_effects(block: Episodes) -> np.ndarray:
+    """Return how strongly the achieved goal (row 0), and anything observed (row 1), depends on each action.
+
+    The (2, A) values are partial correlations of a component of the actions, or of its distance from the
+    mean, with the changes, or their sizes, in this step and the next one, given all other components. The
+    means of each episode are subtracted, since actions that are repeated in an episode prove nothing. A
+    value within `NOISE` is 0, and that of a component that never varies is NaN. A is 0 for actions that are
+    not floats, for images, and for fewer than `MIN_STEPS` steps.
+    """
+    leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)
+    observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
+    counts = block.lengths[block.lengths > 1] - 1  # the last step of an episode has no next one
+    has_images = any(leaf[0].size > MAX_WIDTH for leaf in observed)
+    if has_images or counts.sum() < MIN_STEPS or any(leaf.dtype.kind != "f" for leaf in leaves):
+        return np.zeros((2, 0))
+    steps = np.setdiff1d(np.arange(block.num_steps), block.ends[1:] - 1)
+    before, begins = block.state_of_step[steps], np.cumsum(counts) - counts
+
+    def finite(leaf: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(_flat(leaf).astype(np.float64), nan=0, posinf=0, neginf=0)
+
+    def standardized(rows: np.ndarray) -> np.ndarray:
+        rows = rows - (np.add.reduceat(rows, begins) / counts[:, None]).repeat(counts, axis=0)
+        found: np.ndarray = rows / np.maximum(np.sqrt((rows**2).mean(axis=0)), TINY)
+        return found
+
+    changes = []
+    for leaf in observed:
+        rows = np.diff(_projected(finite(leaf)), axis=0)
+        both = np.hstack([rows[before], rows[before + 1]])
+        changes.append(standardized(np.hstack([both, abs(both)])))
+    actions, outputs = standardized(np.hstack([finite(leaf)[steps] for leaf in leaves])), np.hstack(changes)
+    features = np.hstack([actions, standardized(abs(actions))])
+    inverse = np.linalg.pinv(features.T @ features)
+    weights = inverse @ (features.T @ outputs)
+    explained = weights**2 / np.maximum(np.diag(inverse), TINY)[:, None]  # by each feature alone
+    explained /= explained + ((outputs - features @ weights) ** 2).sum(axis=0) + TINY
+    found = np.sqrt(explained).reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
+    effects = np.stack([found[:, : changes[0].shape[1]].max(axis=1), found.max(axis=1)])
+    effects[effects < NOISE / np.sqrt(len(steps))] = 0
+    effects[:, ~actions.any(axis=0)] = np.nan
+    return effects
+
+
 def _joined(name: str, parts: list[Any]) -> Any:
     """Return a field of `Facts` from its values in each block."""
     if not parts:
@@ -360,6 +463,13 @@ def _range(rows: np.ndarray) -> np.ndarray:
     """
     found = np.stack([np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)]).astype(np.float64)
     return found if np.isfinite(found).all() else _range(np.nan_to_num(rows, nan=0, posinf=0, neginf=0))
+
+
+def _projected(rows: np.ndarray) -> np.ndarray:
+    if rows.shape[1] <= MAX_GOAL_SIZE:
+        return rows
+    projected: np.ndarray = rows @ np.random.default_rng(0).normal(size=(rows.shape[1], PROJECTED_SIZE))
+    return projected
 
 
 def _flat(leaf: np.ndarray) -> np.ndarray:

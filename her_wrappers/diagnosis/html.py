@@ -49,7 +49,6 @@ h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; marg
 .finding h3 { margin: .5rem 0; font-size: 1rem; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
   gap: 1rem; } figure { margin: 0; } img { width: 100%; height: auto; }
-figcaption { color: #555; font-size: .9rem; }
 </style>
 </head>
 <body>
@@ -83,7 +82,7 @@ def write_page(path: Path, report: Report, facts: Facts) -> None:
     page = PAGE.substitute(
         title=escape(f"her doctor: {report.target}"),
         summary=escape(report.summary()),
-        findings="\n".join(map(_finding, report.findings)) or "<p>No findings.</p>",
+        findings="\n".join(map(_finding, report.findings)) or f"<p>No findings; {report.outcome}.</p>",
         pictures="\n".join(_pictures(facts)),
         gaps="".join(f"<li>{escape(str(gap))}</li>" for gap in report.not_exercised),
     )
@@ -111,13 +110,14 @@ def _pictures(facts: Facts) -> Iterator[str]:
             pictures[caption] = partial(_draw_history, names=names)
     for caption, draw in pictures.items():
         figure = Figure(figsize=(6, 3.6), dpi=110, layout="constrained")
-        draw(figure.subplots(), facts)
+        axes = figure.subplots()
+        axes.set_title(caption, fontsize="small")
+        draw(axes, facts)
         file = io.BytesIO()
         figure.savefig(file, format="png")
         yield (
             f'<figure><img alt="{escape(caption)}" '
-            f'src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
-            f"<figcaption>{escape(caption)}</figcaption></figure>"
+            f'src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"></figure>'
         )
 
 
@@ -154,13 +154,14 @@ def _draw_goals(axes: Any, facts: Facts) -> None:
         horizontal, vertical = rows[:, widest].T
         axes.scatter(horizontal, vertical, s=12, marker=marker, color=color, alpha=0.5, label=label)
     kind = "projection" if facts.is_projected else "component"
-    axes.set(xlabel=f"{kind} {widest[0]}", ylabel=f"{kind} {widest[1]}")
+    axes.set(xlabel=f"{kind} {widest[0]}", ylabel=f"{kind} {widest[1]}", aspect="equal", adjustable="datalim")
     axes.legend()
 
 
 def _draw_distances(axes: Any, facts: Facts) -> None:
     steps = np.unique(np.linspace(0, facts.lengths.max() - 1, 50).astype(int))
-    rows = [facts.distances[facts.offsets[:-1][facts.lengths > step] + step] for step in steps]
+    # An episode that ended keeps its last distance: otherwise solved episodes would leave the picture.
+    rows = [facts.distances[facts.offsets[:-1] + np.minimum(step, facts.lengths - 1)] for step in steps]
     low, middle, high = np.array([np.quantile(row, (0.25, 0.5, 0.75)) for row in rows]).T
     axes.plot(steps + 1, middle, color=COLORS[0], label="median")
     axes.fill_between(steps + 1, low, high, color=COLORS[0], alpha=0.25, label="middle half")

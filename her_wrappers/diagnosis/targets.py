@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_gamma
+from her_wrappers.arguments import require_count, require_gamma, require_number
 from her_wrappers.checker.check import ignore_warnings, open_env
 from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.goal_calls import stack
@@ -28,6 +28,7 @@ from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.replay.goal_selection import ORIGINAL
 from her_wrappers.success_flag import flag_of
 from her_wrappers.trees import STRINGS, leaf_arrays
 
@@ -154,13 +155,22 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: ``config`` is not a dict.
         ValueError: An option is out of range.
     """
-    limit = config["env_kwargs"].get("max_steps")
+    limit = config["env_kwargs"].get("max_steps") or config.get("max_episode_steps")
+    rate = config.get("agent", {}).get("learning_rate", 1e-3)
+    strategy = config.get("goal_selection_strategy", "future")
+    shares = strategy if isinstance(strategy, dict) else {strategy: 1.0}
+    relabeled = float(sum(share for name, share in shares.items() if name not in {ORIGINAL, "desired"}))
+    if ORIGINAL not in shares:
+        sampled = require_count("n_sampled_goal", config.get("n_sampled_goal", 4), at_least=1)
+        relabeled *= sampled / (sampled + 1)
     return {
         "gamma": require_gamma(config["gamma"]),
         "clip_targets": bool(config["clip_targets"]),
         "time_limit": None if limit is None else require_count("max_steps", limit, at_least=1),
         "batch_size": require_count("batch_size", config["batch_size"], at_least=1),
         "normalizes": True,
+        "relabeled_share": relabeled if config.get("her", True) else 0.0,
+        "learning_rate": require_number("learning_rate", rate, "(0, inf)"),
     }
 
 

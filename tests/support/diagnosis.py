@@ -13,16 +13,16 @@ from her_wrappers import Episode
 RADIUS = 0.08
 
 
-def _at_random(rng, *_):
+def at_random(rng, *_):
     return rng.uniform(-1, 1, 2)
 
 
-def _towards_goal(rng, position, goal):
+def towards_goal(rng, position, goal):
     return np.clip((goal - position) / 0.06, -1, 1)
 
 
 def _often_towards_goal(rng, *place):
-    return (_towards_goal if rng.random() < 0.4 else _at_random)(rng, *place)
+    return (towards_goal if rng.random() < 0.4 else at_random)(rng, *place)
 
 
 def _in_square(rng):
@@ -37,9 +37,13 @@ def healthy(
     goal=_in_square,
     start=_in_square,
     act=_often_towards_goal,
+    step=0.06,
     achieved=lambda positions, t: positions[t],
 ):
-    """Return episodes of a point that moves in the unit square, mostly truncated in its goal."""
+    """Return episodes of a point that moves in the unit square, mostly truncated in its goal.
+
+    Components of an action after the second one have no effect.
+    """
     rng = np.random.default_rng(seed)
     episodes = []
     for _ in range(count):
@@ -47,7 +51,7 @@ def healthy(
         positions, actions = [position], []
         for _ in range(steps):
             actions.append(act(rng, positions[-1], desired))
-            positions.append((positions[-1] + 0.06 * actions[-1]).clip(0, 1))
+            positions.append((positions[-1] + step * actions[-1][:2]).clip(0, 1))
         observations = {
             "observation": np.array(positions),
             "achieved_goal": np.array([achieved(positions, t) for t in range(steps + 1)]),
@@ -117,6 +121,11 @@ def failed(episodes):
     return judged(episodes, radius=-1)
 
 
+def missed(episodes, radius=RADIUS):
+    """Return those of the episodes that have no success."""
+    return [each for each in judged(episodes, radius) if not each.infos["is_success"].any()]
+
+
 def distances(episode):
     return np.linalg.norm(
         episode.observations["achieved_goal"] - episode.observations["desired_goal"], axis=1
@@ -129,11 +138,11 @@ def tiled(episode, key):
 
 
 def _with_rare_moves(*keys):
-    """Return failed episodes; in 14 of 15, some observations keep their first values."""
+    """Return episodes; in 14 of 15, some observations keep their first values."""
     keep = {
         key: lambda each, i, key=key: tiled(each, key) if i % 15 else each.observations[key] for key in keys
     }
-    return failed(with_observations(healthy(), **keep))
+    return judged(with_observations(healthy(), **keep))
 
 
 def _with_start(number):
@@ -147,8 +156,12 @@ STUCK = {"success_rate": [0.0] * 10, "collected_success": [0.0] * 10}
 EPISODES = {
     "GD101": lambda: _with_rare_moves("achieved_goal", "observation"),
     "GD102": lambda: _with_rare_moves("achieved_goal"),
-    "GD103": lambda: failed(healthy(goal=lambda rng: rng.choice([0, 1], 2), act=_at_random)),
+    "GD103": lambda: missed(healthy(goal=lambda rng: rng.choice([0, 1], 2), act=at_random), radius=0.03),
     "GD104": lambda: healthy(act=lambda *_: np.array([0.2, 0.1])),
+    "GD105": lambda: healthy(step=0.0005, act=at_random),
+    "GD106": lambda: healthy(
+        act=lambda rng, *place: np.append(_often_towards_goal(rng, *place), rng.random())
+    ),
     "GD201": lambda: healthy(goal=lambda rng: rng.uniform(1.5, 2.5, 2)),
     "GD202": lambda: healthy(goal=lambda rng: np.array([0.5, 0.5])),
     "GD203": lambda: judged(
@@ -165,8 +178,9 @@ EPISODES = {
     ),
     "GD207": lambda: [
         failed([each])[0] if each.observations["desired_goal"][0, 0] > 0.6 else each
-        for each in healthy(count=100, act=_towards_goal)
+        for each in healthy(count=100, act=towards_goal)
     ],
+    "GD208": lambda: judged(healthy(), radius=0.01),
     "GD301": lambda: with_rewards(healthy(), lambda each, i: np.full(len(each), -1.0)),
     "GD302": lambda: with_rewards(healthy(), lambda each, i: each.rewards + 1),
     "GD303": lambda: with_rewards(healthy(), lambda each, i: -distances(each)[1:] if i % 2 else each.rewards),
@@ -175,8 +189,9 @@ EPISODES = {
     "GD403": lambda: healthy(steps=1),
     "GD404": lambda: [replace(each, terminated=True, truncated=False) for each in healthy()],
     "GD405": lambda: [
-        replace(failed(healthy(count=1, steps=5 + number % 20, seed=number))[0], terminated=True)
+        replace(each, terminated=True)
         for number in range(40)
+        for each in missed(healthy(count=1, steps=5 + number % 20, seed=number, act=at_random))
     ],
     "GD501": lambda: with_observations(healthy(), observation=lambda each, i: np.ones((len(each) + 1, 2))),
     "GD502": lambda: with_observations(
@@ -187,6 +202,13 @@ EPISODES = {
     ),
     "GD504": lambda: healthy() + healthy(count=10),
     "GD505": lambda: [_with_start(number) for number in range(30)],
+    "GD506": lambda: with_observations(
+        healthy(),
+        observation=lambda each, i: np.hstack([
+            each.observations["achieved_goal"],
+            each.observations["desired_goal"] - each.observations["achieved_goal"],
+        ]),
+    ),
 }
 """For each rule about episodes, a function that returns episodes with its cause."""
 
@@ -205,6 +227,7 @@ OPTIONS = {
     "GD606": {"history": history(**STUCK, updates=range(10)), "batch_size": 128},
     "GD607": {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},
     "GD608": {"history": history(critic_loss=[1.0] * 9 + [np.nan])},
+    "GD609": {"relabeled_share": 0.0, "learning_rate": 1e-3},
 }
 """For rules about a run, options and history with the cause."""
 
@@ -251,6 +274,16 @@ class NoEffect(PointEnv):
 
 class NeverSuccess(PointEnv):
     radius = -RADIUS
+
+
+class WrongSign(PointEnv):
+    """It rewards misses, and has no success flag."""
+
+    def step(self, action):
+        return *super().step(action)[:4], {}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -1 - super().compute_reward(achieved_goal, desired_goal, info)
 
 
 FAULTY_ENVS = {"GD211": NoEffect, "GD212": NeverSuccess}

@@ -127,7 +127,7 @@ def episodes_repeated(facts: Facts) -> Iterator[Violation]:
     "GD505",
     "starts-repeated",
     "warning",
-    meaning="The same few starts and goals are repeated: a seed is used several times.",
+    meaning="The same few starts and goals, or one start, are repeated.",
     fix="pass a seed to the first reset only, and a different seed to each environment",
     wrong="""
 for episode in range(1000):
@@ -138,7 +138,8 @@ observation, info = env.reset(seed=0)
 for episode in range(1000):
     observation, info = env.reset()
 """,
-    threshold="at most half of at least 20 starts are different, although starts are not integers",
+    threshold="at most half of at least 20 starts are different, although starts are not integers; one "
+    "achieved goal at the start of all episodes of a run is a note, since some environments have one start",
     source="openai/baselines #314",
     needs=("episodes",),
 )
@@ -146,5 +147,31 @@ def starts_repeated(facts: Facts) -> Iterator[Violation]:
     """More than half of the starts must be different."""
     different = len(np.unique(facts.start_hashes))
     is_varied = facts.has_fractions.any() and np.ptp(facts.desired_range, axis=0).any()
-    if len(facts) >= 20 and is_varied and np.ptp(facts.starts, axis=0).any() and different <= len(facts) / 2:
-        yield Violation(f"{len(facts)} episodes have only {different} different starts and goals")
+    if len(facts) < 20 or not is_varied:
+        return
+    if np.ptp(facts.starts, axis=0).any():
+        if different <= len(facts) / 2:
+            yield Violation(f"{len(facts)} episodes have only {different} different starts and goals")
+    elif not facts.is_environment and not facts.is_solved:
+        yield Violation(
+            f"all {len(facts)} episodes begin with the same achieved goal", subject="start", severity="info"
+        )
+
+
+@rule(
+    "GD506",
+    "goal-in-observation",
+    "error",
+    meaning="The observation depends on the desired goal, so relabeled transitions contradict their goals.",
+    fix="leave the desired goal and all values computed from it out of observation: agents get desired_goal",
+    wrong='observation = {"observation": np.concatenate([position, goal - position]), **goals}',
+    right='observation = {"observation": np.concatenate([position, velocity]), **goals}',
+    threshold="components of the observation that determine the desired goal, or the distance to it, in all "
+    "states of the first episodes",
+    source="starship-landing-gym #4",
+    needs=("episode",),
+)
+def goal_in_observation(facts: Facts) -> Iterator[Violation]:
+    """The observation must not contain the desired goal."""
+    if facts.goal_in_observation:
+        yield Violation(f"in the first episodes, {facts.goal_in_observation}")

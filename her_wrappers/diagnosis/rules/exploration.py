@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
 MAX_STILL = 0.8
 """GD101 and GD102 are reported from this share of episodes in which the achieved goal does not move."""
+
+SMALL = 0.1
+"""GD105 is reported if no episode moves the achieved goal by more than this share of the way to the goal."""
+
+CLEAR = 0.3
+"""Partial correlation from which an effect of actions is clear."""
 
 STILL_THRESHOLD = (
     "80 % of the episodes; the achieved goal moves if it changes by more than 1 % of the median distance to "
@@ -133,3 +141,50 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     low, high = facts.action_range
     if len(facts.rewards) >= 50 and low.size and (low == high).all():
         yield Violation(f"the action is {low.round(3).tolist()} in all {len(facts.rewards)} steps")
+
+
+@rule(
+    "GD105",
+    "actions-too-small",
+    "error",
+    meaning="The achieved goal follows the actions, but by so little that no episode gets near its goal.",
+    fix="enlarge the effect of an action in step(), use the whole range of actions, sample nearer goals, or "
+    "raise the time limit",
+    wrong="self.position = self.position + 0.0001 * action  # goals are 0.5 away",
+    right="self.position = self.position + 0.05 * action",
+    threshold="no episode moves the achieved goal by more than 10 % of the median distance to the goal at "
+    "the start, and the partial correlation of its changes with the actions is at least 0.3",
+    needs=("episodes", "effects", "unsolved"),
+    implies=("GD101", "GD102", "GD103", "GD201", "GD204", "GD205", "GD401", "GD402"),
+)
+def actions_too_small(facts: Facts) -> Iterator[Violation]:
+    """Where the achieved goal follows the actions, some episode must come nearer to its goal."""
+    way, largest = float(np.median(facts.start_distances)), float(facts.moves.max())
+    if largest <= SMALL * way and np.nanmax(facts.effects[0], initial=0) >= CLEAR:
+        low, high = facts.action_range
+        yield Violation(
+            f"no episode moves the achieved goal by more than {largest:.2g}, and goals are {way:.2g} away "
+            f"(median); the actions range from {low.min():.2g} to {high.max():.2g}"
+        )
+
+
+@rule(
+    "GD106",
+    "action-without-effect",
+    "info",
+    meaning="A component of the action changes nothing that is observed.",
+    fix="check that step() uses the component, and that the observation shows its effect; if it has none on "
+    "purpose, ignore this finding",
+    wrong="self.position = self.position + 0.05 * np.array([action[0], action[0]])",
+    right="self.position = self.position + 0.05 * action[:2]",
+    threshold="a partial correlation within 4.5 standard errors of 0 with all changes in this step and the "
+    "next one, and of at least 0.3 for half of the components",
+    source="the gripper of FetchPush, which is blocked",
+    needs=("effects", "unsolved"),
+)
+def action_without_effect(facts: Facts) -> Iterator[Violation]:
+    """Each component of the action must have an effect if half of them have one."""
+    effects = facts.effects[1]
+    if (effects >= CLEAR).mean() >= 0.5:
+        for component in np.flatnonzero(effects == 0):
+            yield Violation("no change in the observations depends on it", subject=f"action[{component}]")

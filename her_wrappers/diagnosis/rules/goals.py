@@ -12,6 +12,12 @@ from her_wrappers.rules import Violation
 MAX_OUTSIDE, MOST_OUTSIDE = 0.5, 0.9
 """Above these shares of desired goals outside the achieved region, GD201 is a warning, and an error."""
 
+SOME_OUTSIDE = 0.1
+"""Above this share, GD201 is a warning if half of the other goals are reached."""
+
+MAX_GOALS, MAX_PLACES = 500, 5000
+"""Largest numbers of desired goals, and of achieved goals, whose distances GD201 computes."""
+
 MAX_SOLVED_STARTS = 0.5
 """GD203 is reported from this share of episodes that begin with their goal achieved."""
 
@@ -32,7 +38,7 @@ SCALE_RATIO = 1e3
     "GD201",
     "goals-outside-achieved",
     "error",
-    meaning="Most desired goals lie outside the range of all goals that were ever achieved.",
+    meaning="Desired goals lie outside the region of all goals that were ever achieved.",
     fix="sample desired goals from the region that the agent can reach, or start the episodes nearer to them",
     wrong="""
 def _sample_goal(self):
@@ -42,32 +48,51 @@ def _sample_goal(self):
 def _sample_goal(self):
     return self.gripper + self.np_random.uniform(-0.15, 0.15, 3)
 """,
-    threshold="more than 50 % of the desired goals (a warning), 90 % (an error), by more than the success "
-    "radius and 5 % of the achieved range in some component; relabeled goals then never look like desired "
-    "ones",
+    threshold="more than 50 % of the desired goals (a warning), 90 % (an error), or 10 % if half of the "
+    "others are reached (a warning), by more than the success radius and 5 % of the achieved range in some "
+    "component, or from each achieved goal if a run has many; relabeled goals then do not look like them",
     source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473",
     needs=("episodes", "unsolved"),
     implies=("GD402",),
 )
 def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
-    """At least half of the desired goals must lie inside the bounds of the achieved goals."""
-    low, high = facts.achieved_range
+    """Most desired goals must lie inside the bounds of the achieved goals, and near one of them."""
+    chosen = slice(None, None, -(-len(facts) // MAX_GOALS))
+    goals, (low, high) = facts.desired[chosen], facts.achieved_range
     margin = np.maximum(facts.radius, 0.05 * (high - low))
-    outside = (facts.desired < low - margin) | (facts.desired > high + margin)  # (n, G)
-    found = outside.any(axis=1).mean()
-    if found <= MAX_OUTSIDE:
+    is_outside = (goals < low - margin) | (goals > high + margin)  # (m, G)
+    is_far = is_outside.any(axis=1) | _is_far(facts, goals)
+    found, reached = is_far.mean(), facts.is_success_episode[chosen][~is_far]
+    is_learned = not facts.is_environment and reached.size and reached[len(reached) // 2 :].mean() >= 0.5
+    if found <= (SOME_OUTSIDE if is_learned else MAX_OUTSIDE):
         return
-    worst = int(outside.mean(axis=0).argmax())
-    desired = facts.desired[:, worst]
+    worst = int(is_outside.mean(axis=0).argmax())
+    desired = goals[:, worst]
     component = (
         f"; component {worst} was achieved from {low[worst]:.3g} to {high[worst]:.3g}, and desired from "
         f"{desired.min():.3g} to {desired.max():.3g}"
     )
     yield Violation(
-        f"{found:.1%} of {len(facts)} desired goals lie outside the range of all achieved goals"
-        + ("" if facts.is_projected else component),
+        f"{found:.1%} of {len(goals)} desired goals lie outside the range of all achieved goals"
+        + ("" if is_outside.any(axis=1).mean() == found else " or far from each of them")
+        + ("" if facts.is_projected or not is_outside.any() else component),
         severity=facts.exploration_severity if found > MOST_OUTSIDE else "warning",
     )
+
+
+def _is_far(facts: Facts, goals: np.ndarray) -> np.ndarray:
+    """Return whether goals are far from all achieved goals; False where these are too sparse to tell."""
+    places = facts.places[:: -(-facts.places[:, :, 0].size // MAX_PLACES)].reshape(-1, goals.shape[1])
+    margin = max(facts.radius, 0.05 * float(np.linalg.norm(np.ptp(facts.achieved_range, axis=0))))
+    half = len(places) // 2
+    if facts.is_environment or np.quantile(_nearest(places[:half:4], places[half:]), 0.9) > margin / 2:
+        return np.zeros(len(goals), np.bool_)
+    return _nearest(goals, places) > margin
+
+
+def _nearest(goals: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the distance of each goal to the nearest of the places."""
+    return np.array([np.sqrt(((places - goal) ** 2).sum(axis=1).min()) for goal in goals])
 
 
 @rule(
@@ -92,7 +117,11 @@ def desired_goal_never_varies(facts: Facts) -> Iterator[Violation]:
     """At least two desired goals must differ."""
     if not np.ptp(facts.desired_range, axis=0).any():
         goal = "the same" if facts.is_projected else facts.desired[0].round(4).tolist()
-        yield Violation(f"the desired goal is {goal} in all {len(facts)} episodes")
+        is_repeated = len(np.unique(facts.start_hashes)) == 1
+        yield Violation(
+            f"the desired goal is {goal} in all {len(facts)} episodes"
+            + (", and their first states are equal, as if the seed were the same" if is_repeated else "")
+        )
 
 
 @rule(
@@ -239,6 +268,33 @@ def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
             f"{failed:.1%} of {size} goals with a value {side} {edge:.4g} are reached, and {reached:.1%} of "
             f"the other {count - size}",
             subject=f"desired_goal[{component}]",
+        )
+
+
+@rule(
+    "GD208",
+    "radius-below-step",
+    "warning",
+    meaning="The success radius is smaller than the motion of a step, so the agent jumps over its goals.",
+    fix="enlarge the success radius, or reduce the motion of a step (smaller actions, a shorter time step)",
+    wrong="self.position = self.position + 0.2 * action  # the success radius is 0.01",
+    right="self.position = self.position + 0.02 * action",
+    threshold="a step was not a success at a distance to the goal of less than half of the median motion of "
+    "the steps that move the achieved goal; not if steps at larger distances were successes",
+    needs=("episodes", "success", "unsolved", "components"),
+    implies=("GD103",),
+)
+def radius_below_step(facts: Facts) -> Iterator[Violation]:
+    """The diameter of the region of success must not be smaller than the median motion of a step."""
+    motions = facts.speeds[facts.speeds > 0]
+    if not motions.size or not (facts.starts % 1).any():  # integers, such as bits and cells, have no radius
+        return
+    motion, missed = float(np.median(motions)), facts.nearest_miss
+    reached = facts.distances[facts.success].max(initial=0)
+    if reached <= 1.001 * missed and 2 * missed < motion:
+        yield Violation(
+            f"a distance of {missed:.2g} to the goal is not a success, and the median motion of a step is "
+            f"{motion:.2g}"
         )
 
 

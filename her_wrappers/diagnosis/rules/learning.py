@@ -48,7 +48,7 @@ EVALUATIONS = 5
 def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     """The mean value must be clearly above the lower bound."""
     for value in facts.column("q_mean")[-1:]:
-        if np.isfinite(value) and -1.5 * facts.horizon < value <= -AT_BOUND * facts.horizon:
+        if -1.5 * facts.horizon < value <= -AT_BOUND * facts.horizon:
             yield Violation(f"q_mean is {value:.4g}, and clipped targets are at least {-facts.horizon:.4g}")
 
 
@@ -227,7 +227,6 @@ def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
     right="her train MyReach-v0 --algo sac --agent.learning-rate 0.001",
     threshold="a single value",
     needs=("history",),
-    implies=("GD603", "GD604"),
 )
 def losses_not_finite(facts: Facts) -> Iterator[Violation]:
     """All numbers of the history must be finite."""
@@ -239,3 +238,42 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
                 place=f"epoch {row.get('epoch', 0):g}",
             )
             return
+
+
+@rule(
+    "GD609",
+    "option-far-from-default",
+    "error",
+    meaning="An option of the run is far from the values with which agents learn.",
+    fix="omit the option, so that its default is used",
+    wrong="her train MyReach-v0 --no-her --gamma 1 --agent.learning-rate 1",
+    right="her train MyReach-v0",
+    threshold="fewer than 20 % relabeled transitions, or none (an error if rewards are sparse); a horizon of "
+    "over 1,000 steps and 20 times the episodes, or gamma 1 (an error); a learning rate below 3e-5 or above "
+    "0.01, or below 1e-5 or above 0.1 (an error)",
+    needs=("options", "unsolved"),
+    implies=("GD605",),
+)
+def option_far_from_default(facts: Facts) -> Iterator[Violation]:
+    """Relabeling, the discount and the learning rate must have values with which agents learn."""
+    share, rate, gamma = facts.relabeled_share or 0, facts.learning_rate, facts.gamma
+    if share < 0.2:
+        yield Violation(
+            f"{share:.0%} of the transitions are relabeled; the default is 80 %",
+            subject="her" if share == 0 else "goal_selection_strategy",
+            severity="error" if share == 0 and facts.num_rewards <= 2 else "warning",
+        )
+    limit = facts.time_limit or max([*facts.lengths, *facts.column("mean_length")], default=np.inf)
+    if gamma is not None and facts.horizon > max(1000, 20 * limit):
+        yield Violation(
+            f"gamma {gamma:g} has a horizon of {facts.horizon:,.0f} steps, and episodes have at most "
+            f"{limit:.0f}; the default is 0.98",
+            subject="gamma",
+            severity="error" if gamma == 1 else "warning",
+        )
+    if rate is not None and not 3e-5 <= rate <= 0.01:
+        yield Violation(
+            f"the learning rate is {rate:g}; the default is 0.001",
+            subject="agent.learning_rate",
+            severity="warning" if 1e-5 <= rate <= 0.1 else "error",
+        )

@@ -101,14 +101,21 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
     wrong="return np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
-    threshold="successes have a lower mean reward than other steps, or the correlation of reward and "
-    "distance is above 0.5",
+    threshold="successes, or equal goals, have a lower mean reward than others; the correlation of reward "
+    "and distance is above 0.5; or of two rewards the higher one is given at larger distances only",
     source="checker rule GE202",
     needs=("episode",),
-    implies=("GD302",),
+    implies=("GD103", "GD203", "GD212", "GD302"),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
     """Rewards must not be higher where goals are missed."""
+    if facts.self_goal_rewards is not None:
+        equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
+        if equal < different:
+            yield Violation(
+                f"compute_reward returns {equal:.3g} for equal goals, and {different:.3g} for others (means)"
+            )
+            return
     if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
         reached = float(facts.rewards[facts.flags > 0].mean())
         missed = float(facts.rewards[facts.flags == 0].mean())
@@ -117,6 +124,14 @@ def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
                 f"the mean reward of successes is {reached:.3g}, that of other steps {missed:.3g}"
             )
             return
+    if facts.num_rewards == 2 and not facts.has_flags:
+        is_high = facts.rewards == facts.rewards.max()
+        near, far = float(facts.distances[~is_high].max()), float(facts.distances[is_high].min())
+        if near <= far:
+            yield Violation(
+                f"the reward is {facts.rewards.max():g} from the distance {far:.3g} to the goal on, and "
+                f"{facts.rewards.min():g} at smaller ones"
+            )
     if facts.num_rewards > 2 and np.ptp(facts.distances) > 0:
         correlation = float(np.corrcoef(facts.rewards, facts.distances)[0, 1])
         if correlation > CORRELATED:

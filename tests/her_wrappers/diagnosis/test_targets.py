@@ -88,8 +88,25 @@ def test_run_folders_are_read_without_torch_and_agents(run):
 
 
 def test_given_options_have_precedence_over_those_of_the_target(run):
-    unmet = [diagnose(run, clip_targets=each, select="GD3").not_exercised for each in (None, False)]
-    assert [len(each) for each in unmet] == [0, 1]
+    reports = [diagnose(run, clip_targets=each, select="GD302") for each in (None, False)]
+    assert [[gap.codes for gap in report.not_exercised] for report in reports] == [[()], [("GD302",), ()]]
+
+
+@pytest.mark.parametrize(
+    ("options", "subjects"),
+    [
+        ({"her": False}, ["her"]),
+        ({"goal_selection_strategy": {"desired": 0.9, "future": 0.1}}, ["goal_selection_strategy"]),
+        (
+            {"agent": {"learning_rate": 1.0}, "gamma": 1.0, "n_sampled_goal": 1},
+            ["agent.learning_rate", "gamma"],
+        ),
+        ({"goal_selection_strategy": {"future": 0.8, "original": 0.2}, "agent": {}}, []),
+    ],
+)
+def test_options_in_the_config_of_a_run_are_judged(options, subjects, run):
+    (run / "config.json").write_text(json.dumps(json.loads(CONFIG) | options))
+    assert [each.subject for each in diagnose(run, select="GD609").findings] == subjects
 
 
 def test_only_selected_rules_are_reported():
@@ -169,6 +186,7 @@ def run_with(config=CONFIG, progress=None, version=None):
         (run_with(progress="success_rate\nx\n"), "its cells must be numbers"),
         (run_with(progress="epoch\n1\n"), "each row must have a success_rate"),
         (run_with(version=2), "has version 2 of 'replay buffer'"),
+        (run_with(config=CONFIG[:-1] + ', "n_sampled_goal": -1}'), "n_sampled_goal must be"),
     ],
 )
 def test_unusable_folders_raise_a_value_error_that_says_why(make, message, tmp_path):
