@@ -41,7 +41,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a checkpoint, or a policy file, whose name ends with ``.policy``. No code in the file is executed.
 
     Raises:
-        ValueError: The file cannot be read, is not a checkpoint, is damaged, or is from another version.
+        CorruptFileError: The file is not a checkpoint, is damaged, or is from another version.
+        ValueError: The file cannot be read.
     """
     if Path(path).suffix == POLICY_SUFFIX:
         return _read_policy(Path(path))

@@ -85,7 +85,7 @@ class Config:
     fresh_envs: bool = False
     """Whether workers make new environments for each round, if reset does not restore their whole state."""
     deterministic: bool = True
-    """Whether workers check that the environment repeats its episodes; false is for simulators that cannot."""
+    """Whether workers check that the environment repeats its episodes; some simulators cannot."""
     linear_schedule: bool = False
     """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
@@ -193,11 +193,13 @@ def read_options(path: Path) -> dict[str, Any]:
 
     Raises:
         CorruptFileError: The content is not a table of names and values.
-        OSError: The file cannot be read, or is a folder, pipe or device.
-        ValueError: The name of the file has another suffix.
+        ValueError: The file cannot be read, or its name has another suffix.
     """
     readers = {".toml": tomllib.loads, ".json": json.loads}
     if path.suffix not in readers:
         raise ValueError(f"expected a file with the suffix .toml or .json, got {path}")
     read = readers[path.suffix]
-    return parse_file(path, lambda text: {**read(text)}, "a table of options")
+    try:
+        return parse_file(path, lambda text: {**read(text)}, "a table of options")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error

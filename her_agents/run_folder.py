@@ -53,8 +53,9 @@ class RunFolder:
         """Return the checkpoint to resume from, and the file of its replay buffer.
 
         Raises:
-            ValueError: The folder does not contain a checkpoint, the checkpoint is damaged or has other
-                options, or its run is complete.
+            CorruptFileError: The checkpoint is damaged.
+            ValueError: The folder does not contain a checkpoint, the checkpoint has other options, or its
+                run is complete.
         """
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), make_config(saved["config"]).as_dict()
@@ -68,6 +69,8 @@ class RunFolder:
             taken, buffer = steps_of(saved["counts"]), str(saved["buffer"])
             if Path(buffer).name != buffer:
                 raise ValueError(f"buffer must be the name of a file in its folder, got {buffer!r}")
+            if not all(isinstance(value, int | float) for value in saved["counts"].values()):
+                raise ValueError("counts must be numbers")
             if not all(row.keys() >= {*COUNTS, "success_rate", "mean_return"} for row in saved["history"]):
                 raise ValueError("a row of history is incomplete")
         if taken >= config.steps:

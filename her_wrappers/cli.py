@@ -19,7 +19,14 @@ from typing import Any, TextIO
 import gymnasium as gym
 
 from her_wrappers.checker.exceptions import describe, raised_at
-from her_wrappers.commands.terminal import EXIT_CODES_HELP, TYRO_CONFIG, CommandError, message_of, parse, printable
+from her_wrappers.commands.terminal import (
+    EXIT_CODES_HELP,
+    TYRO_CONFIG,
+    CommandError,
+    message_of,
+    parse,
+    printable,
+)
 from her_wrappers.environments import BrokenModuleError, EnvNameError
 
 COMMANDS = {
@@ -68,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             code = _run(*((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
         except SystemExit as ended:  # of --help and of wrong usage
-            code = ended.code or 0  # type: ignore[assignment] # tyro's codes are integers
+            code = ended.code or 0
         except CommandError as error:
             print(f"Error: {printable(str(error))[:MAX_MESSAGE]}", file=err)
             code = error.exit_code

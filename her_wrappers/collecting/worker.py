@@ -182,8 +182,8 @@ class Worker:
             raise NotRepeatableError(
                 f"{name} of the episodes differ when the round is played again with the same seeds in new "
                 "environments; draw all random numbers of an environment from the generator that "
-                "reset(seed=...) seeds, and those of the policy from one that its method seed(n) seeds; or, for "
-                "a simulator that cannot repeat an episode, pass deterministic=False"
+                "reset(seed=...) seeds, and those of the policy from one that its method seed(n) seeds; or, "
+                "for a simulator that cannot repeat an episode, pass deterministic=False"
             )
         self.close()
         if _first_difference(episodes, self._play(self._prepare(task)[0], policy, task, state)) is not None:

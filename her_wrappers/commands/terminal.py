@@ -49,7 +49,7 @@ class CommandError(Exception):
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error; of an error of the operating system, with the path before the reason."""
+    """Return the message of an error; for an OSError, the path and the reason."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot use {error.filename}: {error.strerror}"
     return str(error)
@@ -62,7 +62,7 @@ def fail(message: str) -> NoReturn:
 
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
-    """End the command without a traceback if one of ``errors`` occurs; the exit code of damaged files is 3."""
+    """End the command with an exit code if one of ``errors`` occurs; damaged files always give 3."""
     try:
         yield
     except errors as error:

@@ -167,7 +167,8 @@ def _rows(text: str) -> list[dict[str, float]]:
     """Return the rows of a ``progress.csv`` of `her train`, without empty cells."""
     table = csv.DictReader(io.StringIO(text, newline=""))
     rows = [{name: float(cell) for name, cell in row.items() if cell} for row in table]
-    if any("success_rate" not in row for row in rows):
+    header = table.fieldnames or ["success_rate"]  # an empty file has no header
+    if any("success_rate" not in names for names in (header, *rows)):
         raise ValueError("each row must have a success_rate")
     return rows
 

@@ -156,7 +156,7 @@ def test_a_killed_worker_of_a_simulator_that_cannot_repeat_loses_no_episode(tmp_
 
         def step(self, action):
             if self.left == 2 and not os.path.exists(self.path):  # noqa: PTH110 - called in a worker
-                open(self.path, "x").close()  # noqa: PTH123, SIM115
+                open(self.path, "x").close()  # noqa: PTH123
                 os.kill(os.getpid(), 9)
             return super().step(action)
 

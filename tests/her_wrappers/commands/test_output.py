@@ -43,12 +43,17 @@ def shell(command):
     return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("arguments", ["rules", "check --help", "check her_envs/PointReach-v0 --max-steps 50"])
+@pytest.mark.parametrize(
+    "arguments", ["rules", "check --help", "check her_envs/PointReach-v0 --max-steps 50"]
+)
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", "| true", ">/dev/full 2>&1", "2>&-"])
 def test_closed_streams_do_not_change_the_exit_code(arguments, closed):
     """The reader `true` leaves the pipe at once; the shell repeats the exit code of the command."""
-    result = shell(f"{{ $her {arguments}; echo $? >&9; }} 9>&1 {closed}" if "|" not in closed else
-                   f"{{ {{ $her {arguments}; echo $? >&9; }} | true; }} 9>&1")
+    result = shell(
+        f"{{ $her {arguments}; echo $? >&9; }} 9>&1 {closed}"
+        if "|" not in closed
+        else f"{{ {{ $her {arguments}; echo $? >&9; }} | true; }} 9>&1"
+    )
     assert result.stdout.splitlines()[-1] == ("3" if "full" in closed else "0"), result
     assert result.stderr == ""
 
@@ -66,7 +71,9 @@ def test_wrong_usage_with_closed_streams_is_wrong_usage():
 
 
 def test_a_run_continues_when_the_reader_of_its_output_leaves(tmp_path):
-    options = "--steps 200 --steps-per-epoch 100 --learning-starts 50 --no-tensorboard --evaluation-episodes 2"
+    options = (
+        "--steps 200 --steps-per-epoch 100 --learning-starts 50 --no-tensorboard --evaluation-episodes 2"
+    )
     line = f"her_envs/PointReach-v0 --algo sac {options} --out {tmp_path}/run"
     result = shell(f"{{ {{ $her train {line}; echo $? >&9; }} | true; }} 9>&1")
     assert (result.stdout, result.stderr) == ("0\n", "")
