@@ -95,7 +95,7 @@ class RunFolder:
         self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
         if tensorboard:
             self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
-        with replacement(self.path / "config.json") as file:  # a regular file, whatever it was before
+        with replacement(self.path / "config.json") as file:  # replaces a pipe too
             file.write(json.dumps(training.config.as_dict(), indent=2).encode() + b"\n")
 
     def write(self, training: Training, *, ended: bool) -> None:

@@ -71,11 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed by the shell: no other file may get its number
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: PTH123, SIM115 - until exit
     out, err = _Output(sys.stdout), _Output(sys.stderr)
-    with redirect_stdout(out), redirect_stderr(err):  # type: ignore[type-var] # all that print() needs
+    with redirect_stdout(out), redirect_stderr(err):
         try:
             code = _run(*((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
         except SystemExit as ended:  # of --help and of wrong usage
-            code = ended.code or 0
+            code = int(ended.code or 0)
         except CommandError as error:
             print(f"Error: {printable(str(error))[:MAX_MESSAGE]}", file=err)
             code = error.exit_code
