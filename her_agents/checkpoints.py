@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import torch
@@ -47,10 +48,15 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     if Path(path).suffix == POLICY_SUFFIX:
         return _read_policy(Path(path))
     try:
-        with open_regular(Path(path)) as file:
-            content = torch.load(file, map_location="cpu", weights_only=True)
+        file = open_regular(Path(path))
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        with file:
+            if name := ZipFile(file).testzip():  # torch.load ignores the checksums
+                raise BadZipFile(name)  # noqa: TRY301 - caught with the errors of torch.load
+            file.seek(0)
+            content = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         raise CorruptFileError(f"{path} is not a checkpoint of `her train`, or it is damaged") from error
     found = content.get("format") if isinstance(content, dict) else None

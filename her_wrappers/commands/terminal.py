@@ -50,7 +50,7 @@ class CommandError(Exception):
 
 def message_of(error: BaseException) -> str:
     """Return the message of an error; for an OSError, the path and the reason."""
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"cannot use {error.filename}: {error.strerror}"
     return str(error)
 
