@@ -53,10 +53,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
     try:
         with file:
-            if name := ZipFile(file).testzip():  # torch.load ignores the checksums
-                raise BadZipFile(name)  # noqa: TRY301 - caught with the errors of torch.load
-            file.seek(0)
-            content = torch.load(file, map_location="cpu", weights_only=True)
+            content = _read_torch(file)
     except Exception as error:
         raise CorruptFileError(f"{path} is not a checkpoint of `her train`, or it is damaged") from error
     found = content.get("format") if isinstance(content, dict) else None
@@ -132,6 +129,14 @@ def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     header = {key: checkpoint[key] for key in ("config", "spaces")} | {"count": normalizer["count"]}
     arrays["normalizer/sums"] = normalizer["sums"].numpy()
     write_arrays(out, arrays, header, kind=POLICY_KIND, version=POLICY_VERSION)
+
+
+def _read_torch(file: Any) -> Any:
+    """Return the content of a file of `torch.save`."""
+    if name := ZipFile(file).testzip():  # torch.load ignores the checksums
+        raise BadZipFile(name)
+    file.seek(0)
+    return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def _read_policy(path: Path) -> dict[str, Any]:
