@@ -134,6 +134,8 @@ def _run(name: str, *arguments: str) -> int:
             f"unknown command {name!r}; "
             + (f"did you mean {meant[0]}?" if meant else f"choose from {', '.join(COMMANDS)}")
         )
+    if "" in arguments:
+        raise CommandError("expected no empty argument, got ''; a variable of the shell may be unset")
     command = _function(name)
     try:
         if name == "train":  # its options depend on --algo, --recipe, --config and --resume
