@@ -55,7 +55,8 @@ def record(
         info_keys: Entry of the infos that is recorded.
         max_steps: Steps after which episodes are truncated; by default only the environment ends them.
         workers: Number of workers; 0 records in this process.
-        deterministic: Whether workers check that the environment repeats its episodes.
+        deterministic: Whether workers check that the environment repeats its episodes; some simulators
+            cannot.
     """
     options = terminal.parse_options(option)
     made = make_env(env, **options)
