@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import torch
@@ -16,8 +17,8 @@ from gymnasium import spaces
 
 from her_agents.algorithms import make_agent
 from her_agents.config import make_config
-from her_wrappers.files.arrays import ArrayFile, write_arrays
-from her_wrappers.files.atomic import replacement
+from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, write_arrays
+from her_wrappers.files.atomic import open_regular, replacement
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 
@@ -41,22 +42,27 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a checkpoint, or a policy file, whose name ends with ``.policy``. No code in the file is executed.
 
     Raises:
-        ValueError: The file cannot be read, is not a checkpoint, is damaged, or is from another version.
+        CorruptFileError: The file is not a checkpoint, is damaged, or is from another version.
+        ValueError: The file cannot be read.
     """
     if Path(path).suffix == POLICY_SUFFIX:
         return _read_policy(Path(path))
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        file = open_regular(Path(path))
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        with file:
+            content = _read_torch(file)
     except Exception as error:
-        raise ValueError(f"{path} is not a checkpoint of `her train`, or it is damaged") from error
+        raise CorruptFileError(f"{path} is not a checkpoint of `her train`, or it is damaged") from error
     found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
-        raise ValueError(
-            f"{path} must be a checkpoint of `her train` of format {FORMAT!r}, got {found!r}; "
+    if not isinstance(found, str) or found != FORMAT:
+        raise CorruptFileError(
+            f"{path} must be a checkpoint of `her train` of format {FORMAT!r}, got {str(found)[:50]!r}; "
             "pass a file such as best.pt, or use the version of her-toolkit that wrote it"
         )
+    _require_complete(Path(path), content)
     return dict(content)
 
 
@@ -91,14 +97,12 @@ def agent_of(checkpoint: Mapping[str, Any], path: Path) -> Agent:
     Raises:
         ValueError: The checkpoint is damaged.
     """
-    try:
+    with as_corrupt(f"{path} is damaged"):
         agent = make_agent(make_config(checkpoint["config"]), *map(space_from_json, checkpoint["spaces"]))
         if "policy" in checkpoint:
             agent.load_policy_state(checkpoint["policy"])
         else:
             agent.load_state_dict(checkpoint["agent"])
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
     return agent
 
 
@@ -127,6 +131,14 @@ def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     write_arrays(out, arrays, header, kind=POLICY_KIND, version=POLICY_VERSION)
 
 
+def _read_torch(file: Any) -> Any:
+    """Return the content of a file of `torch.save`."""
+    if name := ZipFile(file).testzip():  # torch.load ignores the checksums
+        raise BadZipFile(name)
+    file.seek(0)
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
 def _read_policy(path: Path) -> dict[str, Any]:
     """Return the content of a policy file, in the form of a checkpoint."""
     try:
@@ -135,13 +147,20 @@ def _read_policy(path: Path) -> dict[str, Any]:
             header = file.header
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
-    try:
+    _require_complete(path, header)
+    with as_corrupt(f"{path} is damaged"):
         normalizer = {"count": header["count"], "sums": arrays.pop("normalizer/sums")}
         network = {name.removeprefix("network/"): tensor.float() for name, tensor in arrays.items()}
         policy = {"network": network, "normalizer": normalizer}
         return {"config": header["config"], "spaces": header["spaces"], "policy": policy}
-    except KeyError as error:
-        raise ValueError(f"{path} is damaged: {error} is missing") from error
+
+
+def _require_complete(path: Path, content: Mapping[str, Any]) -> None:
+    """Raise CorruptFileError unless a file has a valid config, and the spaces of observations and actions."""
+    with as_corrupt(f"{path} is damaged"):
+        make_config(content["config"])
+        if len([space_from_json(each) for each in content["spaces"]]) != 2:
+            raise ValueError("expected two spaces")
 
 
 def describe_spaces(

@@ -13,6 +13,7 @@ from her_agents.algorithms import make_agent
 from her_agents.training import Training, make_buffer
 from her_wrappers.collecting import Collector
 from her_wrappers.environments import make_vector_env
+from her_wrappers.files.arrays import as_corrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +68,7 @@ class CollectedTraining(Training):
             seed=config.seed,
             info_keys=self._info_keys,
             fresh_envs=config.fresh_envs,
+            deterministic=config.deterministic,
         )
         self._rounds = self._collector.rounds()
 
@@ -86,7 +88,8 @@ class CollectedTraining(Training):
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
         """Restore the content of a checkpoint, and continue the unfinished rounds."""
         super().load_state_dict(path, state)
-        self._collector.load_state_dict(state["collector"])
+        with as_corrupt(f"{path} is damaged"):
+            self._collector.load_state_dict(state["collector"])
         self._rounds = self._collector.rounds()
 
     def close(self) -> None:

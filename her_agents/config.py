@@ -12,6 +12,7 @@ from typing import Any
 from her_agents.options import agent_options, count, ranged, require_values
 from her_wrappers import EpisodeArchive
 from her_wrappers.arguments import require_keys
+from her_wrappers.files.text import parse_file
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
 
 
@@ -83,6 +84,8 @@ class Config:
     episodes between updates, in the process of the learner."""
     fresh_envs: bool = False
     """Whether workers make new environments for each round, if reset does not restore their whole state."""
+    deterministic: bool = True
+    """Whether workers check that the environment repeats its episodes; some simulators cannot."""
     linear_schedule: bool = False
     """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
@@ -189,12 +192,14 @@ def read_options(path: Path) -> dict[str, Any]:
         The values by name; `make_config` validates them.
 
     Raises:
-        ValueError: The file cannot be read, or its content is not a table of names and values.
+        CorruptFileError: The content is not a table of names and values.
+        ValueError: The file cannot be read, or its name has another suffix.
     """
     readers = {".toml": tomllib.loads, ".json": json.loads}
     if path.suffix not in readers:
         raise ValueError(f"expected a file with the suffix .toml or .json, got {path}")
+    read = readers[path.suffix]
     try:
-        return {**readers[path.suffix](path.read_text())}
-    except (OSError, TypeError, ValueError) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
+        return parse_file(path, lambda text: {**read(text)}, "a table of options")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error

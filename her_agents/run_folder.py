@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from her_agents.checkpoints import load_checkpoint, save_checkpoint
+from her_agents.config import make_config
 from her_agents.logs import COUNTS, open_tensorboard, steps_of, write_csv
-from her_wrappers.files.atomic import acquire_lock
+from her_wrappers.files.arrays import as_corrupt
+from her_wrappers.files.atomic import acquire_lock, replacement
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -51,23 +53,32 @@ class RunFolder:
         """Return the checkpoint to resume from, and the file of its replay buffer.
 
         Raises:
+            CorruptFileError: The checkpoint is damaged.
             ValueError: The folder does not contain a checkpoint, the checkpoint has other options, or its
                 run is complete.
         """
         saved = load_checkpoint(self._latest)
-        given, before = config.as_dict(), saved["config"]
-        for name in given | before:
-            if name != "steps" and before.get(name) != given.get(name):
+        given, before = config.as_dict(), make_config(saved["config"]).as_dict()
+        for name in given:
+            if name != "steps" and before[name] != given[name]:
                 raise ValueError(
-                    f"{self._latest} is of a run with {name} {before.get(name)!r}, got "
-                    f"{given.get(name)!r}; only steps may change"
+                    f"{self._latest} is of a run with {name} {before[name]!r}, got "
+                    f"{given[name]!r}; only steps may change"
                 )
-        if (taken := steps_of(saved["counts"])) >= config.steps:
+        with as_corrupt(f"{self._latest} is damaged"):
+            taken, buffer = steps_of(saved["counts"]), str(saved["buffer"])
+            if Path(buffer).name != buffer:
+                raise ValueError(f"buffer must be the name of a file in its folder, got {buffer!r}")
+            if not all(isinstance(value, int | float) for value in saved["counts"].values()):
+                raise ValueError("counts must be numbers")
+            if not all(row.keys() >= {*COUNTS, "success_rate", "mean_return"} for row in saved["history"]):
+                raise ValueError("a row of history is incomplete")
+        if taken >= config.steps:
             raise ValueError(
                 f"steps must be above {taken}, the steps so far in {self.path}, got {config.steps}; "
                 "pass a larger --steps"
             )
-        return saved, self.path / saved["buffer"]
+        return saved, self.path / buffer
 
     def open(self, training: Training, *, tensorboard: bool) -> None:
         """Lock the folder, and write the config.
@@ -84,7 +95,8 @@ class RunFolder:
         self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
         if tensorboard:
             self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
-        (self.path / "config.json").write_text(json.dumps(training.config.as_dict(), indent=2) + "\n")
+        with replacement(self.path / "config.json") as file:  # replaces a pipe too
+            file.write(json.dumps(training.config.as_dict(), indent=2).encode() + b"\n")
 
     def write(self, training: Training, *, ended: bool) -> None:
         """Write the log and the checkpoints of an epoch.

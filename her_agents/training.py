@@ -25,6 +25,7 @@ from her_agents.logs import Meter, Row
 from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.environments import make_env, make_vector_env, present_folder
+from her_wrappers.files.arrays import as_corrupt
 from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
@@ -225,11 +226,13 @@ class Training:
             state: Content of the checkpoint.
 
         Raises:
+            CorruptFileError: The state is incomplete, or of another agent.
             ValueError: The spaces of the environment differ from those of the checkpoint.
         """
         require_spaces(path, state, *self._spaces)
-        self.agent.load_state_dict(state["agent"])
-        self.counts = Counts(**state["counts"])
+        with as_corrupt(f"{path} is damaged"):
+            self.agent.load_state_dict(state["agent"])
+            self.counts = Counts(**state["counts"])
         self.counts.resets -= 1  # `begin_episodes` repeats the latest reset
         self.history = list(state["history"])
         self._started = time.perf_counter() - self.counts.seconds

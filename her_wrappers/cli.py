@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import platform
+import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import gymnasium as gym
 
 from her_wrappers.checker.exceptions import describe, raised_at
-from her_wrappers.commands.terminal import EXIT_CODES_HELP, TYRO_CONFIG, CommandError, parse, printable
+from her_wrappers.commands.terminal import (
+    EXIT_CODES_HELP,
+    TYRO_CONFIG,
+    CommandError,
+    message_of,
+    parse,
+    printable,
+)
 from her_wrappers.environments import BrokenModuleError, EnvNameError
 
 COMMANDS = {
@@ -40,6 +50,12 @@ AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard")
 
 GYMNASIUM = Path(gym.__file__).parent
 
+MAX_MESSAGE = 4000
+"""Largest number of characters of an error, since it can have texts from files."""
+
+CONTROL = re.compile(r"(?!\x1b\[\??[\d;]*[mAGHJKhl])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Control characters, except white space, and the sequences of rich for colors and progress bars."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``her``.
@@ -51,19 +67,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    try:
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # closed by the shell: no other file may get its number
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: PTH123, SIM115 - until exit
+    out, err = _Output(sys.stdout), _Output(sys.stderr)
+    with redirect_stdout(out), redirect_stderr(err):
         try:
-            return _run(*((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
-        finally:
-            sys.stdout.flush()  # here, so that a closed pipe raises BrokenPipeError inside the try
-    except CommandError as error:
-        print(f"Error: {printable(str(error))}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # the reader of the output has left the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout at exit
-        return 1
+            code = _run(*((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
+        except SystemExit as ended:  # of --help and of wrong usage
+            code = int(ended.code or 0)
+        except CommandError as error:
+            print(f"Error: {printable(str(error))[:MAX_MESSAGE]}", file=err)
+            code = error.exit_code
+        except KeyboardInterrupt:
+            code = 130
+        out.flush()
+        if out.error is not None and not isinstance(out.error, BrokenPipeError):
+            print(f"Error: cannot write to standard output: {out.error.strerror}", file=err)
+            code = 3
+        err.flush()
+    return code
+
+
+class _Output:
+    """A stream for which all texts are written without an error, and without control of the terminal.
+
+    After an error, such as that of a closed pipe, a command continues, but its texts are dropped.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.error: OSError | None = None  # the first one
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # of characters that the encoding lacks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        escaped = CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+        self._drop_errors(lambda: self._stream.write(escaped))
+        return len(text)
+
+    def flush(self) -> None:
+        self._drop_errors(self._stream.flush)
+
+    def _drop_errors(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self.error = self.error or error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 def _run(name: str, *arguments: str) -> int:
@@ -80,6 +134,8 @@ def _run(name: str, *arguments: str) -> int:
             f"unknown command {name!r}; "
             + (f"did you mean {meant[0]}?" if meant else f"choose from {', '.join(COMMANDS)}")
         )
+    if "" in arguments:
+        raise CommandError("expected no empty argument, got ''; a variable of the shell may be unset")
     command = _function(name)
     try:
         if name == "train":  # its options depend on --algo, --recipe, --config and --resume
@@ -111,8 +167,8 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     if place := raised_at(error):
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         message = f"{describe(error)}; {place}{notes}"
-    elif isinstance(error, OSError | ValueError) and not isinstance(error, BrokenPipeError):
-        message = str(error)
+    elif isinstance(error, OSError | ValueError | MemoryError):
+        message = message_of(error)
     elif last.is_relative_to(GYMNASIUM):
         message = describe(error)
     else:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import gymnasium as gym
 
 from her_wrappers.checker.exceptions import describe, raised_at
+from her_wrappers.files.atomic import open_regular
 
 EnvFactory: TypeAlias = Callable[..., Any]
 """Function that returns an environment, called with the options as keyword arguments."""
@@ -197,6 +198,7 @@ def _import_file(path: Path) -> ModuleType:
     key = str(path)  # the module is named by its path, since the stem may be the name of another module
     if key in sys.modules:
         return sys.modules[key]
+    open_regular(path).close()  # the import of a pipe would wait for a writer
     sys.modules[key] = module = ModuleType(key)
     module.__file__ = key
     sys.path.insert(0, str(path.parent))

@@ -99,7 +99,9 @@ class Collector:
 
     After ``reset(seed=...)``, an environment must depend only on this seed and the actions. The actions of a
     policy must depend only on the observations, the state of the policy and ``seed(n)``. Each worker plays
-    round 0 twice, and collecting ends with an error if the episodes differ.
+    round 0 twice, and collecting ends with an error if the episodes differ. For a simulator that cannot
+    repeat an episode, ``deterministic=False`` leaves out this comparison: episodes still are complete and are
+    delivered once, but they differ between runs, backends and repeated rounds.
 
     Args:
         make_env: Returns a new environment or a new vector environment; called in the workers.
@@ -118,6 +120,8 @@ class Collector:
             episodes, or that are seeded only when they are made. If ``fresh_envs`` is True and ``make_env``
             has a parameter ``seed``, each call gets an int that depends on the seed of the collector, the
             worker, the round and the environment.
+        deterministic: Whether the same seeds give the same episodes. False plays round 0 once, without the
+            comparison that finds state that environments or policies keep from earlier episodes.
         address: Address of a Ray cluster; by default that of the environment variable ``RAY_ADDRESS``. If
             this is not set either, a Ray of its own is started on this machine. If the program has
             initialized Ray, the collector uses this Ray instead.
@@ -127,7 +131,7 @@ class Collector:
         ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
         OSError: ``backend`` is ``"process"``, and the operating system is not POSIX.
         TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, ``info_keys`` is not a
-            list of strings, or ``fresh_envs`` is not a bool.
+            list of strings, or ``fresh_envs`` or ``deterministic`` is not a bool.
         ValueError: A number is out of range, the backend does not exist, or ``address`` is given for a
             backend other than ``"ray"``.
 
@@ -157,6 +161,7 @@ class Collector:
         seed: int = 0,
         info_keys: Iterable[str] = (),
         fresh_envs: bool = False,
+        deterministic: bool = True,
         address: str | None = None,
     ) -> None:
         require_function("make_env", make_env, takes="no arguments")
@@ -173,6 +178,7 @@ class Collector:
             seed=require_count("seed", seed, at_least=0),
             info_keys=require_keys("info_keys", info_keys),
             fresh_envs=require_flag("fresh_envs", fresh_envs),
+            deterministic=require_flag("deterministic", deterministic),
             sys_path=tuple(sys.path),
             registered=tuple(_pickle_registered()),
         )

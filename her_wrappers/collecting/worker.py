@@ -40,6 +40,7 @@ class Setup:
     seed: int
     info_keys: tuple[str, ...]
     fresh_envs: bool
+    deterministic: bool
     sys_path: tuple[str, ...]  # of the program of the learner
     registered: tuple[bytes, ...]  # pickled specs of the environments that the learner has registered
 
@@ -116,7 +117,7 @@ class Worker:
             envs, policy = self._prepare(task)
             episodes = self._play(envs, policy, task, state)
             seconds = time.perf_counter() - started
-            if task.round == 0:
+            if task.round == 0 and self._setup.deterministic:
                 self._require_repeatable(policy, task, state, episodes)
         except BaseException:  # the next attempt begins with new environments
             self.close()
@@ -181,7 +182,8 @@ class Worker:
             raise NotRepeatableError(
                 f"{name} of the episodes differ when the round is played again with the same seeds in new "
                 "environments; draw all random numbers of an environment from the generator that "
-                "reset(seed=...) seeds, and those of the policy from one that its method seed(n) seeds"
+                "reset(seed=...) seeds, and those of the policy from one that its method seed(n) seeds; or, "
+                "for a simulator that cannot repeat an episode, pass deterministic=False"
             )
         self.close()
         if _first_difference(episodes, self._play(self._prepare(task)[0], policy, task, state)) is not None:

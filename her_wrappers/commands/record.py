@@ -12,7 +12,7 @@ import numpy as np
 from tyro.conf import UseAppendAction, arg
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers import CorruptFileError, SinkError
+from her_wrappers import SinkError
 from her_wrappers.commands import terminal
 from her_wrappers.environments import make_env, present_folder
 from her_wrappers.recording.archive import EpisodeArchive
@@ -36,6 +36,7 @@ def record(
     workers: terminal.NotNegative = 0,
     backend: terminal.Backend = "process",
     address: terminal.Address = None,
+    deterministic: bool = True,
 ) -> int:
     """Record episodes in an archive. Ctrl-C stops the recording and keeps the recorded episodes.
 
@@ -54,6 +55,8 @@ def record(
         info_keys: Entry of the infos that is recorded.
         max_steps: Steps after which episodes are truncated; by default only the environment ends them.
         workers: Number of workers; 0 records in this process.
+        deterministic: Whether workers check that the environment repeats its episodes; some simulators
+            cannot.
     """
     options = terminal.parse_options(option)
     made = make_env(env, **options)
@@ -62,7 +65,7 @@ def record(
         act = terminal.import_callable(policy, "--policy", "random or module:function")
     with make_env(env, **options) as other:  # a seeded reset of made would seed its first episode
         keys = recorded_keys(other, info_keys)
-    with terminal.exits_with(2, TypeError, ValueError), terminal.exits_with(3, CorruptFileError):
+    with terminal.exits_with(2, TypeError, ValueError):
         archive = EpisodeArchive(out, env=made)
     first, interrupted = len(archive), False
     total = first + episodes
@@ -82,6 +85,7 @@ def record(
                         address=address,
                         seed=secrets.randbits(63) if first_seed is None else first_seed,
                         info_keys=keys,
+                        deterministic=deterministic,
                     )
                 per_round = min(MAX_EPISODES_PER_ROUND, -(-episodes // workers))
                 with collector, terminal.exits_with(3, CollectorError):

@@ -17,6 +17,7 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppend
 from tyro.constructors import PrimitiveConstructorSpec
 
 from her_wrappers.environments import FORMS, import_module
+from her_wrappers.files.arrays import CorruptFileError
 
 EXIT_CODES = {
     0: "no errors",
@@ -47,6 +48,13 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
+def message_of(error: BaseException) -> str:
+    """Return the message of an error; for an OSError, the path and the reason."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"cannot use {error.filename}: {error.strerror}"
+    return str(error)
+
+
 def fail(message: str) -> NoReturn:
     """End the command with exit code 3, since an environment or data cannot be used."""
     raise CommandError(message, 3)
@@ -54,11 +62,12 @@ def fail(message: str) -> NoReturn:
 
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
-    """End the command with an exit code, without a traceback, if one of ``errors`` occurs."""
+    """End the command with an exit code if one of ``errors`` occurs; damaged files always give 3."""
     try:
         yield
     except errors as error:
-        raise CommandError(str(error), exit_code) from error
+        is_damage = isinstance(error, CorruptFileError) or isinstance(error.__cause__, CorruptFileError)
+        raise CommandError(message_of(error), 3 if is_damage else exit_code) from error
 
 
 def parse(
@@ -149,7 +158,7 @@ def parse_options(options: Sequence[str]) -> dict[str, Any]:
             raise CommandError(f"-o must be NAME=VALUE, such as n_bits=5, got {option!r}")
         try:
             parsed[name] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # also for integers of too many digits
             parsed[name] = value
     return parsed
 
@@ -185,7 +194,7 @@ def console() -> Console:
 
 def print_report(report: Any) -> None:
     """Print a report as text, with colored severities on a terminal."""
-    text = Text(report.text())
+    text = Text("\n".join(map(printable, report.text().split("\n"))))
     for severity, color in COLORS.items():
         text.highlight_regex(rf"(?m)^{severity}\b", color)
     console().print(text)

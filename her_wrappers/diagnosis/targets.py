@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from her_wrappers.checker.replicas import close_safely
 from her_wrappers.checker.rollout import Budget, roll_out
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.environments import make_env, present_folder
+from her_wrappers.files.text import parse_file
 from her_wrappers.goal_interface import GoalInterface, env_name, env_spec
 from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
@@ -129,11 +131,8 @@ def _read_path(path: Path) -> Facts:
         raise ValueError(
             f"{path} is neither an archive nor a folder of her train: no {MANIFEST}, no config.json"
         )
-    try:
-        options = options_of_config(json.loads(config.read_text()))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{config} is damaged: it is not the config of a run ({error})") from error
-    history = _read_progress(progress) if progress.exists() else []
+    options = parse_file(config, lambda text: options_of_config(json.loads(text)), "the config of a run")
+    history = parse_file(progress, _rows, "the log of a run") if progress.exists() else []
     numbers = [each.stem.removeprefix("buffer-") for each in path.glob("buffer-*.replay")]
     latest = max(filter(str.isdigit, numbers), key=int, default="")
     saved = HindsightReplayBuffer.load(path / f"buffer-{latest}.replay").episodes() if latest else ()
@@ -174,15 +173,13 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_progress(path: Path) -> list[dict[str, float]]:
+def _rows(text: str) -> list[dict[str, float]]:
     """Return the rows of a ``progress.csv`` of `her train`, without empty cells."""
-    try:
-        with path.open(newline="") as file:
-            rows = [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
-    except (AttributeError, TypeError, ValueError, csv.Error) as error:
-        raise ValueError(f"{path} is damaged: its cells must be numbers ({error})") from error
-    if any("success_rate" not in row for row in rows):
-        raise ValueError(f"{path} is damaged: each row must have a success_rate")
+    table = csv.DictReader(io.StringIO(text, newline=""))
+    rows = [{name: float(cell) for name, cell in row.items() if cell} for row in table]
+    header = table.fieldnames or ["success_rate"]  # an empty file has no header
+    if any("success_rate" not in names for names in (header, *rows)):
+        raise ValueError("each row must have a success_rate")
     return rows
 
 

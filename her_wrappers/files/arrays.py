@@ -13,6 +13,7 @@ no array is allocated that is larger than the file.
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import math
@@ -54,8 +55,9 @@ def as_corrupt(message: str) -> Iterator[None]:
         yield
     except CorruptFileError:
         raise
-    except (*ZIP_ERRORS, *JSON_ERRORS) as error:
-        reason = ascii(str(error)[:200])[1:-1]  # names in a damaged zip can have control characters
+    except (*ZIP_ERRORS, *JSON_ERRORS, csv.Error) as error:
+        text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        reason = ascii(text[:200])[1:-1]  # names in a damaged zip can have control characters
         raise CorruptFileError(f"{message}: {reason}") from error
 
 

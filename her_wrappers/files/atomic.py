@@ -42,7 +42,9 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename in {None, str(part)}:
+            error.filename = os.fspath(path)  # which the user knows
         part.unlink(missing_ok=True)
         raise
     if os.name != "nt":  # write the new name to the disk too

@@ -26,7 +26,8 @@ from gymnasium import spaces
 from her_wrappers.arguments import require_count
 from her_wrappers.files import Json
 from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, require_version
-from her_wrappers.files.atomic import PART, acquire_lock, open_regular, replacement
+from her_wrappers.files.atomic import PART, acquire_lock, replacement
+from her_wrappers.files.text import parse_file
 from her_wrappers.goal_interface import AnyEnv
 from her_wrappers.recording import shards
 from her_wrappers.recording.episode import Episode
@@ -39,7 +40,6 @@ LOCK = "lock"
 KIND = "her-toolkit archive of episodes"
 VERSION = 2
 
-MAX_MANIFEST = 2**23  # bytes; limits the time to read it
 MAX_LISTED = 40_000  # number of shards in a manifest; later shards are found by their names
 MAX_COUNT = 2**40  # number of episodes or steps of a shard
 
@@ -401,13 +401,9 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest with all shards; raise CorruptFileError if it is damaged or of another version."""
-    path = folder / MANIFEST
-    with open_regular(path) as file:
-        text = file.read(MAX_MANIFEST + 1)
-    with as_corrupt(f"{path} is damaged, or not the manifest of an archive"):
-        if len(text) > MAX_MANIFEST:
-            raise ValueError(f"expected at most {MAX_MANIFEST} bytes")
-        content: dict[str, Json] = json.loads(text)
+    path, expected = folder / MANIFEST, "the manifest of an archive"
+    content: dict[str, Json] = parse_file(path, json.loads, expected)
+    with as_corrupt(f"{path} is damaged, or not {expected}"):
         require_version(path, content, KIND, VERSION)
         if content.pop("crc32") != _checksum(content):
             raise ValueError("the checksum is wrong")

@@ -11,6 +11,8 @@ import torch
 
 from her_agents import export_policy, load_agent, train
 from her_agents.checkpoints import load_checkpoint, save_checkpoint
+from her_wrappers import CorruptFileError
+from tests.support.damage import damaged
 from tests.support.trainings import TASKS, same, tiny
 
 
@@ -67,3 +69,17 @@ def test_damaged_policy_file_raises_an_error(tmp_path):
         load_agent(tmp_path / "none.policy")
     with pytest.raises(ValueError, match=r"out must end with .policy, got 'a.pt'"):
         export_policy(tmp_path, "a.pt")
+
+
+def test_damaged_checkpoint_raises_an_error(tmp_path):
+    train(tiny(steps=200), folder=tmp_path, on_epoch=None)
+    path = tmp_path / "best.pt"
+    content, weights = path.read_bytes(), load_checkpoint(path)
+    errors = 0
+    for variant in damaged(content, 60):
+        path.write_bytes(variant)
+        try:
+            assert same(load_checkpoint(path), weights)
+        except CorruptFileError:
+            errors += 1
+    assert errors > 50

@@ -35,6 +35,13 @@ def test_an_unknown_command_is_wrong_usage(name, hint):
     assert f"unknown command {name!r}; {hint}" in result.stderr
 
 
+@pytest.mark.parametrize("arguments", [["inspect", ""], ["train", "her_envs/PointReach-v0", "--offline", ""]])
+def test_an_empty_argument_is_wrong_usage(arguments):
+    result = her(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "expected no empty argument" in result.stderr
+
+
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_command_shows_one_example_per_line(command):
     result = her(command, "-h", columns=80)

@@ -30,6 +30,7 @@ MISTAKES = [
     ({"address": "auto"}, ValueError, "address is for backend='ray'"),
     ({"info_keys": "place"}, TypeError, "info_keys must be a list of strings"),
     ({"fresh_envs": 1}, TypeError, "fresh_envs must be True or False, got 1"),
+    ({"deterministic": None}, TypeError, "deterministic must be True or False, got None"),
     ({"policy": Locked()}, TypeError, "policy must be picklable"),
     ({"policy": None}, TypeError, "policy must be a function of observations, got None"),
     ({"make_env": Walk()}, TypeError, "make_env must be a function of no arguments"),

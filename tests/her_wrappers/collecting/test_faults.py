@@ -129,13 +129,40 @@ def test_an_exception_that_comes_three_times_names_worker_round_seed_and_cause(t
     ("make_env", "policy", "message"),
     [
         (Remembering, still, "observations .* pass fresh_envs=True"),
-        (Unseeded, still, "observations .* in new environments"),
+        (Unseeded, still, "observations .* in new environments.* pass deterministic=False"),
         (Walk, NeverSeeded(), "observations .* give it a method seed"),
     ],
 )
 def test_rounds_that_cannot_be_repeated_are_an_error(make_env, policy, message):
     with Collector(make_env, policy) as collector, pytest.raises(CollectorError, match=message):
         next(collector.rounds())
+
+
+@pytest.mark.parametrize("backend", ["local", "process"])
+@pytest.mark.parametrize(
+    ("make_env", "policy"), [(Remembering, still), (Unseeded, still), (Walk, NeverSeeded())]
+)
+def test_simulators_that_cannot_repeat_an_episode_play_each_round_once(make_env, policy, backend):
+    with Collector(make_env, policy, num_workers=2, deterministic=False, backend=backend) as collector:
+        rounds = [each.episodes for each, _ in zip(collector.rounds(3), range(3), strict=False)]
+    assert [len(episodes) for episodes in rounds] == [6, 6, 6]
+    starts = {episode.observations[0].tobytes() for episodes in rounds for episode in episodes}
+    assert len(starts) == 18
+
+
+def test_a_killed_worker_of_a_simulator_that_cannot_repeat_loses_no_episode(tmp_path):
+    class DiesOnce(Unseeded):
+        path = str(tmp_path / "died")
+
+        def step(self, action):
+            if self.left == 2 and not os.path.exists(self.path):  # noqa: PTH110 - called in a worker
+                open(self.path, "x").close()  # noqa: PTH123
+                os.kill(os.getpid(), 9)
+            return super().step(action)
+
+    with Collector(DiesOnce, still, deterministic=False, backend="process") as collector:
+        first = next(collector.rounds(4))
+    assert (len(first.episodes), first.lost_workers) == (4, 1)
 
 
 def test_environments_that_are_seeded_when_they_are_made_get_a_seed_for_each_round():

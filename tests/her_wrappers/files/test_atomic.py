@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -86,3 +87,10 @@ sys.stdin.read()
         process.kill()
         process.wait()
         acquire_lock(path, "it").release()
+
+
+def test_errors_name_the_file_and_not_the_unfinished_one(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=r"'.*none/a'$"), replacement(tmp_path / "none" / "a"):
+        pass
+    with pytest.raises(OSError, match=r"No space left on device: '.*/b'$"), replacement(tmp_path / "b"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,0 +1,32 @@
+"""Text files that may be damaged: manifests, options, and logs of runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from her_wrappers.files.arrays import as_corrupt
+from her_wrappers.files.atomic import open_regular
+
+MAX_TEXT = 2**23  # bytes of a file; limits the time to read it
+
+Content = TypeVar("Content")
+
+
+def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
+    """Return the content of a UTF-8 file.
+
+    Args:
+        path: The file.
+        parse: Function of the text that returns the content.
+        expected: Description of a correct file, for the message.
+
+    Raises:
+        CorruptFileError: ``parse`` raised an error, or the file is not UTF-8 or too large.
+        OSError: The file cannot be read, or is a folder, pipe or device.
+    """
+    with open_regular(path) as file:
+        content = file.read(MAX_TEXT + 1)
+    with as_corrupt(f"{path} is damaged, or not {expected}"):
+        if len(content) > MAX_TEXT:
+            raise ValueError(f"expected at most {MAX_TEXT} bytes")
+        return parse(content.decode("utf-8-sig"))

@@ -1,0 +1,80 @@
+"""Standard output and error: every encoding, closed, full, and a pipe whose reader leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import subprocess
+import sys
+
+import pytest
+
+from her_wrappers.cli import COMMANDS, main
+
+SHOWN = [[name, "--help"] for name in COMMANDS] + [
+    ["--help"],
+    ["--version"],
+    ["rules"],
+    ["rules", "GE106"],
+    ["envs"],
+    ["envs", "her_envs/PointMaze-v0"],
+    ["check", "her_envs/PointReach-v0", "--max-steps", "100"],
+    ["inspect", "größe→"],
+    ["check", "größe→"],
+    ["check", "her_envs/PointReach-v0", "--größe→"],
+]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437", "utf-16", "utf-8"])
+@pytest.mark.parametrize("arguments", SHOWN, ids=" ".join)
+def test_all_texts_can_be_written_in_every_encoding(arguments, encoding):
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(arguments)
+    out.seek(0)
+    err.seek(0)
+    assert (code == 0) == bool(out.read())
+    assert (code == 0) != bool(err.read())
+
+
+def shell(command):
+    """Run `her` by a shell line, with its path as ``$her``."""
+    line = command.replace("$her", f"{sys.executable} -m her_wrappers.cli")
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["rules", "check --help", "check her_envs/PointReach-v0 --max-steps 50"]
+)
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", "| true", ">/dev/full 2>&1", "2>&-"])
+def test_closed_streams_do_not_change_the_exit_code(arguments, closed):
+    """The reader `true` leaves the pipe at once; the shell repeats the exit code of the command."""
+    result = shell(
+        f"{{ $her {arguments}; echo $? >&9; }} 9>&1 {closed}"
+        if "|" not in closed
+        else f"{{ {{ $her {arguments}; echo $? >&9; }} | true; }} 9>&1"
+    )
+    assert result.stdout.splitlines()[-1] == ("3" if "full" in closed else "0"), result
+    assert result.stderr == ""
+
+
+def test_a_full_disk_is_named():
+    result = shell("$her rules >/dev/full")
+    assert (result.returncode, result.stderr) == (
+        3,
+        "Error: cannot write to standard output: No space left on device\n",
+    )
+
+
+def test_wrong_usage_with_closed_streams_is_wrong_usage():
+    assert [shell(f"$her {arguments} >&- 2>&-").returncode for arguments in ("xyz", "check --xyz")] == [2, 2]
+
+
+def test_a_run_continues_when_the_reader_of_its_output_leaves(tmp_path):
+    options = (
+        "--steps 200 --steps-per-epoch 100 --learning-starts 50 --no-tensorboard --evaluation-episodes 2"
+    )
+    line = f"her_envs/PointReach-v0 --algo sac {options} --out {tmp_path}/run"
+    result = shell(f"{{ {{ $her train {line}; echo $? >&9; }} | true; }} 9>&1")
+    assert (result.stdout, result.stderr) == ("0\n", "")
+    assert (tmp_path / "run" / "latest.pt").exists()
