@@ -182,6 +182,19 @@ class _HerAlgorithm:
             **{"seed": settings.seed, **options},
         )
 
+    def setup(self, config: Any) -> None:
+        """Build the algorithm.
+
+        Raises:
+            ValueError: The networks are recurrent.
+        """
+        super().setup(config)  # type: ignore[misc] # of DQN
+        if self._module_is_stateful:  # type: ignore[attr-defined] # of DQN
+            raise ValueError(
+                f"the RLModule of {type(self).__name__} must not be recurrent, got one with an initial "
+                "state; leave out use_lstm=True, or use an RLModule without get_initial_state()"
+            )
+
     def training_step(self) -> None:
         """Collect and learn; before the first episode has ended, only collect."""
         algorithm: Any = self

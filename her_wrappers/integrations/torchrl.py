@@ -16,6 +16,7 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.replay.saving import load_same, to_bytes
 from her_wrappers.spaces import SpaceSpec, leaf_spaces
+from her_wrappers.trees import leaf_arrays
 
 try:
     import torch
@@ -81,6 +82,8 @@ class HindsightTensorDictReplayBuffer:
         >>> buffer.extend(collected)  # doctest: +SKIP
         >>> loss = sac_loss(buffer.sample())  # doctest: +SKIP
     """
+
+    _storage = None  # TorchRL's collectors with workers look for it before they call `share`
 
     def __init__(
         self,
@@ -361,6 +364,13 @@ class HindsightTensorDictReplayBuffer:
     ) -> list[tuple[Episode, torch.Tensor]]:
         """Append steps to an open episode; return the episodes that end."""
         ended = []
+        if piece["done"][-1]:
+            before, after = (self._states.to_tree(piece[name][-1:]) for name in ("state", "state/next"))
+            if _has_values(before["desired_goal"]) and not _has_values(after):
+                raise ValueError(
+                    "data must have the states after the last steps of episodes, got zeros, goals included, "
+                    "as GymEnv(id, num_envs=N) returns them; use SerialEnv(N, lambda: GymEnv(id))"
+                )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
             ended.append(self._close(key, truncated=True))
@@ -452,6 +462,11 @@ def _require(data: TensorDictBase, key: NestedKey) -> torch.Tensor:
         found = ", ".join(map(str, data.keys(include_nested=True, leaves_only=True)))
         raise KeyError(f"data must have the key {key!r}, got {found}; pass keys= for other names")
     return value
+
+
+def _has_values(tree: Any) -> bool:
+    """Whether any number in a tree of arrays is not 0."""
+    return any(leaf.any() for leaf in leaf_arrays(tree))
 
 
 def _same(some: TensorDictBase, others: TensorDictBase) -> np.ndarray:

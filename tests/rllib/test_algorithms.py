@@ -7,6 +7,8 @@ import pytest
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.connectors.env_to_module import FlattenObservations
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from her_wrappers.integrations.rllib import HerDQNConfig, HerSACConfig
 
@@ -147,6 +149,20 @@ def test_a_setting_that_does_not_work_is_an_error(name):
     make, message = ERRORS[name]
     with pytest.raises(ValueError, match=message):
         make().validate()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model_config": SMALL | {"use_lstm": True}},
+        {"model_config": DefaultModelConfig(use_lstm=True)},
+        {"rl_module_spec": RLModuleSpec(model_config=SMALL | {"use_lstm": True})},
+    ],
+    ids=["dict", "dataclass", "spec"],
+)
+def test_recurrent_networks_are_an_error_when_the_algorithm_is_built(settings):
+    with pytest.raises(ValueError, match="HerDQN must not be recurrent"):
+        dqn().rl_module(**settings).build_algo()
 
 
 def test_an_environment_without_goals_is_an_error():
