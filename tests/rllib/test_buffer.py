@@ -101,9 +101,9 @@ def test_an_episode_is_not_continued_across_a_lost_chunk(env, name, has_times):
     buffer = HerEpisodeReplayBuffer(env, seed=0)
     chunks = list(play(env, fragment=2))
     kept, lengths = LOST[name]
-    for number in kept:
-        if not has_times:  # only the observations tell that a chunk is missing
-            chunks[number].t_started = chunks[number].t = 0
+    for position, number in enumerate(kept):
+        if not has_times:  # only the observations show that a chunk is missing
+            chunks[number].t_started, chunks[number].t = 2 * position, 2 * position + 2
         buffer.add(chunks[number])
     buffer.hindsight.verify()
     episodes = list(buffer.hindsight.episodes())
