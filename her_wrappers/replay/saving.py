@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.arguments import require_count
+from her_wrappers.files import Json
 from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
 from her_wrappers.goal_interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
@@ -204,13 +205,11 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
             return load_same(buffer, path)
     damaged = f"{source} is damaged: its content is not a replay buffer"
     with ArrayFile(source, kind=KIND, version=VERSION) as file, as_corrupt(damaged):
-        saved, attachment = dict(file.header["options"]), dict(file.header["attachment"])
+        saved = _explicit(file.header["options"], file.header["relabeler"])
+        attachment = dict(file.header["attachment"])
         spaces = [space_from_json(file.header[name]) for name in SPACES]
     _require_same_spaces(source, spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
-    mine = options_to_json(buffer._options)
-    for options in (mine, saved):
-        if all(options.get(name) is None for name in SHARES):
-            options["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
+    mine = _explicit(options_to_json(buffer._options), buffer._relabeler and buffer._relabeler.state)
     for name in buffer._options:
         here, there = (options.get(name, "a function") for options in (mine, saved))
         if here != there:
@@ -222,6 +221,16 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     loaded = type(buffer).load(source, **buffer._arguments, **functions)
     loaded._attachment = attachment
     return loaded
+
+
+def _explicit(options: Mapping[str, Json], relabeler: Mapping[str, Json] | None) -> dict[str, Json]:
+    """Return options with the values of defaults that depend on other arguments."""
+    explicit = dict(options)
+    if all(explicit.get(name) is None for name in SHARES):
+        explicit["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
+    if explicit.get("termination", "") is None and relabeler and relabeler["termination"] == "recompute":
+        explicit["termination"] = "recompute"
+    return explicit
 
 
 def to_bytes(buffer: Any) -> bytes:

@@ -211,7 +211,9 @@ def test_two_trials_of_tune_learn_from_a_buffer_each(tmp_path):
     results = tuner.fit()
     assert results.num_errors == 0
     assert [learned_steps(each.metrics) > 0 for each in results] == [True, True]
-    assert all(64 <= each.metrics["replay_buffer"]["num_env_steps_stored"] <= 200 for each in results)
+    for each in results:
+        sampled = each.metrics["env_runners"]["num_env_steps_sampled_lifetime"]
+        assert 0 < each.metrics["replay_buffer"]["num_env_steps_stored"] <= sampled
 
 
 ERRORS = {

@@ -248,7 +248,9 @@ def test_a_saved_buffer_continues_with_the_same_batches(tmp_path):
         buffer.extend(data)
     buffer.dumps(tmp_path / "buffer.her")
     loaded = make_buffer(n_sampled_goal=4)  # the default
-    loaded.loads(tmp_path / "buffer.her", env)
+    for _ in range(2):  # a loaded buffer can be saved and loaded
+        loaded.loads(tmp_path / "buffer.her", env)
+        loaded.dumps(tmp_path / "buffer.her")
     one, two = buffer.sample(50), loaded.sample(50)
     assert (one == two).all()
 
