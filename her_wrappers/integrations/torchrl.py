@@ -48,7 +48,7 @@ KEYS: dict[str, NestedKey] = {
 """Keys of tensordicts by the names of their content, as in TorchRL's environments, losses and collectors."""
 
 PATIENCE = 16
-"""An open trajectory is truncated once this number of later ones has begun in each row of the data."""
+"""An open trajectory is truncated after this number of calls of ``extend`` without it that begin others."""
 
 
 class HindsightTensorDictReplayBuffer:
@@ -137,7 +137,7 @@ class HindsightTensorDictReplayBuffer:
         self._actions = _SpaceKeys("action", hindsight.action_space, self._keys)
         self._open: dict[Any, list[TensorDictBase]] = {}
         self._num_places = 0  # number of steps in all calls of `extend`, padding included
-        self._num_begun = 0
+        self._num_begun = 0  # number of calls that began a trajectory
         self._begun_at_last_step: dict[Any, int] = {}  # value of `_num_begun`
         self.write_count = 0
 
@@ -170,6 +170,7 @@ class HindsightTensorDictReplayBuffer:
         self.write_count += int(mask.sum())
         first, self._num_places = self._num_places, self._num_places + data.numel()
         steps["place"] = torch.arange(first, self._num_places).reshape(steps.shape)
+        begins = ids is not None and not set(ids[mask].tolist()) <= self._open.keys()
         ended: list[tuple[Episode, torch.Tensor]] = []
         for row in range(len(steps)):
             kept = steps[row, torch.from_numpy(mask[row])]
@@ -178,12 +179,13 @@ class HindsightTensorDictReplayBuffer:
                 key = row if numbers is None else int(numbers[begin])
                 ended.extend(self._continue(key, kept[begin:end], has_ids=ids is not None))
         if ids is not None:
-            limit = self._num_begun - PATIENCE * len(steps)
-            lost = [key for key, begun in self._begun_at_last_step.items() if begun < limit]
-            ended.extend(self._close(key, truncated=True) for key in lost)  # its environment was reset
+            self._num_begun += begins
+            lost = [k for k, begun in self._begun_at_last_step.items() if begun < self._num_begun - PATIENCE]
+            ended.extend(self._close(key, truncated=True) for key in lost)  # their environment was reset
         index = torch.full((data.numel(),), -1)
         if ended:
-            end = self._add_episodes(ended)
+            self.hindsight.add_episodes([episode for episode, _ in ended])
+            end = self.hindsight._storage.stored.end  # noqa: SLF001 - step numbers are consecutive
             places = torch.cat([each for _, each in ended])
             numbers, is_new = torch.arange(end - len(places), end), places >= first
             index[places[is_new] - first] = numbers[is_new]
@@ -257,7 +259,7 @@ class HindsightTensorDictReplayBuffer:
         Raises:
             ValueError: A value does not fit its space; the episodes are dropped.
         """
-        self._add_episodes([self._close(key, truncated=True) for key in list(self._open)])
+        self.hindsight.add_episodes([self._close(key, truncated=True)[0] for key in list(self._open)])
 
     def empty(self) -> None:
         """Remove all episodes, including the open ones."""
@@ -269,11 +271,11 @@ class HindsightTensorDictReplayBuffer:
         self._attach()
         self.hindsight.save(path)
 
-    def loads(self, path: str | os.PathLike[str], env: AnyEnv | None = None) -> None:
+    def loads(self, path: str | os.PathLike[str] | bytes, env: AnyEnv | None = None) -> None:
         """Replace the content by that of a buffer with the same options; open episodes are dropped.
 
         Args:
-            path: File of `dumps`.
+            path: File of `dumps`, or its content.
             env: Ignored, since this buffer has the goal functions.
 
         Raises:
@@ -281,7 +283,11 @@ class HindsightTensorDictReplayBuffer:
             OSError: The file cannot be read.
             ValueError: The spaces or options of the saved buffer differ from those of this one.
         """
-        self._load(path)
+        self.hindsight = load_same(self.hindsight, path)
+        one_hot = self.hindsight._attachment.get("one_hot", {})  # noqa: SLF001
+        for keys in (self._states, self._actions):
+            keys.one_hot |= one_hot.get(keys.name, {})
+        self._forget_open()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the content of the file of `dumps`, and the number of added steps."""
@@ -290,7 +296,7 @@ class HindsightTensorDictReplayBuffer:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Replace the content by that of `state_dict`, see `loads`."""
-        self._load(state_dict["hindsight"])
+        self.loads(state_dict["hindsight"])
         self.write_count = state_dict["write_count"]
 
     @property
@@ -305,13 +311,6 @@ class HindsightTensorDictReplayBuffer:
             "with workers, and pass the data that it returns to extend()"
         )
 
-    def _load(self, source: Any) -> None:
-        self.hindsight = load_same(self.hindsight, source)
-        one_hot = self.hindsight._attachment.get("one_hot", {})  # noqa: SLF001
-        for keys in (self._states, self._actions):
-            keys.one_hot = {**keys.one_hot, **one_hot.get(keys.name, {})}
-        self._forget_open()
-
     def _attach(self) -> None:
         """Let the saved buffer have the form of Discrete values."""
         forms = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
@@ -319,11 +318,6 @@ class HindsightTensorDictReplayBuffer:
 
     def _forget_open(self) -> None:
         self._open, self._begun_at_last_step = {}, {}
-
-    def _add_episodes(self, ended: list[tuple[Episode, torch.Tensor]]) -> int:
-        """Store episodes; return the step number after their last one."""
-        self.hindsight.add_episodes([episode for episode, _ in ended])
-        return int(self.hindsight._storage.stored.end)  # noqa: SLF001
 
     def _select(self, data: TensorDictBase) -> tuple[TensorDict, Any, np.ndarray]:
         """Return copies of the needed entries on the CPU, (N, T) trajectory ids or None, and (N, T) mask."""
@@ -374,18 +368,15 @@ class HindsightTensorDictReplayBuffer:
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
             ended.append(self._close(key, truncated=True))
-            if not has_ids and len(ended[0][0]) == 1:
+            if not has_ids and len(ended[0][0]) == len(piece) == 1:
                 raise ValueError(
                     "data without trajectory ids must have consecutive steps of one environment in each row, "
                     "got a step that does not start at the state after the step before; pass steps of N "
                     "environments in shape (N, T), such as extend(data.unsqueeze(-1)) for T = 1, and call "
                     "truncate_open_episodes() after a reset"
                 )
-        if key not in self._open:
-            self._num_begun += 1
-            self._open[key] = []
         self._begun_at_last_step[key] = self._num_begun
-        self._open[key].append(piece)
+        self._open.setdefault(key, []).append(piece)
         if piece["done"][-1]:
             ended.append(self._close(key, truncated=not piece["terminated"][-1]))
         return ended

@@ -353,6 +353,24 @@ def test_many_environments_with_trajectory_ids_may_add_step_by_step():
     assert lengths(buffer) == [6] * 15
 
 
+def test_asynchronous_workers_with_short_episodes_may_deliver_in_any_order():
+    buffer = counting_buffer()
+    parts = [torch.cat([episode(2, first=10 * i) for i in range(20)] + [episode(4, first=500)]) for _ in "12"]
+    for number, part in enumerate(parts):
+        part["collector", "traj_ids"] = 100 * number + torch.arange(44).div(2).long().clip(max=20)
+    for begin, end in ((0, 42), (42, 44)):
+        for part in parts:
+            buffer.extend(part[begin:end])
+    assert lengths(buffer) == [2] * 40 + [4] * 2
+
+
+def test_a_rollout_may_end_after_the_first_step_of_an_episode():
+    buffer = counting_buffer()
+    for _ in range(2):
+        buffer.extend(torch.cat([episode(4), episode(1, first=50, done=False)]))
+    assert lengths(buffer) == [4, 1, 4]
+
+
 NOT_CONSECUTIVE = {
     "a step of each of N environments": lambda whole: whole[:, 0],
     "steps before environments": lambda whole: whole.transpose(0, 1),
