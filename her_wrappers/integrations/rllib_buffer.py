@@ -198,9 +198,9 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         """Add a chunk to its episode, and append the episodes that it ends to ``ended``."""
         if not len(chunk):
             return
-        t, chunks = self._open.pop(chunk.id_, (chunk.t_started, []))
+        next_step, chunks = self._open.pop(chunk.id_, (chunk.t_started, []))
         observations = _as_arrays(chunk.get_observations())
-        if chunks and not (t == chunk.t_started and _is_continued(chunks[-1][0], observations)):
+        if chunks and not (next_step == chunk.t_started and _is_continued(chunks[-1][0], observations)):
             ended.append(_as_episode(chunks))  # RLlib dropped the chunk between them
             chunks = []
         if chunks:  # a chunk begins with the last observation of the previous one

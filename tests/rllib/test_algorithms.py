@@ -5,9 +5,11 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
@@ -247,6 +249,14 @@ def test_a_setting_that_does_not_work_is_an_error(name):
         make().validate()
 
 
+class Recurrent(DefaultDQNTorchRLModule):
+    """An RLModule of the user with an initial state."""
+
+    def get_initial_state(self):
+        return {"h": torch.zeros(4)}
+
+
+@pytest.mark.parametrize("make", [HerDQNConfig, HerSACConfig])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -256,9 +266,15 @@ def test_a_setting_that_does_not_work_is_an_error(name):
     ],
     ids=["dict", "dataclass", "spec"],
 )
-def test_recurrent_networks_are_an_error_when_the_algorithm_is_built(settings):
-    with pytest.raises(ValueError, match="HerDQN must not be recurrent"):
-        dqn().rl_module(**settings).build_algo()
+def test_an_lstm_is_an_error_when_the_configuration_is_validated(make, settings):
+    with pytest.raises(ValueError, match="use_lstm must be False"):
+        make().environment(Line).rl_module(**settings).validate()
+
+
+def test_a_recurrent_module_is_an_error_when_the_algorithm_is_built():
+    spec = RLModuleSpec(module_class=Recurrent, model_config=SMALL)
+    with pytest.raises(ValueError, match="HerDQN samples single steps"):
+        dqn().rl_module(rl_module_spec=spec).build_algo()
 
 
 def test_an_environment_without_goals_is_an_error():
