@@ -45,6 +45,8 @@ OPTIONS = inspect.signature(HindsightReplayBuffer).parameters.keys() - GIVEN_BY_
 STATE_KEY = "replay_buffer"
 """Key of the buffer in the state of an algorithm."""
 
+NOT_RECURRENT = "samples single steps, so use a model without an LSTM and without get_initial_state()"
+
 
 class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
     """Env-to-module connector: the last observation of each episode as a vector, and the success rate.
@@ -139,6 +141,9 @@ class _HerConfig:
             raise ValueError(  # noqa: TRY004 - a setting, as in the checks above
                 f"n_step must be an int, got {settings.n_step!r}; write, for example, training(n_step=3)"
             )
+        models = [settings.model_config, settings.rl_module_spec.model_config or {}]
+        if any((each if isinstance(each, dict) else vars(each)).get("use_lstm") for each in models):
+            raise ValueError(f"use_lstm must be False, got True; {name} {NOT_RECURRENT}")
         super().validate()  # type: ignore[misc] # of DQNConfig, SACConfig
 
     def build_env_to_module_connector(
@@ -181,6 +186,16 @@ class _HerAlgorithm:
             gamma=settings.gamma,
             **{"seed": settings.seed, **options},
         )
+
+    def setup(self, config: Any) -> None:
+        """Build the algorithm.
+
+        Raises:
+            ValueError: The networks are recurrent.
+        """
+        super().setup(config)  # type: ignore[misc] # of DQN
+        if self._module_is_stateful:  # type: ignore[attr-defined] # of DQN
+            raise ValueError(f"the RLModule has an initial state; {type(self).__name__} {NOT_RECURRENT}")
 
     def training_step(self) -> None:
         """Collect and learn; before the first episode has ended, only collect."""

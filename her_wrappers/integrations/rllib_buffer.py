@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import reduce
 from operator import getitem
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
+from her_wrappers.replay.saving import load_same, to_bytes
 from her_wrappers.spaces import leaf_spaces
 
 if TYPE_CHECKING:
@@ -108,6 +107,12 @@ def _as_arrays(values: Any) -> Tree:
     return stack(values) if isinstance(values, list) else values
 
 
+def _is_continued(before: Tree, after: Tree) -> bool:
+    """Whether the first of some observations is the last one of the observations before."""
+    pairs = zip(tree.flatten(before), tree.flatten(after), strict=True)
+    return all(np.array_equal(one[-1], other[0], equal_nan=True) for one, other in pairs)
+
+
 def joined(trees: list[Any]) -> Any:
     """Return trees of arrays as one tree, whose leaves are concatenated along the first axis."""
     return tree.map_structure(lambda *parts: np.concatenate(parts), *trees)
@@ -126,7 +131,8 @@ def _info_column(key: str, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
 class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLlib has no annotations
     """The replay buffer of `HerDQN` and `HerSAC`, which relabels goals in hindsight while sampling.
 
-    Env runners hand over chunks of episodes; an episode can be sampled once it has ended.
+    Env runners hand over chunks of episodes; an episode can be sampled once it has ended. If a chunk is
+    missing, the steps before it are stored as a truncated episode, and those after it as another one.
 
     Args:
         env: Goal environment whose spaces and goal functions are used.
@@ -161,8 +167,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         self._options = {**options, "buffer_size": capacity, "n_steps": n_step, "gamma": gamma}
         self.hindsight = HindsightReplayBuffer.for_env(env, **self._options)
         self._inputs = NetworkInputs(self.hindsight.observation_space)
-        # The chunks of each open episode: observations, actions, rewards, infos.
-        self._open: dict[str, list[tuple[Tree, ...]]] = {}
+        # Of each open episode, the number of steps and the chunks: observations, actions, rewards, infos.
+        self._open: dict[str, tuple[int, list[tuple[Tree, ...]]]] = {}
         self.last_batch: Batch | None = None
         self.metrics = MetricsLogger(root=False)
 
@@ -192,8 +198,11 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         """Add a chunk to its episode, and append the episodes that it ends to ``ended``."""
         if not len(chunk):
             return
-        chunks = self._open.pop(chunk.id_, [])
+        next_step, chunks = self._open.pop(chunk.id_, (chunk.t_started, []))
         observations = _as_arrays(chunk.get_observations())
+        if chunks and not (next_step == chunk.t_started and _is_continued(chunks[-1][0], observations)):
+            ended.append(_as_episode(chunks))  # RLlib dropped the chunk between them
+            chunks = []
         if chunks:  # a chunk begins with the last observation of the previous one
             observations = tree.map_structure(lambda rows: rows[1:], observations)
         actions, rewards = _as_arrays(chunk.get_actions()), np.asarray(chunk.get_rewards(), np.float64)
@@ -209,9 +218,9 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
                 f"{num_steps} steps that did not end the episode; raise "
                 'replay_buffer_config["capacity"], or give the environment a time limit'
             )
-        self._open[chunk.id_] = chunks
+        self._open[chunk.id_] = chunk.t, chunks
         if len(self._open) > self._num_envs:
-            ended.append(_as_episode(self._open.pop(next(iter(self._open)))))
+            ended.append(_as_episode(self._open.pop(next(iter(self._open)))[1]))
 
     def sample(
         self,
@@ -281,33 +290,26 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         Raises:
             OSError: The file cannot be written.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "buffer")
-            self.hindsight.save(path)
-            content = path.read_bytes()
-        unfinished = [vars(_as_episode(chunks)) for chunks in self._open.values()]
-        return {"hindsight": content, "unfinished": unfinished}
+        unfinished = [vars(_as_episode(chunks)) for _, chunks in self._open.values()]
+        return {"hindsight": to_bytes(self.hindsight), "unfinished": unfinished}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Replace the content of the buffer; arguments of this buffer have precedence over the saved ones.
+        """Replace the content of the buffer by that of a buffer with the same options.
 
         Args:
             state: State that `get_state` returned.
 
         Raises:
             CorruptFileError: The state is damaged.
-            ValueError: The state is that of a buffer for other spaces, or does not contain a buffer.
+            ValueError: The state is that of a buffer with other spaces or options, or does not contain a
+                buffer.
         """
         if "hindsight" not in state:
             raise ValueError(
                 f"state must have the keys hindsight and unfinished, got {sorted(state)}; pass the state of "
                 "a HerEpisodeReplayBuffer"
             )
-        options = {name: value for name, value in self._options.items() if name != "seed"}
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "buffer")
-            path.write_bytes(state["hindsight"])
-            self.hindsight = HindsightReplayBuffer.load(path, self._env, **options)
+        self.hindsight = load_same(self.hindsight, state["hindsight"])
         self.hindsight.add_episodes([Episode(**attributes) for attributes in state["unfinished"]])
         self._open, self.last_batch = {}, None
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from gymnasium import spaces
@@ -14,7 +14,9 @@ from gymnasium import spaces
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
+from her_wrappers.replay.saving import load_same, to_bytes
 from her_wrappers.spaces import SpaceSpec, leaf_spaces
+from her_wrappers.trees import leaf_arrays
 
 try:
     import torch
@@ -41,8 +43,12 @@ KEYS: dict[str, NestedKey] = {
     "reward": "reward",
     "priority": "td_error",
     "trajectory": ("collector", "traj_ids"),
+    "mask": ("collector", "mask"),
 }
 """Keys of tensordicts by the names of their content, as in TorchRL's environments, losses and collectors."""
+
+PATIENCE = 16
+"""An open trajectory is truncated after this number of calls of ``extend`` without it that begin others."""
 
 
 class HindsightTensorDictReplayBuffer:
@@ -55,7 +61,7 @@ class HindsightTensorDictReplayBuffer:
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Action space of one environment.
-        batch_size: Number of transitions of a batch if `sample` gets none.
+        batch_size: Number of transitions of a batch if `sample` gets none; also an attribute.
         device: Device of the batches.
         keys: Keys in the tensordicts that differ from `KEYS`, by the names in `KEYS`.
         **options: Other arguments of `HindsightReplayBuffer`, such as ``buffer_size``, ``compute_reward`` and
@@ -76,6 +82,8 @@ class HindsightTensorDictReplayBuffer:
         >>> buffer.extend(collected)  # doctest: +SKIP
         >>> loss = sac_loss(buffer.sample())  # doctest: +SKIP
     """
+
+    _storage = None  # TorchRL's collectors with workers look for it before they call `share`
 
     def __init__(
         self,
@@ -122,47 +130,70 @@ class HindsightTensorDictReplayBuffer:
         self.hindsight = hindsight
         self._has_priorities = options.get("prioritized") is not None
         self._n_steps, self._gamma = options.get("n_steps", 1), options.get("gamma", 0.99)
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._device = torch.device(device)
         self._keys = KEYS | dict(keys or {})
         self._states = _SpaceKeys("observation", hindsight.observation_space, self._keys)
         self._actions = _SpaceKeys("action", hindsight.action_space, self._keys)
         self._open: dict[Any, list[TensorDictBase]] = {}
+        self._num_places = 0  # number of steps in all calls of `extend`, padding included
+        self._num_begun = 0  # number of calls that began a trajectory
+        self._begun_at_last_step: dict[Any, int] = {}  # value of `_num_begun`
         self.write_count = 0
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
         return len(self.hindsight)
 
-    def extend(self, data: TensorDictBase) -> None:
+    def extend(self, data: TensorDictBase) -> torch.Tensor:
         """Add steps, as a collector returns them; episodes may continue in the next call.
 
         Args:
             data: Tensordict of shape (T,) with consecutive steps, or (N, T) with those of N environments.
                 If it has trajectory ids, steps of one id are one episode, in any order of the environments;
                 otherwise each of the N rows continues the row of the previous call. An episode that is
-                continued by a step from another state is truncated.
+                continued by a step from another state is truncated. Steps with a false mask are padding, and
+                are ignored.
+
+        Returns:
+            The ``index`` of each step in the shape of ``data``, int64; -1 for padding, and for steps whose
+            episode has not ended.
 
         Raises:
             KeyError: A key is missing.
-            ValueError: ``data`` has another shape, or a value does not fit its space. The episodes that end
-                in ``data`` are dropped.
+            ValueError: ``data`` has another shape, a value does not fit its space, or steps without
+                trajectory ids do not follow each other. The episodes that end in ``data`` are dropped.
         """
         if data.ndim not in {1, 2}:
             raise ValueError(f"data must have shape (T,) or (N, T), got {tuple(data.shape)}")
-        steps, ids = self._select(data if data.ndim == 2 else data.unsqueeze(0))
-        self.write_count += data.numel()
-        ended: list[Episode] = []
+        steps, ids, mask = self._select(data if data.ndim == 2 else data.unsqueeze(0))
+        self.write_count += int(mask.sum())
+        first, self._num_places = self._num_places, self._num_places + data.numel()
+        steps["place"] = torch.arange(first, self._num_places).reshape(steps.shape)
+        begins = ids is not None and not set(ids[mask].tolist()) <= self._open.keys()
+        ended: list[tuple[Episode, torch.Tensor]] = []
         for row in range(len(steps)):
-            for begin, end in self._segments(steps[row], None if ids is None else ids[row]):
-                key = row if ids is None else int(ids[row, begin])
-                ended.extend(self._continue(key, steps[row, begin:end]))
+            kept = steps[row, torch.from_numpy(mask[row])]
+            numbers = None if ids is None else ids[row, mask[row]]
+            for begin, end in self._segments(kept, numbers):
+                key = row if numbers is None else int(numbers[begin])
+                ended.extend(self._continue(key, kept[begin:end], has_ids=ids is not None))
+        if ids is not None:
+            self._num_begun += begins
+            lost = [k for k, begun in self._begun_at_last_step.items() if begun < self._num_begun - PATIENCE]
+            ended.extend(self._close(key, truncated=True) for key in lost)  # their environment was reset
+        index = torch.full((data.numel(),), -1)
         if ended:
-            self.hindsight.add_episodes(ended)
+            self.hindsight.add_episodes([episode for episode, _ in ended])
+            end = self.hindsight._storage.stored.end  # noqa: SLF001 - step numbers are consecutive
+            places = torch.cat([each for _, each in ended])
+            numbers, is_new = torch.arange(end - len(places), end), places >= first
+            index[places[is_new] - first] = numbers[is_new]
+        return index.reshape(data.shape)
 
-    def add(self, data: TensorDictBase) -> None:
-        """Add one step, a tensordict of shape (); see `extend`."""
-        self.extend(data.unsqueeze(0))
+    def add(self, data: TensorDictBase) -> int:
+        """Add one step, a tensordict of shape (), and return its index; see `extend`."""
+        return int(self.extend(data.unsqueeze(0)))
 
     def sample(self, batch_size: int | None = None) -> TensorDict:
         """Sample transitions with replacement; relabeled transitions come first.
@@ -178,7 +209,7 @@ class HindsightTensorDictReplayBuffer:
         Raises:
             ValueError: No batch size is given, or `HindsightReplayBuffer.sample` raises.
         """
-        size = self._batch_size if batch_size is None else batch_size
+        size = self.batch_size if batch_size is None else batch_size
         if size is None:
             raise ValueError("batch_size is missing; pass it to sample or to the buffer")
         batch = self.hindsight.sample(size).to_torch(self._device)
@@ -228,33 +259,68 @@ class HindsightTensorDictReplayBuffer:
         Raises:
             ValueError: A value does not fit its space; the episodes are dropped.
         """
-        self.hindsight.add_episodes([self._close(key, truncated=True) for key in list(self._open)])
+        self.hindsight.add_episodes([self._close(key, truncated=True)[0] for key in list(self._open)])
 
     def empty(self) -> None:
         """Remove all episodes, including the open ones."""
-        self._open = {}
+        self._forget_open()
         self.hindsight.clear()
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file, without open episodes, see `HindsightReplayBuffer.save`."""
+        self._attach()
         self.hindsight.save(path)
 
-    def loads(self, path: str | os.PathLike[str], env: AnyEnv) -> None:
+    def loads(self, path: str | os.PathLike[str] | bytes, env: AnyEnv | None = None) -> None:
         """Replace the content by that of a buffer with the same options; open episodes are dropped.
 
         Args:
-            path: File of `dumps`.
-            env: Gymnasium environment with the goal functions, which are not in the file.
+            path: File of `dumps`, or its content.
+            env: Ignored, since this buffer has the goal functions.
 
         Raises:
             CorruptFileError: The file is damaged.
-            ValueError: ``env`` has other spaces.
+            OSError: The file cannot be read.
+            ValueError: The spaces or options of the saved buffer differ from those of this one.
         """
-        self.hindsight = HindsightReplayBuffer.load(path, env)
-        self._open = {}
+        self.hindsight = load_same(self.hindsight, path)
+        one_hot = self.hindsight._attachment.get("one_hot", {})  # noqa: SLF001
+        for keys in (self._states, self._actions):
+            keys.one_hot |= one_hot.get(keys.name, {})
+        self._forget_open()
 
-    def _select(self, data: TensorDictBase) -> tuple[TensorDict, Any]:
-        """Return copies of the needed entries on the CPU, and (N, T) trajectory ids or None."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the content of the file of `dumps`, and the number of added steps."""
+        self._attach()
+        return {"hindsight": to_bytes(self.hindsight), "write_count": self.write_count}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Replace the content by that of `state_dict`, see `loads`."""
+        self.loads(state_dict["hindsight"])
+        self.write_count = state_dict["write_count"]
+
+    @property
+    def shared(self) -> bool:
+        """Whether several processes can write: False; TorchRL's collectors with workers call `share`."""
+        return False
+
+    def share(self, shared: bool = True) -> NoReturn:
+        """Raise NotImplementedError, since the episodes are in the memory of one process."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot be shared by processes; leave replay_buffer= out of a collector "
+            "with workers, and pass the data that it returns to extend()"
+        )
+
+    def _attach(self) -> None:
+        """Let the saved buffer have the form of Discrete values."""
+        forms = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
+        self.hindsight._attachment = {"one_hot": forms}  # noqa: SLF001
+
+    def _forget_open(self) -> None:
+        self._open, self._begun_at_last_step = {}, {}
+
+    def _select(self, data: TensorDictBase) -> tuple[TensorDict, Any, np.ndarray]:
+        """Return copies of the needed entries on the CPU, (N, T) trajectory ids or None, and (N, T) mask."""
         source = data.detach()
         shape = data.shape
         keys = source.keys(True)  # TorchRL's info readers write infos under "next"
@@ -273,8 +339,9 @@ class HindsightTensorDictReplayBuffer:
         parts = {name: TensorDict(leaves, batch_size=shape) for name, leaves in entries.items()}
         columns = {name: values.reshape(shape) for name, values in ends.items()}
         steps = TensorDict({**parts, **columns}, batch_size=shape)
-        ids = source.get(self._keys["trajectory"], None)
-        return steps.cpu().clone(), None if ids is None else ids.reshape(shape).cpu().numpy()
+        ids, mask = (source.get(self._keys[name], None) for name in ("trajectory", "mask"))
+        is_step = np.ones(shape, np.bool_) if mask is None else mask.reshape(shape).cpu().numpy()
+        return steps.cpu().clone(), None if ids is None else ids.reshape(shape).cpu().numpy(), is_step
 
     def _segments(self, steps: TensorDictBase, ids: np.ndarray | None) -> Iterator[tuple[int, int]]:
         """Yield the first index and the end of each run of steps without a reset."""
@@ -286,22 +353,40 @@ class HindsightTensorDictReplayBuffer:
         ends = (np.flatnonzero(last) + 1).tolist()
         yield from zip([0, *ends], ends, strict=False)
 
-    def _continue(self, key: Any, piece: TensorDictBase) -> list[Episode]:
+    def _continue(
+        self, key: Any, piece: TensorDictBase, *, has_ids: bool
+    ) -> list[tuple[Episode, torch.Tensor]]:
         """Append steps to an open episode; return the episodes that end."""
         ended = []
+        if piece["done"][-1]:
+            before, after = (self._states.to_tree(piece[name][-1:]) for name in ("state", "state/next"))
+            if _has_values(before["desired_goal"]) and not _has_values(after):
+                raise ValueError(
+                    "data must have the states after the last steps of episodes, got zeros, goals included, "
+                    "as GymEnv(id, num_envs=N) returns them; use SerialEnv(N, lambda: GymEnv(id))"
+                )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
             ended.append(self._close(key, truncated=True))
+            if not has_ids and len(ended[0][0]) == len(piece) == 1:
+                raise ValueError(
+                    "data without trajectory ids must have consecutive steps of one environment in each row, "
+                    "got a step that does not start at the state after the step before; pass steps of N "
+                    "environments in shape (N, T), such as extend(data.unsqueeze(-1)) for T = 1, and call "
+                    "truncate_open_episodes() after a reset"
+                )
+        self._begun_at_last_step[key] = self._num_begun
         self._open.setdefault(key, []).append(piece)
         if piece["done"][-1]:
             ended.append(self._close(key, truncated=not piece["terminated"][-1]))
         return ended
 
-    def _close(self, key: Any, *, truncated: bool) -> Episode:
-        """Return an open episode, and remove it."""
+    def _close(self, key: Any, *, truncated: bool) -> tuple[Episode, torch.Tensor]:
+        """Return an open episode and the places of its steps, and remove it."""
+        del self._begun_at_last_step[key]
         steps = TensorDict.cat(self._open.pop(key))
         states = TensorDict.cat([steps["state"], steps["state/next"][-1:]])
-        return Episode(
+        episode = Episode(
             observations=self._states.to_tree(states),
             actions=self._actions.to_tree(steps["action"]),
             rewards=steps["reward"].double().numpy(),
@@ -309,18 +394,19 @@ class HindsightTensorDictReplayBuffer:
             truncated=truncated,
             infos={name: steps["info", name].numpy() for name in self.hindsight.info_keys},
         )
+        return episode, steps["place"]
 
 
 class _SpaceKeys:
     """The leaves of a space in tensordicts, in which a Discrete value may be a one-hot vector."""
 
     def __init__(self, name: str, space: spaces.Space[Any], keys: Mapping[str, NestedKey]) -> None:
-        self._name, self._keys = name, keys
+        self.name, self._keys = name, keys
         self._spec = SpaceSpec.of(name, space)
         self._discrete = {
             path: leaf for path, leaf in leaf_spaces(space).items() if isinstance(leaf, spaces.Discrete)
         }
-        self._one_hot: dict[Path, torch.dtype] = {}
+        self.one_hot: dict[str, str] = {}  # dtypes of one-hot vectors by the positions of their leaves
         if not all(isinstance(part, str) for path in self._spec.paths for part in path):
             raise TypeError(f"a tensordict cannot have the elements of a Tuple, got {space}; use a Dict")
 
@@ -331,19 +417,19 @@ class _SpaceKeys:
             value = _require(data, (*where, *self._key(path)))
             choices = self._discrete.get(path)
             if choices is not None and value.shape[data.ndim :] == (choices.n,):
-                self._one_hot[path] = value.dtype
+                self.one_hot[str(position)] = str(value.dtype).removeprefix("torch.")
                 value = value.to(torch.uint8).argmax(-1) + int(choices.start)
             leaves[str(position)] = value
         return leaves
 
     def write(self, tree: Any, where: tuple[str, ...]) -> Iterator[tuple[NestedKey, torch.Tensor]]:
         """Yield keys and values, Discrete values as one-hot vectors if they were such vectors."""
-        for leaf in self._spec:
-            value, dtype = leaf.find(tree, "in the batch"), self._one_hot.get(leaf.path)
+        for position, leaf in enumerate(self._spec):
+            value, dtype = leaf.find(tree, "in the batch"), self.one_hot.get(str(position))
             if dtype is not None:
                 choices = self._discrete[leaf.path]
                 rows = value.long() - int(choices.start)
-                value = torch.nn.functional.one_hot(rows, int(choices.n)).to(dtype)
+                value = torch.nn.functional.one_hot(rows, int(choices.n)).to(getattr(torch, dtype))
             yield (*where, *self._key(leaf.path)), value
 
     def to_tree(self, steps: TensorDictBase) -> Any:
@@ -352,7 +438,7 @@ class _SpaceKeys:
 
     def _key(self, path: Path) -> tuple[str, ...]:
         """Return the key of a leaf: the first part of an observation's path is a name in ``keys``."""
-        first, *rest = map(str, (self._name, *path) if self._name == "action" else path)
+        first, *rest = map(str, (self.name, *path) if self.name == "action" else path)
         return (*_path(self._keys.get(first, first)), *rest)
 
 
@@ -369,10 +455,16 @@ def _require(data: TensorDictBase, key: NestedKey) -> torch.Tensor:
     return value
 
 
+def _has_values(tree: Any) -> bool:
+    """Whether any number in a tree of arrays is not 0."""
+    return any(leaf.any() for leaf in leaf_arrays(tree))
+
+
 def _same(some: TensorDictBase, others: TensorDictBase) -> np.ndarray:
     """Whether each of T pairs of states is equal, (T,) bool."""
     same = np.ones(len(some), bool)
     for key, values in some.items():
-        equal = values == others[key]
+        other = others[key]
+        equal = (values == other) | (values.isnan() & other.isnan())
         same &= equal.reshape(len(some), math.prod(equal.shape[1:])).all(-1).numpy()
     return same

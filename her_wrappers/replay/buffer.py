@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.arguments import require_count, require_flag, require_torch
+from her_wrappers.files import Json
 from her_wrappers.goal_interface import (
     AnyEnv,
     GoalFunction,
@@ -35,7 +36,7 @@ from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priorities, Priorit
 from her_wrappers.replay.relabeling import BatchFunction, Relabeler, TerminationMode, resolve_termination
 from her_wrappers.replay.rows import RowStorage
 from her_wrappers.replay.sampling import Draws, Sampler
-from her_wrappers.replay.saving import load_buffer, save_buffer
+from her_wrappers.replay.saving import FUNCTIONS, load_buffer, save_buffer
 from her_wrappers.spaces import SpaceSpec
 from her_wrappers.trees import Tree
 
@@ -160,6 +161,10 @@ class HindsightReplayBuffer:
         compute_reward, reward_fn = arguments["compute_reward"], arguments["reward_fn"]
         self._lock = threading.RLock()
         self._missing = missing or set()
+        # What `load_same` passes on, and JSON of an integration that is saved with the buffer
+        kept = (*FUNCTIONS, "device", "tensor_functions")
+        self._arguments = {name: arguments[name] for name in kept if arguments[name] is not None}
+        self._attachment: dict[str, Json] = {}
         self._device = None
         mixture, arrays = goal_mixture(options), NumPyArrays()
         by_row = options["info_keys"] and options["info_format"] == "list"

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from her_wrappers.arguments import require_count
+from her_wrappers.files import Json
 from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
 from her_wrappers.goal_interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
+from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS
 from her_wrappers.replay.options import (
     MAX_SIZE,
     SAMPLING,
+    SHARES,
     goal_mixture,
     merged_options,
     option_from_json,
@@ -54,6 +59,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         "sampler": buffer._sampler.state_dict(),
         "largest_priority": None if priorities is None else priorities.largest,
         "open": {"is_single": is_single, "lengths": lengths.tolist()},
+        "attachment": buffer._attachment,
         "blocks": len(blocks),
     }
 
@@ -144,7 +150,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
             require_goal_space(spaces[0])
             lengths = [require_count("lengths", each, at_least=0) for each in header["open"]["lengths"]]
         if env is not None:
-            _require_same_spaces(path, spaces, goal_spaces(env))
+            _require_same_spaces(path, spaces, goal_spaces(env), "env")
         arguments, functions = merged_options(saved, given), set(header["functions"])
         buffer = _make_buffer(cls, spaces, env, arguments, functions=functions, rule=rule)
         _require_room(max((each for each in lengths if each <= size), default=0), buffer.buffer_size)
@@ -187,14 +193,62 @@ def _require_room(length: int, buffer_size: int) -> None:
         raise ValueError(f"{fit}; raise buffer_size")
 
 
-def _require_same_spaces(path: Any, saved: Sequence[Any], of_env: Sequence[Any]) -> None:
-    for name, *pair in zip(("observation", "action"), saved, of_env, strict=True):
+def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
+    """Return the saved buffer with the functions of ``buffer``, whose options and spaces must be the same.
+
+    The framework of an integration was configured with these options, such as ``gamma`` and ``n_steps``.
+    """
+    if isinstance(source, bytes):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "buffer")
+            path.write_bytes(source)
+            return load_same(buffer, path)
+    damaged = f"{source} is damaged: its content is not a replay buffer"
+    with ArrayFile(source, kind=KIND, version=VERSION) as file, as_corrupt(damaged):
+        saved = _explicit(file.header["options"], file.header["relabeler"])
+        attachment = dict(file.header["attachment"])
+        spaces = [space_from_json(file.header[name]) for name in SPACES]
+    _require_same_spaces(source, spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
+    mine = _explicit(options_to_json(buffer._options), buffer._relabeler and buffer._relabeler.state)
+    for name in buffer._options:
+        here, there = (options.get(name, "a function") for options in (mine, saved))
+        if here != there:
+            raise ValueError(
+                f"{name} must be that of the saved buffer, {there}, got {here}; make this buffer with the "
+                "options of the saved one"
+            )
+    functions = {name: value for name, value in buffer._options.items() if name not in mine}
+    loaded = type(buffer).load(source, **buffer._arguments, **functions)
+    loaded._attachment = attachment
+    return loaded
+
+
+def _explicit(options: Mapping[str, Json], relabeler: Mapping[str, Json] | None) -> dict[str, Json]:
+    """Return options with the values of defaults that depend on other arguments."""
+    explicit = dict(options)
+    if all(explicit.get(name) is None for name in SHARES):
+        explicit["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
+    if explicit.get("termination", "") is None and relabeler and relabeler["termination"] == "recompute":
+        explicit["termination"] = "recompute"
+    return explicit
+
+
+def to_bytes(buffer: Any) -> bytes:
+    """Return the content of the file that `save_buffer` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "buffer")
+        buffer.save(path)
+        return path.read_bytes()
+
+
+def _require_same_spaces(path: Any, saved: Sequence[Any], others: Sequence[Any], owner: str) -> None:
+    for name, *pair in zip(("observation", "action"), saved, others, strict=True):
         here, there = map(leaf_spaces, pair)
         for leaf in here | there:
             if here.get(leaf) != there.get(leaf):
-                both = f"{here.get(leaf)} there, and {there.get(leaf)} in env"
+                both = f"{here.get(leaf)} there, and {there.get(leaf)} in {owner}"
                 where = f"{path}: {path_name((name, *leaf))} is {both}"
-                raise ValueError(f"env must have the spaces of the buffer in {where}")
+                raise ValueError(f"{owner} must have the spaces of the buffer in {where}")
 
 
 def _make_buffer(

@@ -19,7 +19,8 @@ def local_ray():
 
     ray.init(
         "local",
-        num_cpus=8,
+        num_cpus=2,
+        object_store_memory=300_000_000,
         include_dashboard=False,
         _node_ip_address="127.0.0.1",
         logging_level="error",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
+import torch
+from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 from ray.rllib.connectors.env_to_module import FlattenObservations
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from her_wrappers.integrations.rllib import HerDQNConfig, HerSACConfig
+from her_wrappers.integrations.rllib import HerDQN, HerDQNConfig, HerSACConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -118,6 +124,100 @@ def test_the_buffer_gets_seed_gamma_and_n_step_of_the_configuration(trained):
     assert (hindsight.buffer_size, hindsight.sample(2).discounts.max()) == (500, np.float32(0.99))
 
 
+class Line(gym.Env):
+    """A state on a line that moves by the action; the first component counts the steps."""
+
+    observation_space = gym.spaces.Dict({
+        name: gym.spaces.Box(-1e6, 1e6, (2,), np.float32)
+        for name in ("observation", "achieved_goal", "desired_goal")
+    })
+    action_space = gym.spaces.Box(-5.0, 5.0, (1,), np.float32)
+
+    def __init__(self, config=None):
+        self.state = np.zeros(2, np.float32)
+
+    def _observe(self):
+        goal = np.array([4, 2], np.float32)
+        return {"observation": self.state, "achieved_goal": self.state.copy(), "desired_goal": goal}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = np.zeros(2, np.float32)
+        return self._observe(), {}
+
+    def step(self, action):
+        self.state = self.state + np.array([1, action[0]], np.float32)
+        observation = self._observe()
+        reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})
+        return observation, float(reward), False, bool(self.state[0] == 4), {}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -(np.abs(achieved_goal - desired_goal).max(-1) > 0.5).astype(np.float32)
+
+
+def assert_consecutive(algo):
+    for episode in algo.local_replay_buffer.hindsight.episodes():
+        assert (np.diff(episode.observations["observation"][:, 0]) == 1).all()
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_actions_of_a_scaled_box_belong_to_their_states(normalize):
+    config = HerSACConfig().environment(Line, normalize_actions=normalize)
+    config.training(train_batch_size_per_learner=8, num_steps_sampled_before_learning_starts=0)
+    config.rl_module(model_config=SMALL).reporting(
+        min_sample_timesteps_per_iteration=12, min_time_s_per_iteration=0
+    )
+    algo = config.build_algo()
+    try:
+        assert learned_steps(algo.train()) > 0
+        [batch] = algo.local_replay_buffer.sample(64)
+        moved = batch.columns["new_obs"][:, 1] - batch.columns["obs"][:, 1]
+        scale = 5 if normalize else 1  # RLlib's modules return actions in [-1, 1]
+        np.testing.assert_allclose(moved, (scale * batch.columns["actions"]).clip(-5, 5)[:, 0], atol=1e-4)
+        assert_consecutive(algo)
+    finally:
+        algo.stop()
+
+
+SETTINGS = {
+    "remote learners": lambda config: config.learners(num_learners=2),
+    "evaluation runners that work at the same time": lambda config: config.evaluation(
+        evaluation_interval=1,
+        evaluation_num_env_runners=1,
+        evaluation_parallel_to_training=True,
+        evaluation_duration=2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_workers_learn_and_evaluate_while_the_buffer_has_training_episodes_only(name):
+    algo = SETTINGS[name](dqn()).build_algo()
+    try:
+        result = algo.train()
+        assert learned_steps(result) > 0
+        sampled = result["env_runners"]["num_env_steps_sampled_lifetime"]
+        assert 0 < len(algo.local_replay_buffer) <= sampled
+        algo.local_replay_buffer.hindsight.verify()
+    finally:
+        algo.stop()
+
+
+def test_two_trials_of_tune_learn_from_a_buffer_each(tmp_path):
+    config = dqn().training(lr=tune.grid_search([1e-3, 1e-4]))
+    tuner = tune.Tuner(
+        HerDQN,
+        param_space=config,
+        run_config=tune.RunConfig(stop={"training_iteration": 1}, storage_path=str(tmp_path), verbose=0),
+    )
+    results = tuner.fit()
+    assert results.num_errors == 0
+    assert [learned_steps(each.metrics) > 0 for each in results] == [True, True]
+    for each in results:
+        sampled = each.metrics["env_runners"]["num_env_steps_sampled_lifetime"]
+        assert 0 < each.metrics["replay_buffer"]["num_env_steps_stored"] <= sampled
+
+
 ERRORS = {
     "type": (
         lambda: HerDQNConfig().training(replay_buffer_config={"type": "PrioritizedEpisodeReplayBuffer"}),
@@ -147,6 +247,34 @@ def test_a_setting_that_does_not_work_is_an_error(name):
     make, message = ERRORS[name]
     with pytest.raises(ValueError, match=message):
         make().validate()
+
+
+class Recurrent(DefaultDQNTorchRLModule):
+    """An RLModule of the user with an initial state."""
+
+    def get_initial_state(self):
+        return {"h": torch.zeros(4)}
+
+
+@pytest.mark.parametrize("make", [HerDQNConfig, HerSACConfig])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model_config": SMALL | {"use_lstm": True}},
+        {"model_config": DefaultModelConfig(use_lstm=True)},
+        {"rl_module_spec": RLModuleSpec(model_config=SMALL | {"use_lstm": True})},
+    ],
+    ids=["dict", "dataclass", "spec"],
+)
+def test_an_lstm_is_an_error_when_the_configuration_is_validated(make, settings):
+    with pytest.raises(ValueError, match="use_lstm must be False"):
+        make().environment(Line).rl_module(**settings).validate()
+
+
+def test_a_recurrent_module_is_an_error_when_the_algorithm_is_built():
+    spec = RLModuleSpec(module_class=Recurrent, model_config=SMALL)
+    with pytest.raises(ValueError, match="HerDQN samples single steps"):
+        dqn().rl_module(rl_module_spec=spec).build_algo()
 
 
 def test_an_environment_without_goals_is_an_error():

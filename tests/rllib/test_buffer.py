@@ -87,6 +87,41 @@ def test_an_episode_that_never_continues_is_stored_as_truncated_once_another_tak
     assert episode.truncated
 
 
+LOST = {
+    "the second of three": ([0, 2], [2, 2]),
+    "the first": ([1, 2], [4]),
+    "every second": ([0, 2], [2, 2]),
+    "none": ([0, 1, 2], [6]),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+@pytest.mark.parametrize("has_times", [True, False])
+def test_an_episode_is_not_continued_across_a_lost_chunk(env, name, has_times):
+    buffer = HerEpisodeReplayBuffer(env, seed=0)
+    chunks = list(play(env, fragment=2))
+    kept, lengths = LOST[name]
+    for position, number in enumerate(kept):
+        if not has_times:  # only the observations show that a chunk is missing
+            chunks[number].t_started, chunks[number].t = 2 * position, 2 * position + 2
+        buffer.add(chunks[number])
+    buffer.hindsight.verify()
+    episodes = list(buffer.hindsight.episodes())
+    assert [len(each) for each in episodes] == lengths
+    for each in episodes:
+        steps = each.observations["achieved_goal"][:, -1]
+        assert (np.diff(steps) == 1).all()
+    assert all(each.truncated for each in episodes)
+
+
+def test_nan_in_observations_does_not_split_an_episode(env):
+    buffer = HerEpisodeReplayBuffer(env, seed=0)
+    for chunk in play(env, fragment=2):
+        chunk.observations.data["observation"][:, 0] = np.nan
+        buffer.add(chunk)
+    assert [len(each) for each in buffer.hindsight.episodes()] == [6]
+
+
 def test_an_episode_longer_than_the_capacity_is_an_error_before_it_ends(env):
     buffer = HerEpisodeReplayBuffer(env, capacity=3, seed=0)
     with pytest.raises(ValueError, match=r"capacity of 3 transitions, got 4 steps .* time limit"):
@@ -184,6 +219,12 @@ def test_our_connector_keeps_the_goals_that_the_connector_of_rllib_replaces(env)
         piece = connector(env.observation_space, env.action_space)
         piece(rl_module=None, batch={}, episodes=[episode], shared_data={})
         assert isinstance(episode.get_observations(-1), dict) == keeps
+
+
+@pytest.mark.parametrize("option", [{"gamma": 0.5}, {"n_step": 3}, {"prioritized": Priority()}])
+def test_a_state_of_a_buffer_with_other_options_is_an_error(env, option):
+    with pytest.raises(ValueError, match="must be that of the saved buffer"):
+        HerEpisodeReplayBuffer(env, **option).set_state(HerEpisodeReplayBuffer(env).get_state())
 
 
 def test_a_loaded_state_has_the_open_episodes_and_the_same_random_sequence(env):

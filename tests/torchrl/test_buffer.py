@@ -18,8 +18,9 @@ pytest.importorskip("torchrl", reason="torchrl is missing: the extra torchrl")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # TorchRL warns when it is imported
     from tensordict import TensorDict
-    from torchrl.collectors import Collector
-    from torchrl.envs import GymWrapper, SerialEnv
+    from torchrl.collectors import Collector, MultiSyncCollector
+    from torchrl.collectors.utils import split_trajectories
+    from torchrl.envs import FrameSkipTransform, GymWrapper, RewardScaling, SerialEnv, TransformedEnv
 
 from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer  # noqa: E402
 
@@ -246,10 +247,208 @@ def test_a_saved_buffer_continues_with_the_same_batches(tmp_path):
     for data in collector(reach, 100):
         buffer.extend(data)
     buffer.dumps(tmp_path / "buffer.her")
-    loaded = make_buffer()
-    loaded.loads(tmp_path / "buffer.her", env)
+    loaded = make_buffer(n_sampled_goal=4)  # the default
+    for _ in range(2):  # a loaded buffer can be saved and loaded
+        loaded.loads(tmp_path / "buffer.her", env)
+        loaded.dumps(tmp_path / "buffer.her")
     one, two = buffer.sample(50), loaded.sample(50)
     assert (one == two).all()
+
+
+FUNCTIONS = {
+    "compute_reward": lambda achieved, desired, info: np.full(len(achieved), 7.0),
+    "reward_fn": lambda batch: np.full(len(batch.rewards), 8.0),
+    "compute_terminated": lambda achieved, desired, info: np.ones(len(achieved), np.bool_),
+    "termination": lambda achieved, desired, info: np.ones(len(achieved), np.bool_),
+    "goal_selection_strategy": lambda t, length, rng: np.minimum(t + 1, length),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_loaded_buffer_has_the_functions_that_the_constructor_got(name, tmp_path):
+    buffer, loaded = (make_buffer(**{name: FUNCTIONS[name]}) for _ in range(2))
+    for data in collector(reach, 100):
+        buffer.extend(data)
+    buffer.dumps(tmp_path / "buffer.her")
+    loaded.loads(tmp_path / "buffer.her")
+    assert (buffer.sample(50) == loaded.sample(50)).all()
+
+
+@pytest.mark.parametrize(
+    ("saved", "given"),
+    [
+        ({"gamma": 0.9, "n_steps": 3}, {"n_steps": 3}),
+        ({"n_steps": 3}, {}),
+        ({}, {"prioritized": Priority()}),
+        ({"prioritized": Priority(alpha=0.5)}, {"prioritized": Priority(alpha=0.6)}),
+        ({"n_sampled_goal": 0}, {"n_sampled_goal": 4}),
+        ({"termination": FUNCTIONS["termination"]}, {}),
+        ({}, {"goal_selection_strategy": FUNCTIONS["goal_selection_strategy"]}),
+    ],
+)
+def test_loading_with_other_options_is_an_error(saved, given, tmp_path):
+    buffer, other = make_buffer(**saved), make_buffer(**given)
+    buffer.dumps(tmp_path / "buffer.her")
+    with pytest.raises(ValueError, match="must be that of the saved buffer"):
+        other.loads(tmp_path / "buffer.her")
+
+
+def test_loading_a_buffer_with_other_spaces_is_an_error(tmp_path):
+    make_buffer().dumps(tmp_path / "buffer.her")
+    with pytest.raises(ValueError, match="this buffer must have the spaces"):
+        make_buffer(FLIP).loads(tmp_path / "buffer.her")
+
+
+@pytest.mark.parametrize("way", ["file", "state_dict"])
+def test_a_loaded_buffer_has_the_encoding_of_actions(way, tmp_path):
+    buffer, loaded = make_buffer(FLIP), make_buffer(FLIP)
+    for data in collector(flip, 100, total=100):
+        buffer.extend(data)
+    if way == "file":
+        buffer.dumps(tmp_path / "buffer.her")
+        loaded.loads(tmp_path / "buffer.her")
+    else:
+        loaded.load_state_dict(buffer.state_dict())
+        assert loaded.write_count == 100
+    one, two = buffer.sample(50), loaded.sample(50)
+    assert two["action"].shape == (50, 4)
+    assert (one == two).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{"trajs_per_batch": 4}, {"split_trajs": True}, {"split_trajs": True, "num_envs": 1}]
+)
+def test_padding_of_trajectories_is_ignored(options):
+    buffer = make_buffer()
+    for data in collector(reach, 60, **{"num_envs": 2} | options):
+        buffer.extend(data)
+    assert set(lengths(buffer)) == {50}
+    assert len(buffer) >= 400
+
+
+def test_trajectories_that_the_user_splits_are_episodes_without_their_padding():
+    buffer = counting_buffer()
+    data = torch.cat([episode(3), episode(5, first=20)])
+    index = buffer.extend(split_trajectories(data))
+    assert lengths(buffer) == [3, 5]
+    assert index.tolist() == [[0, 1, 2, -1, -1], [3, 4, 5, 6, 7]]
+
+
+def test_episodes_that_the_collector_resets_are_stored_as_truncated():
+    buffer = make_buffer()
+    for data in collector(reach, 8, total=800, reset_at_each_iter=True):
+        buffer.extend(data)
+    assert set(lengths(buffer)) == {8}
+    assert len(buffer) > 600
+
+
+def test_many_environments_with_trajectory_ids_may_add_step_by_step():
+    buffer = counting_buffer()
+    parts = [episode(6, first=100 * number) for number in range(15)]
+    for number, part in enumerate(parts):
+        part["collector", "traj_ids"] = torch.full((6,), number)
+    for t in range(6):
+        for part in parts:
+            buffer.add(part[t])
+    assert lengths(buffer) == [6] * 15
+
+
+def test_asynchronous_workers_with_short_episodes_may_deliver_in_any_order():
+    buffer = counting_buffer()
+    parts = [torch.cat([episode(2, first=10 * i) for i in range(20)] + [episode(4, first=500)]) for _ in "12"]
+    for number, part in enumerate(parts):
+        part["collector", "traj_ids"] = 100 * number + torch.arange(44).div(2).long().clip(max=20)
+    for begin, end in ((0, 42), (42, 44)):
+        for part in parts:
+            buffer.extend(part[begin:end])
+    assert lengths(buffer) == [2] * 40 + [4] * 2
+
+
+def test_a_rollout_may_end_after_the_first_step_of_an_episode():
+    buffer = counting_buffer()
+    for _ in range(2):
+        buffer.extend(torch.cat([episode(4), episode(1, first=50, done=False)]))
+    assert lengths(buffer) == [4, 1, 4]
+
+
+NOT_CONSECUTIVE = {
+    "a step of each of N environments": lambda whole: whole[:, 0],
+    "steps before environments": lambda whole: whole.transpose(0, 1),
+    "a shuffled batch": lambda whole: whole.reshape(-1)[torch.randperm(12)],
+}
+
+
+@pytest.mark.parametrize("name", NOT_CONSECUTIVE)
+def test_steps_that_are_not_consecutive_are_an_error(name):
+    buffer = counting_buffer()
+    whole = torch.stack([episode(6), episode(6, first=100)])
+    with pytest.raises(ValueError, match=r"extend\(data.unsqueeze\(-1\)\)"):
+        buffer.extend(NOT_CONSECUTIVE[name](whole))
+    assert len(buffer) == 0
+
+
+def test_steps_of_two_environments_by_turns_are_an_error():
+    buffer = counting_buffer()
+    buffer.add(episode(6)[0])
+    with pytest.raises(ValueError, match="without trajectory ids"):
+        buffer.add(episode(6, first=100)[0])
+
+
+@pytest.mark.parametrize("done", ["terminated", "truncated"])
+def test_a_final_state_of_zeros_is_an_error(done):
+    buffer, data = counting_buffer(), episode(4, terminated=done == "terminated")
+    for key in ("observation", "achieved_goal", "desired_goal"):
+        data["next", key][-1] = 0
+    with pytest.raises(ValueError, match=r"GymEnv\(id, num_envs=N\)"):
+        buffer.extend(data)
+    assert len(buffer) == 0
+
+
+def test_a_final_state_of_zeros_under_the_goal_of_the_episode_is_stored():
+    buffer, data = counting_buffer(), episode(4)
+    for key in ("observation", "achieved_goal"):
+        data["next", key][-1] = 0
+    buffer.extend(data)
+    assert lengths(buffer) == [4]
+
+
+def test_nan_in_an_observation_does_not_split_an_episode():
+    buffer, data = counting_buffer(), episode(6)
+    for where in (data, data["next"]):
+        where["observation"][:, 0] = float("nan")
+    buffer.extend(data[:4])
+    buffer.extend(data[4:])
+    assert lengths(buffer) == [6]
+
+
+@pytest.mark.parametrize(
+    "transform", [RewardScaling(0.0, 10.0), RewardScaling(1.0, 1.0), FrameSkipTransform(5)]
+)
+def test_a_transform_of_rewards_is_noticed(transform):
+    buffer = make_buffer()
+    data = next(iter(collector(lambda: TransformedEnv(reach(), transform), 60)))
+    with pytest.warns(UserWarning, match="compute_reward"):
+        buffer.extend(data)
+
+
+def test_a_collector_with_workers_cannot_write_into_the_buffer():
+    with pytest.raises(NotImplementedError, match="HindsightTensorDictReplayBuffer cannot be shared"):
+        MultiSyncCollector([reach], None, frames_per_batch=10, total_frames=10, replay_buffer=make_buffer())
+
+
+def test_extend_returns_the_index_of_each_stored_step():
+    buffer = counting_buffer(prioritized=Priority())
+    assert buffer.extend(episode(4)[:2]).tolist() == [-1, -1]
+    index = buffer.extend(torch.cat([episode(4)[2:], episode(3, first=50), episode(2, first=9, done=False)]))
+    assert index.tolist() == [2, 3, 4, 5, 6, -1, -1]
+    assert buffer.extend(torch.stack([episode(2), episode(2)])).shape == (2, 2)
+    buffer.update_priority(index[:5], torch.ones(5))
+
+
+def test_the_batch_size_is_an_attribute():
+    buffer = counting_buffer(batch_size=8)
+    buffer.extend(episode(4))
+    assert len(buffer.sample()) == buffer.batch_size == 8
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ class OursForRLlib(ReplayAdapter):
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
         """Add a chunk of one step."""
-        obs, action, reward, next_obs, terminated, truncated, info = transition
+        # Env runners get copies from Gymnasium's vector environments.
+        obs, action, reward, next_obs, terminated, truncated, info = copy.deepcopy(transition)
         chunk = self._open.pop(env_index, None)
         if chunk is None:
             chunk = SingleAgentEpisode()

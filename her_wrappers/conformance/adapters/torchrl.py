@@ -70,7 +70,7 @@ class OursForTorchRL(ReplayAdapter):
 
     def load(self, path: str) -> None:
         """Load the buffer from a file."""
-        self.buffer.loads(path, self._env)
+        self.buffer.loads(path)
 
 
 def as_tensordict(transition: tuple[Any, ...]) -> TensorDict:
