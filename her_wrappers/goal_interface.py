@@ -7,6 +7,9 @@ wrappers forward no attributes.
 
 from __future__ import annotations
 
+import inspect
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -30,6 +33,8 @@ __all__ = [
     "goal_spaces",
     "require_distinct",
     "require_goal_space",
+    "require_own_goals",
+    "space_of_function",
 ]
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -80,8 +85,9 @@ class GoalInterface:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
                 does not take three arguments, or the elements of a goal space are not arrays of one shape.
             ValueError: The observation space is not a Dict with the three goal keys and with goals of the
-                same shape and dtype, the environment has no ``compute_reward``, or ``compute_terminated``
-                returns a wrong shape.
+                same shape and dtype, the environment has no ``compute_reward``, a wrapper changes the size
+                of the goals and not ``compute_reward``, ``compute_terminated`` returns a wrong shape, or a
+                vector environment has one environment twice.
 
         Example:
             >>> import gymnasium as gym, her_envs, numpy as np
@@ -92,6 +98,7 @@ class GoalInterface:
         observation_space, action_space = goal_spaces(env)
         if compute_reward is None:
             compute_reward = find_function(env, "compute_reward")
+            require_own_goals(observation_space, space_of_function(env, "compute_reward", compute_reward))
         if compute_terminated is None:
             compute_terminated = find_function(env, "compute_terminated")
         if compute_reward is None:
@@ -178,6 +185,58 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
             f"got {achieved} and {desired}; use the same space for both"
         )
     return space
+
+
+def require_own_goals(space: spaces.Dict, own: spaces.Space[Any] | None) -> None:
+    """Raise ValueError if goals have another size than those that the environment's functions take.
+
+    Args:
+        space: Observation space of the goals that the functions will get.
+        own: Observation space of the environment or wrapper that has the functions; None if not known.
+
+    Raises:
+        ValueError: The sizes differ, as for goals of stacked frames.
+    """
+    if not isinstance(own, spaces.Dict) or "achieved_goal" not in own.keys():  # noqa: SIM118 - no `in`
+        return
+    got, expected = (_shapes(each["achieved_goal"]) for each in (space, own))
+    sizes = [sum(math.prod(shape) for shape, _ in each.values()) for each in (got, expected)]
+    if sizes[0] != sizes[1]:
+        shapes = [" and ".join(str(shape) for shape, _ in each.values()) for each in (got, expected)]
+        raise ValueError(
+            f"goals must have the shape that compute_reward of the environment takes, {shapes[1]}, got "
+            f"{shapes[0]}: a wrapper changes achieved_goal and desired_goal, for example stacks them with the "
+            "frames; let it change only 'observation' and leave the goals as they are, or pass compute_reward= "
+            "for the changed goals"
+        )
+
+
+def space_of_function(env: AnyEnv, name: str, function: Any) -> spaces.Space[Any] | None:
+    """Return the observation space of the environment or wrapper that has a goal function, or None.
+
+    Args:
+        env: A single or vectorized environment, with any wrappers.
+        name: Name of the function, such as ``"compute_reward"``.
+        function: The function, as `find_function` returns it.
+    """
+    layer: Any = getattr(function, "__self__", None)
+    if not isinstance(layer, gym.Env | gym.vector.VectorEnv):  # a static method, or the method of a task
+        layers = _layers(env)
+        layer = next((each for each in layers if inspect.getattr_static(each, name, None) is not None), None)
+    space: Any = getattr(layer, "single_observation_space", None) or getattr(layer, "observation_space", None)
+    return space  # type: ignore[no-any-return]
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """Yield an environment without and with its wrappers, from the outside; for N environments the first."""
+    while True:
+        yield env
+        if isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
+            env = env.env
+        elif isinstance(env, gym.vector.SyncVectorEnv):
+            env = env.envs[0]
+        else:
+            return
 
 
 def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.arguments import removed_arguments
-from her_wrappers.goal_interface import require_goal_space
+from her_wrappers.goal_interface import (
+    find_function,
+    require_goal_space,
+    require_own_goals,
+    space_of_function,
+)
+from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import GoalMixture
@@ -20,6 +26,7 @@ from her_wrappers.user_warning import warn_user
 try:
     import stable_baselines3 as sb3
     from stable_baselines3.common.buffers import BaseBuffer
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
     from stable_baselines3.her.goal_selection_strategy import KEY_TO_GOAL_STRATEGY, GoalSelectionStrategy
 except ImportError as error:
     raise ImportError(
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
     from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.recording.episodes import Episodes
     from her_wrappers.replay.goal_selection import GoalSelection
     from her_wrappers.replay.relabeling import TerminationMode
 
@@ -95,7 +103,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
-        ValueError: The observation space is not that of a goal environment, or an argument is not valid.
+        ValueError: The observation space is not that of a goal environment, its goals have another size than
+            those of the environment (VecFrameStack), or an argument is not valid.
 
     Attributes:
         hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
@@ -146,6 +155,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
+        self._reuse_watch = ReuseWatch(self._shapes.state_spec)
+        if env is not None and self.her_ratio > 0:
+            require_own_goals(observation_space, _own_space(env))
         compute_terminated = None
         if termination == "recompute":
             self._require_env()
@@ -200,6 +212,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         outcomes = self._shapes.read_states(next_obs, partial(self._open.where, ahead=1))
         if begun := self._open.environments_not_at(states):  # a reset interrupted episodes, or all begin
             self._store(begun, [False] * len(begun))
+            if self._reuse_watch.is_watching:
+                self._reuse_watch.began(begun, self._shapes.arrays_of(states))
             self._open.begin(begun, states)
         recorded = None if self._infos is None else self._infos.keep(infos)
         self._open.add(StepBytes(actions, rewards, recorded), outcomes)
@@ -210,7 +224,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
         if over:
             timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]
-            self._store(over, [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)])
+            flags = [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)]
+            episodes = self._store(over, flags)
+            self._reuse_watch.ended(over, episodes or ())
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override] # as in SB3's class
         """Sample transitions uniformly with replacement; relabeled transitions come first.
@@ -263,14 +279,15 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             "arrays of SB3's class; use hindsight.episodes() or sample()"
         )
 
-    def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> None:
-        """Store the open episodes of some environments, as terminated or as truncated."""
+    def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
+        """Store the open episodes of some environments, as terminated or as truncated, and return them."""
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
             self._batches.invalidate()
             self.hindsight.add_episodes(episodes)
             if self._infos is not None:
                 self._infos.evict(episodes, len(self.hindsight))
+        return episodes
 
     def _require_env(self) -> None:
         # Raises ValueError if rewards will be computed and there is no environment.
@@ -288,3 +305,13 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     def _call(self, function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         return function(achieved_goal, desired_goal, info if self._infos is None else self._infos.of(info))
+
+
+def _own_space(env: VecEnv) -> spaces.Space[Any] | None:
+    """Return the observation space of the first environment, without wrappers that its functions skip."""
+    inner: Any = env.unwrapped
+    if isinstance(inner, DummyVecEnv):
+        first: Any = inner.envs[0]
+        return space_of_function(first, "compute_reward", find_function(first, "compute_reward"))
+    is_known = isinstance(inner, SubprocVecEnv)
+    return inner.get_attr("observation_space", [0])[0] if is_known else None  # type: ignore[no-any-return]

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.arguments import require_count, require_flag, require_torch
+from her_wrappers.autoreset import resets_itself
 from her_wrappers.goal_interface import (
     AnyEnv,
     GoalFunction,
@@ -218,7 +219,9 @@ class HindsightReplayBuffer:
             options["compute_terminated"] = interface.compute_terminated
         elif relabels and options.get("compute_terminated") is None:
             options["compute_terminated"] = find_function(env, "compute_terminated")
-        return cls(*goal_spaces(env), **options)
+        buffer = cls(*goal_spaces(env), **options)
+        buffer._open_episodes.resets_itself = resets_itself(env)
+        return buffer
 
     def __len__(self) -> int:
         """Return the number of stored transitions."""
