@@ -139,13 +139,13 @@ def require_distinct(vector_env: Any) -> None:
     """Raise ValueError if a vector environment in this process has one environment object in several slots.
 
     Args:
-        vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers. Vector
-            environments without a list ``envs`` of environments are not examined.
+        vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers, or the list
+            of its environments. Others are not examined.
 
     Raises:
         ValueError: Two elements of ``envs`` are the same environment, possibly in different wrappers.
     """
-    envs = getattr(vector_env.unwrapped, "envs", None)
+    envs = vector_env if isinstance(vector_env, list) else getattr(vector_env.unwrapped, "envs", None)
     slots: dict[int, int] = {}  # first slot of each object
     for i, env in enumerate(envs if isinstance(envs, list | tuple) else ()):
         if isinstance(env, gym.Env) and (first := slots.setdefault(id(env.unwrapped), i)) != i:
@@ -205,9 +205,9 @@ def require_own_goals(space: spaces.Dict, own: spaces.Space[Any] | None) -> None
         shapes = [" and ".join(str(shape) for shape, _ in each.values()) for each in (got, expected)]
         raise ValueError(
             f"goals must have the shape that compute_reward of the environment takes, {shapes[1]}, got "
-            f"{shapes[0]}: a wrapper changes achieved_goal and desired_goal, for example stacks them with the "
-            "frames; let it change only 'observation' and leave the goals as they are, or pass compute_reward= "
-            "for the changed goals"
+            f"{shapes[0]}: a wrapper stacks or changes achieved_goal and desired_goal; let it change only "
+            "'observation', for example stack its frames in your own gymnasium.ObservationWrapper, or define "
+            "compute_reward for the changed goals on the wrapper"
         )
 
 

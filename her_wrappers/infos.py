@@ -163,7 +163,7 @@ def _final_name(infos: Any) -> str | None:
 
 
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return infos of N environments as one dict of arrays, with ``keys`` and the last observations and infos.
+    """Return infos of N environments as one dict of arrays, with ``keys`` and the infos of last states.
 
     Args:
         infos: Infos in Gymnasium's format, which are returned as they are; a list of N dicts, in which an

@@ -314,4 +314,4 @@ def _own_space(env: VecEnv) -> spaces.Space[Any] | None:
         first: Any = inner.envs[0]
         return space_of_function(first, "compute_reward", find_function(first, "compute_reward"))
     is_known = isinstance(inner, SubprocVecEnv)
-    return inner.get_attr("observation_space", [0])[0] if is_known else None  # type: ignore[no-any-return]
+    return inner.get_attr("observation_space", [0])[0] if is_known else None

@@ -10,7 +10,6 @@ import numpy as np
 
 from her_wrappers.infos import InfoBatch, Where, final_mask, final_observations
 from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.values import as_batch
 from her_wrappers.spaces import SpaceSpec
 from her_wrappers.trees import NUMBERS, leaf_arrays
@@ -68,7 +67,9 @@ class ReuseWatch:
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:
         self.is_watching = True
-        self._leaves = [(leaf.name, leaf.path[:1] in {("achieved_goal",), ("desired_goal",)}) for leaf in spec]
+        self._leaves = [
+            (leaf.name, leaf.path[:1] in {("achieved_goal",), ("desired_goal",)}) for leaf in spec
+        ]
         self._repair = repair  # end of the message
         self._ended: dict[int, Episode] = {}  # by environment
         self._count = 0  # number of examined episodes
@@ -89,10 +90,11 @@ class ReuseWatch:
         ``states`` are the leaves, each (N, ...); ``envs`` the environments whose episodes begin.
         """
         ended, self._ended = self._ended, {}
-        for i in envs if ended else ():
-            if i not in ended:
-                continue
-            self._count += 1
+        envs = [i for i in envs if i in ended]
+        if not envs:
+            return
+        self._count += len(envs)
+        for i in envs:
             for (name, is_goal), rows, first in zip(
                 self._leaves, leaf_arrays(ended[i].observations), states, strict=True
             ):
@@ -103,10 +105,9 @@ class ReuseWatch:
         lost = [name for name, jumps in self._jumps.items() if jumps >= max(MIN_JUMPS, self._count / 2)]
         if lost:
             warn_user(
-                f"the last {', '.join(lost)} of all {self._count} episodes so far equal the first of the next "
-                "episodes, and jump there: the environment seems to reuse its arrays, and overwrites last "
-                "states when it is reset; wrap each environment in her_wrappers.repairs.CopyObservation"
-                + self._repair
+                f"the last {', '.join(lost)} of all {self._count} episodes so far equals the first of the "
+                "next episode: the environment seems to reuse its arrays, and overwrites the last states when "
+                "it is reset; wrap each environment in her_wrappers.repairs.CopyObservation" + self._repair
             )
         is_fine = self._cleared >= {name for name, _ in self._leaves}
         if lost or is_fine or self._count >= MAX_EPISODES:

@@ -10,7 +10,6 @@ from her_wrappers.infos import Where
 from her_wrappers.spaces import LeafSpec
 from her_wrappers.trees import NUMBERS, as_leaf, try_as_array
 
-
 BATCH_HINT = (
     "; if the environment steps several copies at once, make it a gymnasium.vector.VectorEnv with "
     "num_envs and metadata['autoreset_mode'], and use VectorEpisodeRecorder or add() with N rows"
