@@ -205,9 +205,9 @@ def require_own_goals(space: spaces.Dict, own: spaces.Space[Any] | None) -> None
         shapes = [" and ".join(str(shape) for shape, _ in each.values()) for each in (got, expected)]
         raise ValueError(
             f"goals must have the shape that compute_reward of the environment takes, {shapes[1]}, got "
-            f"{shapes[0]}: a wrapper stacks or changes achieved_goal and desired_goal; let it change only "
-            "'observation', for example stack its frames in your own gymnasium.ObservationWrapper, or define "
-            "compute_reward for the changed goals on the wrapper"
+            f"{shapes[0]}: a wrapper changes achieved_goal and desired_goal (FrameStackObservation and "
+            "VecFrameStack stack every key); leave the goals as they are, and stack only 'observation' in an "
+            "ObservationWrapper of your own, or define compute_reward for the changed goals on the wrapper"
         )
 
 

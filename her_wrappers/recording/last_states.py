@@ -102,12 +102,12 @@ class ReuseWatch:
             for key, batch in (infos or {}).items():
                 if batch.present[i]:
                     self._compare(f"info {key!r}", ended[i].infos[key], batch.values[i], False)
-        lost = [name for name, jumps in self._jumps.items() if jumps >= max(MIN_JUMPS, self._count / 2)]
+        lost = any(jumps >= max(MIN_JUMPS, self._count / 2) for jumps in self._jumps.values())
         if lost:
             warn_user(
-                f"the last {', '.join(lost)} of all {self._count} episodes so far equals the first of the "
-                "next episode: the environment seems to reuse its arrays, and overwrites the last states when "
-                "it is reset; wrap each environment in her_wrappers.repairs.CopyObservation" + self._repair
+                f"the last {', '.join(self._jumps)} of all {self._count} episodes equals the first of the next "
+                "episode: the environment seems to reuse its arrays, and overwrites the last states when it "
+                "is reset; wrap each environment in her_wrappers.repairs.CopyObservation" + self._repair
             )
         is_fine = self._cleared >= {name for name, _ in self._leaves}
         if lost or is_fine or self._count >= MAX_EPISODES:
