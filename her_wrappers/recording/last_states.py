@@ -105,11 +105,12 @@ class ReuseWatch:
         lost = any(jumps >= max(MIN_JUMPS, self._count / 2) for jumps in self._jumps.values())
         if lost:
             warn_user(
-                f"the last {', '.join(self._jumps)} of all {self._count} episodes equals the first of the next "
-                "episode: the environment seems to reuse its arrays, and overwrites the last states when it "
-                "is reset; wrap each environment in her_wrappers.repairs.CopyObservation" + self._repair
+                f"the last {', '.join(self._jumps)} of all {self._count} episodes equals the first of "
+                "the next episode: the environment seems to reuse its arrays, and overwrites last states "
+                "when it is reset; wrap each environment in her_wrappers.repairs.CopyObservation"
+                + self._repair
             )
-        is_fine = self._cleared >= {name for name, _ in self._leaves}
+        is_fine = not self._largest.keys() - self._cleared and not infos
         if lost or is_fine or self._count >= MAX_EPISODES:
             self.is_watching = False
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from her_wrappers.recording.dataset import Dataset, episodes_of
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from tests.support.counting import counting_buffer, counting_episode
 
 
@@ -49,7 +49,7 @@ def test_infos_of_states_are_split_into_reset_info_and_infos():
         "deep": {"force": np.arange(3)},
         "name": np.array([b"a", b"b", b"c"], object),
     }
-    (episode,) = episodes_of(Recorded(3, infos=infos))
+    (episode,) = episodes_of(Recorded(3, infos=infos), EpisodeErrors("raise"))
     assert episode.reset_info["cost"] == 0
     assert episode.infos["cost"].tolist() == [1, 2, 3]
     assert episode.infos["deep/force"].tolist() == [0, 1, 2]

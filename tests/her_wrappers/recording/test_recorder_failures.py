@@ -195,7 +195,8 @@ VECTOR_FAULTS = [
     (put(4, np.array([1, None, 2]), "odd"), "info 'odd' must be numbers or strings of one shape"),
     (put(4, {"a": np.zeros(3)}, "odd"), "info 'odd' must be numbers or strings with a row for each"),
     (put(4, np.array([1, "a", [2]], object), "odd"), "info 'odd' must be of one shape and kind"),
-    (put(4, [{}, {}, {}]), "infos must be a dict of arrays, got list; wrap the recorder"),
+    (put(4, [{}, {"odd": 1}, {}]), "info has no 'odd' at step 3 of environment 0"),
+    (put(4, [{}, {}]), "info must be a list of 3 dicts, or one dict of arrays, got list of length 2"),
 ]
 
 
@@ -219,7 +220,7 @@ def test_an_invalid_value_is_named_and_the_steps_before_are_kept(fault, message)
 FINAL_FAULTS = [
     (drop("final_obs"), "infos have no final_obs at step 2 of environment 1, whose episode ended"),
     (put(4, np.zeros(3, bool), "_final_obs"), "infos have no final_obs at step 2 of environment 1"),
-    (put(4, []), "infos have no final_obs at step 2 of environment 1"),
+    (put(4, [{}, {}, {}]), "infos have no final_obs at step 2 of environment 1"),
     (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1"),
     (put(4, np.array([None, {"place": np.zeros(3)}, None]), "final_obs"), "odd is missing at step 2 of"),
     (put(4, {"place": PLACE}, "final_obs"), "observation/nested/odd is missing in final_obs"),
