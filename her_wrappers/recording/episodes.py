@@ -195,10 +195,12 @@ class Episodes(Sequence[Episode]):
             map_tree(as_array, tree) for tree in (observations, actions, next_observations)
         )
         count, has_after = len(leaf_arrays(actions)[0]), next_observations is not None
-        flags = [
-            as_leaf(name, np.zeros(count) if values is None else np.squeeze(values), (count,), np.dtype(bool))
-            for name, values in (("terminals", terminals), ("timeouts", timeouts))
-        ]
+
+        def column(name: str, values: Any, dtype: Any) -> np.ndarray:
+            values = np.zeros(count) if values is None else as_array(values)
+            return as_leaf(name, values.reshape(-1), (count,), np.dtype(dtype))
+
+        flags = [column("terminals", terminals, bool), column("timeouts", timeouts, bool)]
         for leaf in (*leaf_arrays(observations), *(leaf_arrays(after) if has_after else ())):
             if len(leaf) != count:
                 raise ValueError(f"observations must have {count} rows, as actions, got {len(leaf)}")
@@ -235,7 +237,7 @@ class Episodes(Sequence[Episode]):
             goals = found["achieved_goal"][next_states], found["desired_goal"][next_states - 1]
             rewards = rewards(*goals, [{} for _ in steps])
         else:
-            rewards = as_array(rewards).reshape(count)[steps]
+            rewards = column("rewards", rewards, np.float64)[steps]
         terminated = flags[0][ends][kept] & has_after
         return cls(found, take_rows(actions, steps), rewards, lengths, terminated, ~terminated)
 
