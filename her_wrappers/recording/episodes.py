@@ -201,6 +201,7 @@ class Episodes(Sequence[Episode]):
             return as_leaf(name, values.reshape(-1), (count,), np.dtype(dtype))
 
         flags = [column("terminals", terminals, bool), column("timeouts", timeouts, bool)]
+        numbers = None if callable(rewards) else column("rewards", rewards, np.float64)
         for leaf in (*leaf_arrays(observations), *(leaf_arrays(after) if has_after else ())):
             if len(leaf) != count:
                 raise ValueError(f"observations must have {count} rows, as actions, got {len(leaf)}")
@@ -231,15 +232,15 @@ class Episodes(Sequence[Episode]):
                 is_each = desired.ndim == achieved.ndim
                 desired = desired[goal_rows[states]] if is_each else np.broadcast_to(desired, achieved.shape)
             found = {"observation": found, "achieved_goal": achieved, "desired_goal": np.array(desired)}
-        if callable(rewards):
+        if numbers is None:
             first = np.cumsum(lengths + 1) - lengths - 1
             next_states = np.delete(np.arange(len(rows[states])), first)
             goals = found["achieved_goal"][next_states], found["desired_goal"][next_states - 1]
-            rewards = rewards(*goals, [{} for _ in steps])
+            numbers = as_array(rewards(*goals, [{} for _ in steps]))
         else:
-            rewards = column("rewards", rewards, np.float64)[steps]
+            numbers = numbers[steps]
         terminated = flags[0][ends][kept] & has_after
-        return cls(found, take_rows(actions, steps), rewards, lengths, terminated, ~terminated)
+        return cls(found, take_rows(actions, steps), numbers, lengths, terminated, ~terminated)
 
     def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
         """Return a copy whose observations and actions have the leaves, shapes and dtypes of two specs.
