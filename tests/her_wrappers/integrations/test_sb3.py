@@ -225,6 +225,7 @@ def test_stacked_goals_are_an_error_that_names_the_wrapper(kind, n_stack):
 
 @pytest.mark.parametrize("kind", [DummyVecEnv, SubprocVecEnv])
 @pytest.mark.parametrize("kept", KEPT, ids=str)
+@pytest.mark.filterwarnings("ignore:step .* of an episode has the reward")  # since its last goal is wrong
 def test_overwritten_terminal_observations_are_noticed(kind, kept):
     env = kind([partial(Reusing, kept)] * 2)
     with pytest.warns(UserWarning, match=f"the last observation/.*{kept[-1]}.*CopyObservation"):
