@@ -34,7 +34,6 @@ __all__ = [
     "require_distinct",
     "require_goal_space",
     "require_own_goals",
-    "space_of_function",
 ]
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -98,7 +97,7 @@ class GoalInterface:
         observation_space, action_space = goal_spaces(env)
         if compute_reward is None:
             compute_reward = find_function(env, "compute_reward")
-            require_own_goals(observation_space, space_of_function(env, "compute_reward", compute_reward))
+            require_own_goals(observation_space, env, compute_reward)
         if compute_terminated is None:
             compute_terminated = find_function(env, "compute_terminated")
         if compute_reward is None:
@@ -187,56 +186,41 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
     return space
 
 
-def require_own_goals(space: spaces.Dict, own: spaces.Space[Any] | None) -> None:
-    """Raise ValueError if goals have another size than those that the environment's functions take.
+def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
+    """Raise ValueError if goals have another size than those that an environment's ``compute_reward`` takes.
 
     Args:
-        space: Observation space of the goals that the functions will get.
-        own: Observation space of the environment or wrapper that has the functions; None if not known.
+        space: Observation space of the goals that the function will get.
+        env: Environment with ``compute_reward``, with any wrappers, or a vector environment.
+        function: The function, if it could be that of a copy of ``env``.
 
     Raises:
         ValueError: The sizes differ, as for goals of stacked frames.
     """
+    owner = getattr(function, "__self__", None)
+    for layer in _layers(owner if isinstance(owner, gym.Env) else env):
+        if inspect.getattr_static(layer, "compute_reward", None) is not None:
+            break
+    own = getattr(layer, "single_observation_space", None) or layer.observation_space
     if not isinstance(own, spaces.Dict) or "achieved_goal" not in own.keys():  # noqa: SIM118 - no `in`
         return
-    got, expected = (_shapes(each["achieved_goal"]) for each in (space, own))
-    sizes = [sum(math.prod(shape) for shape, _ in each.values()) for each in (got, expected)]
-    if sizes[0] != sizes[1]:
-        shapes = [" and ".join(str(shape) for shape, _ in each.values()) for each in (got, expected)]
+    got, expected = ([shape for shape, _ in _shapes(each["achieved_goal"]).values()] for each in (space, own))
+    if sum(map(math.prod, got)) != sum(map(math.prod, expected)):
         raise ValueError(
-            f"goals must have the shape that compute_reward of the environment takes, {shapes[1]}, got "
-            f"{shapes[0]}: a wrapper changes achieved_goal and desired_goal (FrameStackObservation and "
-            "VecFrameStack stack every key); leave the goals as they are, and stack only 'observation' in an "
-            "ObservationWrapper of your own, or define compute_reward for the changed goals on the wrapper"
+            f"goals must have the shape that compute_reward of the environment takes, {expected}, got {got}: "
+            "a wrapper changes achieved_goal and desired_goal (FrameStackObservation and VecFrameStack stack "
+            "every key); leave the goals as they are, and stack only 'observation' in an ObservationWrapper "
+            "of your own, or define compute_reward for the changed goals on the wrapper"
         )
-
-
-def space_of_function(env: AnyEnv, name: str, function: Any) -> spaces.Space[Any] | None:
-    """Return the observation space of the environment or wrapper that has a goal function, or None.
-
-    Args:
-        env: A single or vectorized environment, with any wrappers.
-        name: Name of the function, such as ``"compute_reward"``.
-        function: The function, as `find_function` returns it.
-    """
-    layer: Any = getattr(function, "__self__", None)
-    if not isinstance(layer, gym.Env | gym.vector.VectorEnv):  # a static method, or the method of a task
-        layers = _layers(env)
-        layer = next((each for each in layers if inspect.getattr_static(each, name, None) is not None), None)
-    space: Any = getattr(layer, "single_observation_space", None) or getattr(layer, "observation_space", None)
-    return space  # type: ignore[no-any-return]
 
 
 def _layers(env: Any) -> Iterator[Any]:
     """Yield an environment without and with its wrappers, from the outside; for N environments the first."""
-    while True:
-        yield env
-        if isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
-            env = env.env
-        elif isinstance(env, gym.vector.SyncVectorEnv):
-            env = env.envs[0]
-        else:
-            return
+    yield env
+    if isinstance(env, gym.vector.SyncVectorEnv):
+        yield from _layers(env.envs[0])
+    elif isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
+        yield from _layers(env.env)
 
 
 def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Locks that a forked process does not inherit in their locked state."""
+"""Locks that a forked process does not inherit while another thread changes what they protect."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ _FORKING = threading.local()  # with the locks that a fork by this thread holds
 
 
 def fork_safe_lock() -> threading.RLock:
-    """Return a reentrant lock that a fork acquires before and releases after, in both processes.
-
-    Therefore no other thread is in the middle of a change when the process is copied, and the copied lock is
-    not locked for ever.
-    """
+    """Return a reentrant lock that a fork acquires before, and releases after, in both processes."""
     lock = threading.RLock()
     _LOCKS.add(lock)
     return lock

@@ -8,15 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import numpy as np
 
 from her_wrappers.arguments import removed_arguments
-from her_wrappers.goal_interface import (
-    find_function,
-    require_goal_space,
-    require_own_goals,
-    space_of_function,
-)
+from her_wrappers.goal_interface import require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
@@ -157,7 +153,13 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._open = VectorEpisodeBytes(self._shapes)
         self._reuse_watch = ReuseWatch(self._shapes.state_spec)
         if env is not None and self.her_ratio > 0:
-            require_own_goals(observation_space, _own_space(env))
+            inner: Any = env.unwrapped
+            if isinstance(inner, DummyVecEnv):
+                require_own_goals(observation_space, inner.envs[0])
+            elif isinstance(inner, SubprocVecEnv):
+                first = gym.Env()
+                first.observation_space = inner.get_attr("observation_space", [0])[0]
+                require_own_goals(observation_space, first)
         compute_terminated = None
         if termination == "recompute":
             self._require_env()
@@ -305,13 +307,3 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     def _call(self, function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         return function(achieved_goal, desired_goal, info if self._infos is None else self._infos.of(info))
-
-
-def _own_space(env: VecEnv) -> spaces.Space[Any] | None:
-    """Return the observation space of the first environment, without wrappers that its functions skip."""
-    inner: Any = env.unwrapped
-    if isinstance(inner, DummyVecEnv):
-        first: Any = inner.envs[0]
-        return space_of_function(first, "compute_reward", find_function(first, "compute_reward"))
-    is_known = isinstance(inner, SubprocVecEnv)
-    return inner.get_attr("observation_space", [0])[0] if is_known else None

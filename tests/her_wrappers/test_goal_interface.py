@@ -160,7 +160,7 @@ STACKED = {
 @pytest.mark.parametrize("kind", STACKED)
 def test_goals_of_another_size_than_the_function_takes_are_an_error(kind):
     env = STACKED[kind]()
-    with pytest.raises(ValueError, match=r"compute_reward of the environment takes, \(2,\), got"):
+    with pytest.raises(ValueError, match=r"compute_reward of the environment takes, \[\(2,\)\], got"):
         HindsightReplayBuffer.for_env(env)
     functions = dict.fromkeys(
         ["compute_reward", "compute_terminated"], lambda *goals: np.zeros(len(goals[0]))
