@@ -152,6 +152,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
         self._reuse_watch = ReuseWatch(self._shapes.state_spec)
+        self._warned_of_infos = False
         if env is not None and self.her_ratio > 0:
             inner: Any = env.unwrapped
             if isinstance(inner, DummyVecEnv):
@@ -217,12 +218,21 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             if self._reuse_watch.is_watching:
                 self._reuse_watch.began(begun, self._shapes.arrays_of(states))
             self._open.begin(begun, states)
+        ended = np.asarray(done).tolist()
+        if self._infos is not None and not self._warned_of_infos:
+            pairs = zip(infos, ended, strict=True)
+            if any(not end and "terminal_observation" in info for info, end in pairs):  # of an earlier step
+                self._warned_of_infos = True
+                warn_user(
+                    "the environment returns the same info dict at every step, and the reset overwrites the "
+                    "infos of last steps; wrap each environment in her_wrappers.repairs.CopyObservation"
+                )
         recorded = None if self._infos is None else self._infos.keep(infos)
         self._open.add(StepBytes(actions, rewards, recorded), outcomes)
         self.pos += 1  # SB3's algorithms read `pos` and `full`
         if self.pos == self.buffer_size:
             self.full, self.pos = True, 0
-        ended, lengths = np.asarray(done).tolist(), self._open.lengths
+        lengths = self._open.lengths
         over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
         if over:
             timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]

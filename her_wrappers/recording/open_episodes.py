@@ -72,7 +72,7 @@ class OpenEpisodes:
         if not abs(number) < FLOAT32_OVERFLOW:
             raise ValueError(f"reward must be finite as float32, got {number} at step {length}")
         flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
-        is_over, last = any(flags), final_observations(info)
+        last = final_observations(info) if any(flags) else None
         if length == 0:
             is_reset = self.resets_itself and number == 0 and self._begins_in_last_state(recorded, obs).any()
             self._just_ended = np.zeros(1, bool)
@@ -83,7 +83,7 @@ class OpenEpisodes:
             self._require_continuation(recorded, obs, np.array([0]))
             self._require_room(length)
         recorded.act(action)
-        if is_over and last is not None:
+        if last is not None:
             next_obs, info = last, info.get("final_info", info)
         episodes = recorded.observe(next_obs, number, *flags, info or {})
         if episodes is not None:

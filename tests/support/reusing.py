@@ -1,4 +1,4 @@
-"""An environment that returns some of its arrays again and again, and fills them anew."""
+"""An environment that returns some of its arrays at every step, with new content."""
 
 from __future__ import annotations
 

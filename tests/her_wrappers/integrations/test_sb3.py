@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import warnings
 from functools import partial
 
 import gymnasium as gym
@@ -229,6 +230,19 @@ def test_overwritten_terminal_observations_are_noticed(kind, kept):
     with pytest.warns(UserWarning, match=f"the last observation/.*{kept[-1]}.*CopyObservation"):
         model_of(sb3.SAC, env, learning_starts=1000, replay_buffer_kwargs={"seed": 0}).learn(200)
     env.close()
+
+
+@pytest.mark.parametrize("kept", [("info",), ()])
+def test_overwritten_infos_are_noticed(kept):
+    env = DummyVecEnv([partial(Reusing, kept)] * 2)
+    options = {"seed": 0, "copy_info_dict": True}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model_of(sb3.SAC, env, learning_starts=1000, replay_buffer_kwargs=options).learn(100)
+    messages = [str(each.message) for each in found if "CopyObservation" in str(each.message)]
+    assert [text.startswith("the environment returns the same info dict") for text in messages] == [
+        True
+    ] * len(kept)
 
 
 def test_images_and_action_noise_work():
