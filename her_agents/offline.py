@@ -24,7 +24,7 @@ class OfflineTraining(Training):
     """
 
     def _open(self, buffer_file: Path | None) -> None:
-        self.buffer = make_buffer(self.config, self._test_env, buffer_file)
+        self.buffer = make_buffer(self.config, self._test_env, buffer_file, self.config.info_keys)
         if buffer_file is not None:  # the saved buffer has the episodes
             return
         name = str(self.config.offline)

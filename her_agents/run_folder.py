@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
@@ -36,16 +37,17 @@ class RunFolder:
         self._tensorboard: Any = None
 
     def require_new(self) -> None:
-        """Check that the folder does not contain a run.
+        """Check that the folder does not contain results of a run.
 
         Raises:
-            ValueError: The folder contains a run.
+            ValueError: The folder contains a checkpoint or a log.
         """
-        if self._latest.exists():
-            raise ValueError(
-                f"{self.path} already contains a run; continue it with --resume {self.path}, "
-                "or choose another folder with --out"
-            )
+        for name in ("latest.pt", "best.pt", "progress.csv"):
+            if (self.path / name).exists():
+                way = f"continue it with --resume {self.path}" if name == "latest.pt" else "delete the folder"
+                raise ValueError(
+                    f"{self.path} already contains {name} of a run; {way}, or choose another folder with --out"
+                )
 
     def read_latest(self, config: Config) -> tuple[dict[str, Any], Path]:
         """Return the checkpoint to resume from, and the file of its replay buffer.
@@ -92,7 +94,20 @@ class RunFolder:
         Args:
             training: The run, at the end of an epoch or interrupted.
             ended: Whether the run ends; then ``latest.pt`` is always written.
+
+        Raises:
+            OSError: A file cannot be written, for example because the disk is full.
         """
+        try:
+            self._write(training, ended=ended)
+        except OSError as error:
+            next_step = f"her train --resume {self.path}" if self._latest.exists() else "a new run"
+            raise OSError(
+                f"cannot write to {self.path}: {error.strerror or error}; make room, then continue with "
+                f"{next_step}"
+            ) from error
+
+    def _write(self, training: Training, *, ended: bool) -> None:
         epochs, config = training.counts.epochs, training.config
         if training.history and steps_of(training.history[-1]) == training.counts.steps:
             row = training.history[-1]
@@ -123,7 +138,8 @@ class RunFolder:
         if self._lock is not None:
             self._lock.release()
         if self._tensorboard is not None:
-            self._tensorboard.close()
+            with contextlib.suppress(OSError):  # of a full disk; all other files are complete
+                self._tensorboard.close()
 
 
 def _score(row: Mapping[str, float]) -> tuple[float, float]:

@@ -16,8 +16,16 @@ from typing import Any
 import gymnasium as gym
 
 from her_wrappers.checker.exceptions import describe, raised_at
-from her_wrappers.commands.terminal import EXIT_CODES_HELP, TYRO_CONFIG, CommandError, parse, printable
+from her_wrappers.commands.terminal import (
+    EXIT_CODES_HELP,
+    TYRO_CONFIG,
+    CommandError,
+    parse,
+    printable,
+    require_single,
+)
 from her_wrappers.environments import BrokenModuleError, EnvNameError
+from her_wrappers.episode_limit import EndlessEpisodeError
 
 COMMANDS = {
     "check": "Check a goal environment.",
@@ -82,6 +90,7 @@ def _run(name: str, *arguments: str) -> int:
         )
     command = _function(name)
     try:
+        require_single(arguments)
         if name == "train":  # its options depend on --algo, --recipe, --config and --resume
             return int(command(arguments) or 0)
         return int(parse(command, name, arguments, command.__doc__) or 0)
@@ -105,7 +114,8 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     package = str(getattr(error, "name", "")).partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in AGENTS_PACKAGES:
         return CommandError(f'this command needs {package}; run: pip install "her-toolkit[agents]"')
-    if isinstance(error, EnvNameError | BrokenModuleError | gym.error.DependencyNotInstalled):
+    complete = EnvNameError | BrokenModuleError | EndlessEpisodeError | gym.error.DependencyNotInstalled
+    if isinstance(error, complete):
         return CommandError(str(error), 2 if isinstance(error, EnvNameError) else 3)  # complete messages
     last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
     if place := raised_at(error):
