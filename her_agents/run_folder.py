@@ -42,12 +42,12 @@ class RunFolder:
         Raises:
             ValueError: The folder contains a checkpoint or a log.
         """
-        for name in ("latest.pt", "best.pt", "progress.csv"):
-            if (self.path / name).exists():
-                way = f"continue it with --resume {self.path}" if name == "latest.pt" else "delete the folder"
-                raise ValueError(
-                    f"{self.path} already contains {name} of a run; {way}, or choose another folder with --out"
-                )
+        found = [name for name in ("latest.pt", "best.pt", "progress.csv") if (self.path / name).exists()]
+        if found:
+            way = f"continue it with --resume {self.path}" if "latest.pt" in found else "delete the folder"
+            raise ValueError(
+                f"{self.path} already contains a run; {way}, or choose another folder with --out"
+            )
 
     def read_latest(self, config: Config) -> tuple[dict[str, Any], Path]:
         """Return the checkpoint to resume from, and the file of its replay buffer.
