@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from her_agents.algorithms import make_agent
-from her_agents.training import Training, make_buffer
+from her_agents.training import Training
 from her_wrappers.collecting import Collector
 from her_wrappers.environments import make_vector_env
 
@@ -57,7 +57,7 @@ class CollectedTraining(Training):
 
     def _open(self, buffer_file: Path | None) -> None:
         config = self.config
-        self.buffer = make_buffer(config, self._test_env, buffer_file, self._info_keys)
+        self.buffer = self._make_buffer(self._test_env, buffer_file)
         self._collector = Collector(
             partial(
                 make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from her_agents.checkpoints import load_checkpoint, save_checkpoint
 from her_agents.logs import COUNTS, open_tensorboard, steps_of, write_csv
-from her_wrappers.files.atomic import acquire_lock
+from her_wrappers.files.atomic import acquire_lock, replacement
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -84,9 +84,22 @@ class RunFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
-        if tensorboard:
-            self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
-        (self.path / "config.json").write_text(json.dumps(training.config.as_dict(), indent=2) + "\n")
+        with self._writing():
+            with replacement(self.path / "config.json") as file:
+                file.write((json.dumps(training.config.as_dict(), indent=2) + "\n").encode())
+            if tensorboard:
+                self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Add the next step to the error if a file cannot be written, for example to a full disk."""
+        try:
+            yield
+        except OSError as error:
+            way = f"her train --resume {self.path}" if self._latest.exists() else "a new run"
+            raise OSError(
+                f"cannot write to {self.path}: {error.strerror or error}; make room, then continue with {way}"
+            ) from error
 
     def write(self, training: Training, *, ended: bool) -> None:
         """Write the log and the checkpoints of an epoch.
@@ -98,31 +111,22 @@ class RunFolder:
         Raises:
             OSError: A file cannot be written, for example because the disk is full.
         """
-        try:
-            self._write(training, ended=ended)
-        except OSError as error:
-            next_step = f"her train --resume {self.path}" if self._latest.exists() else "a new run"
-            raise OSError(
-                f"cannot write to {self.path}: {error.strerror or error}; make room, then continue with "
-                f"{next_step}"
-            ) from error
-
-    def _write(self, training: Training, *, ended: bool) -> None:
-        epochs, config = training.counts.epochs, training.config
-        if training.history and steps_of(training.history[-1]) == training.counts.steps:
-            row = training.history[-1]
-            write_csv(self.path / "progress.csv", training.history)
-            if self._tensorboard is not None:
-                for name, value in row.items():
-                    if name not in COUNTS and math.isfinite(value):
-                        self._tensorboard.add_scalar(name, value, steps_of(row))
-            if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
-                save_checkpoint(self.path / "best.pt", training.state_dict())
-            if config.history_every and epochs % config.history_every == 0:
-                (self.path / "history").mkdir(exist_ok=True)
-                save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", training.state_dict())
-        if ended or epochs % config.save_every == 0:
-            self._save_latest(training)
+        with self._writing():
+            epochs, config = training.counts.epochs, training.config
+            if training.history and steps_of(training.history[-1]) == training.counts.steps:
+                row = training.history[-1]
+                write_csv(self.path / "progress.csv", training.history)
+                if self._tensorboard is not None:
+                    for name, value in row.items():
+                        if name not in COUNTS and math.isfinite(value):
+                            self._tensorboard.add_scalar(name, value, steps_of(row))
+                if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
+                    save_checkpoint(self.path / "best.pt", training.state_dict())
+                if config.history_every and epochs % config.history_every == 0:
+                    (self.path / "history").mkdir(exist_ok=True)
+                    save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", training.state_dict())
+            if ended or epochs % config.save_every == 0:
+                self._save_latest(training)
 
     def _save_latest(self, training: Training) -> None:
         """Write the buffer, then the checkpoint with its file name, so that a matching pair always exists."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from her_agents.logs import Meter, Row
 from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.environments import BrokenModuleError, EnvNameError, import_module, make_env, make_vector_env
-from her_wrappers.episode_limit import MAX_EPISODE_STEPS, limit_episodes
+from her_wrappers.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.goal_interface import GoalInterface, goal_spaces
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Training:
         if config.clip_targets:
             require_clippable(reward)
         self._meter = Meter(flag, zero_is_success=config.clip_targets)
-        self._info_keys = sorted({flag, *config.info_keys})
+        self._info_keys = tuple(sorted({flag, *config.info_keys}))
         self.counts = Counts()
         self.history: list[Row] = []
         self._started = time.perf_counter()
@@ -121,12 +121,37 @@ class Training:
         """Make the source of episodes, and the replay buffer."""
         config = self.config
         envs = make_vector_env(config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs)
-        self.buffer = make_buffer(config, envs, buffer_file, self._info_keys)
+        self.buffer = self._make_buffer(envs, buffer_file)
         self._ended_now = LatestEpisodes()
         self._envs = VectorEpisodeRecorder(envs, self._ended_now, info_keys=self._info_keys)
         self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
         self._ended = self._waiting = np.zeros(config.num_envs, bool)
         self._observations: Any = None
+
+    def _make_buffer(self, env: Any, saved: Path | None) -> HindsightReplayBuffer:
+        """Return a new replay buffer, or load the saved one."""
+        config = self.config
+        buffer_size, info_keys = config.buffer_size, config.info_keys
+        if not config.offline:  # the last episodes may end after config.steps
+            longest = config.max_episode_steps or declared_time_limit(self._test_env) or MAX_EPISODE_STEPS
+            num_envs = config.num_envs * max(1, config.workers)
+            buffer_size = min(buffer_size, config.steps + num_envs * longest)
+            info_keys = self._info_keys
+        termination = find_termination(config.termination)
+        if saved is not None:
+            options = {"termination": termination} if callable(termination) else {}  # files contain no functions
+            return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
+        return HindsightReplayBuffer.for_env(
+            env,
+            buffer_size=buffer_size,
+            **config.goal_options(),
+            termination=termination,
+            n_steps=config.n_steps,
+            gamma=config.gamma,
+            prioritized=Priority() if config.prioritized else None,
+            info_keys=info_keys,
+            seed=config.seed,
+        )
 
     @property
     def success_rate(self) -> float:
@@ -285,29 +310,6 @@ class LatestEpisodes:
         return episodes
 
 
-def make_buffer(
-    config: Config, env: Any, saved: Path | None, info_keys: Iterable[str]
-) -> HindsightReplayBuffer:
-    """Return the replay buffer of a config, or load the saved one."""
-    longest = max(config.steps, config.max_episode_steps or MAX_EPISODE_STEPS)
-    buffer_size = config.buffer_size if config.offline else min(config.buffer_size, longest)
-    termination = find_termination(config.termination)
-    if saved is not None:
-        options = {"termination": termination} if callable(termination) else {}  # files contain no functions
-        return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
-    return HindsightReplayBuffer.for_env(
-        env,
-        buffer_size=buffer_size,
-        **config.goal_options(),
-        termination=termination,
-        n_steps=config.n_steps,
-        gamma=config.gamma,
-        prioritized=Priority() if config.prioritized else None,
-        info_keys=info_keys,
-        seed=config.seed,
-    )
-
-
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:
     """Return the argument ``termination`` of the buffer for an option of a config.
 
@@ -348,12 +350,13 @@ def take_random_step(env: Any, info_keys: Sequence[str] = ()) -> tuple[float, st
     observation, reward, _, _, info = env.step(env.action_space.sample())
     goals = [np.asarray(observation[key])[None] for key in ("achieved_goal", "desired_goal")]
     interface = GoalInterface.of(env)
-    for function in filter(None, (interface.compute_reward, interface.compute_terminated)):
+    functions = {"compute_reward": interface.compute_reward, "compute_terminated": interface.compute_terminated}
+    for name, function in functions.items():
         try:
-            function(*goals, [{key: info[key] for key in info_keys}])
+            if function is not None:
+                function(*goals, [{key: info[key] for key in info_keys}])
         except Exception as error:  # `her check` reports others
-            if isinstance(error, KeyError) and error.args and error.args[0] in list(info):
-                name, key = getattr(function, "__name__", "a goal function"), error.args[0]
+            if isinstance(error, KeyError) and (key := error.args[0]) in list(info):
                 raise ValueError(
                     f"{name} needs the info {key!r}; pass --info-keys {key} (info_keys=[{key!r}] in a config), "
                     f"or compute {key!r} from the goals if it depends on the desired goal"

@@ -146,7 +146,7 @@ def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Ru
 
         latest = _latest(sources.resume)
         if not latest.exists():
-            terminal.fail(f"cannot read {latest}: no such file; pass the folder of a run, as printed at its end")
+            terminal.fail(f"cannot read {latest}: No such file or directory; pass the folder of a run, which contains this file")
         with exits_with(3, ValueError):
             base = load_checkpoint(latest)["config"]
     else:

@@ -330,7 +330,7 @@ def test_action_components_can_be_constant():
         (DQN, POINT.action_space, "dqn needs a Discrete action space, got Box"),
         (DDPG, BITS.action_space, "ddpg needs a Box action space, got Discrete"),
         (IQL, BITS.action_space, "iql needs a Box action space, got Discrete"),
-        (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs a bounded action space, got Box"),
+        (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs an action space with finite bounds, got Box"),
     ],
 )
 def test_unsupported_action_space_raises_an_error(algorithm, space, message):

@@ -29,7 +29,7 @@ def trained_agent(tmp_path_factory):
 def test_checks_trains_and_prints_the_folder(trained):
     out, output = trained
     assert "Goal interface of her_envs/PointReach-v0: 0 errors" in output
-    assert "epoch   2 |       200 steps | success" in output
+    assert "epoch   2 |       216 steps | success" in output
     assert "goal_age" in output
     assert f"checkpoints and logs in {out}" in output
     assert f"Watch it: her watch {out / 'best.pt'}" in output
