@@ -35,7 +35,9 @@ POLICY_SUFFIX, POLICY_KIND, POLICY_VERSION = ".policy", "policy", 1
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     """Write a checkpoint atomically; a crash does not damage an existing file."""
     data = io.BytesIO()
-    torch.save({"format": FORMAT, **content}, data)  # with a full disk, a file gives an error without a reason
+    torch.save(
+        {"format": FORMAT, **content}, data
+    )  # with a full disk, a file gives an error without a reason
     with replacement(path) as file:
         file.write(data.getbuffer())
 

@@ -24,7 +24,13 @@ from her_agents.evaluation import evaluate, success_key
 from her_agents.logs import Meter, Row
 from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.environments import BrokenModuleError, EnvNameError, import_module, make_env, make_vector_env
+from her_wrappers.environments import (
+    BrokenModuleError,
+    EnvNameError,
+    import_module,
+    make_env,
+    make_vector_env,
+)
 from her_wrappers.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.goal_interface import GoalInterface, goal_spaces
 
@@ -84,9 +90,9 @@ class Training:
         ConnectionError: No Ray cluster answers at ``address``.
         ImportError: Ray or Minari is needed, and is not installed.
         TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: The environment cannot be made, is not a goal environment, has no success flag, needs other
-            ``info_keys``, or has rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the backend, the address or the
-            recorded episodes cannot be used.
+        ValueError: The environment cannot be made, is not a goal environment, has no success flag, needs
+            other ``info_keys``, or has rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the
+            backend, the address or the recorded episodes cannot be used.
     """
 
     _envs: Any = None  # those of this process that episodes are recorded from; None in a subclass
@@ -139,7 +145,8 @@ class Training:
             info_keys = self._info_keys
         termination = find_termination(config.termination)
         if saved is not None:
-            options = {"termination": termination} if callable(termination) else {}  # files contain no functions
+            # Files contain no functions.
+            options = {"termination": termination} if callable(termination) else {}
             return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
         return HindsightReplayBuffer.for_env(
             env,
@@ -180,8 +187,8 @@ class Training:
         The epoch ends when its steps were taken and the open episode of each environment has ended.
 
         Args:
-            is_interrupted: Called before each step; if it returns True, the epoch ends with the reset, without
-                an evaluation. Open episodes are then added to the buffer as truncated.
+            is_interrupted: Called before each step; if it returns True, the epoch ends with the reset,
+                without an evaluation. Open episodes are then added to the buffer as truncated.
             on_step: Called with this run after each step, and after the evaluation.
 
         Returns:
@@ -349,17 +356,16 @@ def take_random_step(env: Any, info_keys: Sequence[str] = ()) -> tuple[float, st
     env.action_space.seed(TEST_SEED)
     observation, reward, _, _, info = env.step(env.action_space.sample())
     goals = [np.asarray(observation[key])[None] for key in ("achieved_goal", "desired_goal")]
-    interface = GoalInterface.of(env)
-    functions = {"compute_reward": interface.compute_reward, "compute_terminated": interface.compute_terminated}
-    for name, function in functions.items():
+    interface: Any = GoalInterface.of(env)
+    for name in ("compute_reward", "compute_terminated"):
         try:
-            if function is not None:
+            if (function := getattr(interface, name)) is not None:
                 function(*goals, [{key: info[key] for key in info_keys}])
         except Exception as error:  # `her check` reports others
             if isinstance(error, KeyError) and (key := error.args[0]) in list(info):
                 raise ValueError(
-                    f"{name} needs the info {key!r}; pass --info-keys {key} (info_keys=[{key!r}] in a config), "
-                    f"or compute {key!r} from the goals if it depends on the desired goal"
+                    f"{name} needs the info {key!r}; pass --info-keys {key} (info_keys=[{key!r}] in a "
+                    f"config), or compute {key!r} from the goals if it depends on the desired goal"
                 ) from error
     return float(reward), success_key(info)
 

@@ -181,9 +181,9 @@ def make_vector_env(
         EnvNameError: The environment does not exist, or does not take the options.
     """
     found = find_env(name)
-    if max_episode_steps is None and isinstance(found, str) and found in gym.registry:
-        if gym.spec(found).vector_entry_point is not None:
-            return call_factory(name, partial(gym.make_vec, found, num_envs), options)  # type: ignore[no-any-return]
+    spec = gym.registry.get(found) if isinstance(found, str) else None
+    if max_episode_steps is None and spec is not None and spec.vector_entry_point is not None:
+        return call_factory(name, partial(gym.make_vec, str(found), num_envs), options)  # type: ignore[no-any-return]
     factory = env_factory(name, disable_env_checker=True)
 
     def make_one() -> gym.Env[Any, Any]:

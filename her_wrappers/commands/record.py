@@ -152,8 +152,6 @@ class _WorkerPolicy:
         return map_tree(lambda leaf: np.asarray(leaf)[None], action)
 
 
-def _make_limited_env(
-    name: str, options: dict[str, Any], max_episode_steps: int | None
-) -> gym.Env[Any, Any]:
+def _make_limited_env(name: str, options: dict[str, Any], max_episode_steps: int | None) -> gym.Env[Any, Any]:
     """Make an environment whose episodes end."""
     return limit_episodes(make_env(name, **options), max_episode_steps)

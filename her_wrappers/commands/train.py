@@ -136,6 +136,10 @@ def train(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
     """Return config options of the command line, those of recipe, file or run, and the other options."""
+    arguments = list(arguments)
+    if "--env" in arguments[:-1]:  # the environment, as other programs take it
+        i = arguments.index("--env")
+        arguments = [arguments[i + 1], *arguments[:i], *arguments[i + 2 :]]
     early: Any = make_dataclass("Early", [("algo", str | None, None)], bases=(Sources,), frozen=True)
     sources: Any
     sources, _ = tyro.cli(early, args=list(arguments), return_unknown_args=True, add_help=False)
@@ -146,7 +150,7 @@ def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Ru
 
         latest = _latest(sources.resume)
         if not latest.exists():
-            terminal.fail(f"cannot read {latest}: No such file or directory; pass the folder of a run, which contains this file")
+            terminal.fail(f"cannot read {latest}: No such file or directory; pass the folder of a run")
         with exits_with(3, ValueError):
             base = load_checkpoint(latest)["config"]
     else:
@@ -236,8 +240,8 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
         find_termination(config.termination)
         if unused := sorted(observation_space.keys() - GOAL_KEYS):
             print(
-                f"The agent does not use {', '.join(map(repr, unused))} of the observations, only 'observation' "
-                "and 'desired_goal'."
+                f"The agent uses only 'observation' and 'desired_goal' of the observations, not "
+                f"{', '.join(map(repr, unused))}."
             )
         if run.check:
             known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()

@@ -77,8 +77,7 @@ def watch(
         episodes: Number of episodes.
         record: GIF to write instead of opening a window; needs no display.
         show: Whether to show pictures; results are always printed.
-        max_episode_steps: Steps after which episodes are truncated; by default only the environment or, with a
-            run, its option of this name ends them.
+        max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
         seed: Seed of starts, goals and random actions.
         fps: Steps per second.
     """
@@ -93,8 +92,7 @@ def watch(
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
-    env, act, limit = _open(target, policy if recipe is None else _policy_of(recipe), options)
-    env = limit_episodes(env, max_episode_steps or limit)
+    env, act = _open(target, policy if recipe is None else _policy_of(recipe), options, max_episode_steps)
     env.action_space.seed(seed)
     with contextlib.closing(env):
         if record is not None:
@@ -117,24 +115,24 @@ def watch(
 
 
 def _open(
-    target: str | None, policy: str | None, options: dict[str, Any]
-) -> tuple[gym.Env[Any, Any], Policy, int | None]:
-    """Return the environment, the policy that acts in it, and the time limit of the policy's run or None."""
+    target: str | None, policy: str | None, options: dict[str, Any], max_episode_steps: int | None
+) -> tuple[gym.Env[Any, Any], Policy]:
+    """Return the environment, and the policy that acts in it."""
     env_name = None if target is None or _is_run(target) else target
     agent = policy or target or ""
     if _is_run(agent):
-        return _load(Path(agent), env_name, options)
+        return _load(Path(agent), env_name, options, max_episode_steps)
     if env_name is None:
         raise CommandError(f"--policy {agent} needs an environment, got {target}")
     try:
-        env = make_env(env_name, **options)
+        env = limit_episodes(make_env(env_name, **options), max_episode_steps)
     except EnvNameError as error:
         if ":" in env_name:
             raise
         raise CommandError(f"{error}; there is no file or folder {env_name} either") from error
     if policy is not None:
-        return env, terminal.import_callable(policy, "--policy"), None
-    return env, lambda observation: env.action_space.sample(), None
+        return env, terminal.import_callable(policy, "--policy")
+    return env, lambda observation: env.action_space.sample()
 
 
 class _Quit(Exception):  # noqa: N818 - not an error
@@ -189,9 +187,9 @@ def _policy_of(recipe: str) -> str:
 
 
 def _load(
-    path: Path, env_name: str | None, options: dict[str, Any]
-) -> tuple[gym.Env[Any, Any], Policy, int | None]:
-    """Return an environment, by default that of a run, the policy of the run's agent, and its time limit."""
+    path: Path, env_name: str | None, options: dict[str, Any], max_episode_steps: int | None
+) -> tuple[gym.Env[Any, Any], Policy]:
+    """Return an environment, by default that of a run, and the policy of the run's agent."""
     import torch
 
     from her_agents import checkpoints, make_config
@@ -199,9 +197,7 @@ def _load(
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(path)
     if path.is_dir() and not file.exists():
-        raise CommandError(
-            f"{path} has no best.pt, which a run writes after its first evaluation; pass the folder of a run", 3
-        )
+        terminal.fail(f"{path} has no best.pt, which a run writes after its first evaluation")
     content = checkpoints.load_checkpoint(file)
     agent = checkpoints.agent_of(content, file)
     config = make_config(content["config"])
@@ -213,7 +209,7 @@ def _load(
         found = goal_spaces(env)
     with exits_with(2, ValueError):
         checkpoints.require_spaces(file, content, *found)
-    return env, agent.act, config.max_episode_steps
+    return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent.act
 
 
 def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:

@@ -94,7 +94,7 @@ MISTAKES = [
     ("none.py", "there is no file none.py"),
     ("arm2:Task", "wrap it in her_envs.TaskEnv"),
     ("arm2:make_task", "expected a gymnasium.Env, got Task; wrap it in her_envs.TaskEnv"),
-    ("FetchNothing-v4", 'gymnasium_robotics:FetchNothing-v4'),
+    ("FetchNothing-v4", "gymnasium_robotics:FetchNothing-v4"),
     ("PandaNothing-v3", "panda_gym:PandaNothing-v3"),
     ("parking-v9", "highway_env:parking-v9"),
 ]
@@ -107,7 +107,10 @@ def test_an_error_lists_the_existing_environments(name, message):
         make_env(name, **options)
 
 
-PACKAGES = [("gymnasium_robotics", 'pip install "her-toolkit[fetch]"'), ("panda_gym", "pip install panda-gym")]
+PACKAGES = [
+    ("gymnasium_robotics", 'pip install "her-toolkit[fetch]"'),
+    ("panda_gym", "pip install panda-gym"),
+]
 
 
 @pytest.mark.parametrize(("package", "install"), PACKAGES)
