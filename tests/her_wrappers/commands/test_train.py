@@ -22,6 +22,12 @@ def options_file(tmp_path_factory):
     return write_options(tmp_path_factory.mktemp("config") / "small.json")
 
 
+@pytest.fixture(name="small")
+def small_numbers(tmp_path):
+    (tmp_path / "small.json").write_text(json.dumps(SMALL))
+    return tmp_path / "small.json"
+
+
 @pytest.fixture(name="trained", scope="module")
 def trained_agent(tmp_path_factory):
     return train_reach(tmp_path_factory.mktemp("runs"))
@@ -152,7 +158,7 @@ from her_envs import PointReach, TaskEnv
 
 class Mine(TaskEnv):
     def __init__(self, **options):
-        super().__init__(PointReach(max_steps=6), **options)
+        super().__init__(PointReach(), **{"max_steps": 6, **options})
 """
 
 
@@ -195,16 +201,16 @@ def test_the_check_can_be_left_out(options, tmp_path, monkeypatch):
         ("Endless", "did not end after 60 steps; pass --max-episode-steps N"),
     ],
 )
-def test_environments_that_need_an_option_or_a_wrapper(name, message, options, tmp_path, monkeypatch):
+def test_environments_that_need_an_option_or_a_wrapper(name, message, small, tmp_path, monkeypatch):
     monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
-    command = ["train", f"tests.support.other_envs:{name}", "--config", options, "--no-check"]
+    command = ["train", f"tests.support.other_envs:{name}", "--config", small, "--no-check"]
     result = her(*command, "--steps", 400, "--out", tmp_path / "a", "--no-tensorboard")
     assert message in result.stderr
     assert result.exit_code in {2, 3}
 
 
-def test_keys_of_observations_that_agents_do_not_use_are_named(options, tmp_path):
-    command = ["train", "tests.support.other_envs:UnusedKey", "--config", options, "--no-check"]
+def test_keys_of_observations_that_agents_do_not_use_are_named(small, tmp_path):
+    command = ["train", "tests.support.other_envs:UnusedKey", "--config", small, "--no-check"]
     result = her(*command, "--steps", 100, "--out", tmp_path / "a", "--no-tensorboard")
     assert (
         "The agent uses only 'observation' and 'desired_goal' of the observations, not 'speed'."
