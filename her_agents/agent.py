@@ -214,7 +214,8 @@ class BoxActions:
             raise TypeError(f"{algo} needs a Box action space, got {space}; use dqn for Discrete actions")
         if not space.is_bounded():
             raise TypeError(
-                f"{algo} needs a bounded action space, got {space}; use the wrapper RescaleAction"
+                f"{algo} needs an action space with finite bounds, got {space}; set bounds with "
+                f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1, 1, {space.shape}))"
             )
         self.count = math.prod(space.shape)
         self._space = space
@@ -226,6 +227,8 @@ class BoxActions:
     def to_env(self, actions: torch.Tensor) -> np.ndarray:
         """Convert (B, A) actions of a network to actions of the environment."""
         scaled = (self._low + (actions + 1) * self._half).numpy().reshape(-1, *self._space.shape)
+        if np.issubdtype(self._space.dtype, np.integer):
+            scaled = scaled.round()
         # Rounding can move an action beyond a bound, which some environments reject.
         return scaled.clip(self._space.low, self._space.high).astype(self._space.dtype)
 

@@ -11,7 +11,7 @@ from her_agents.iql import IQL
 from her_agents.sac import SAC
 from her_agents.td3 import DDPG, TD3
 from her_agents.tqc import TQC
-from her_wrappers.goal_interface import env_spec
+from her_wrappers.episode_limit import declared_time_limit
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -34,21 +34,19 @@ STEPS_PER_LENGTH = 4_000
 MAX_PROBE_STEPS = 100
 
 
-def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
+def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> dict[str, Any]:
     """Return default options for an environment.
 
     Args:
         env: A goal environment.
+        max_episode_steps: The time limit, if it is not that of the environment.
 
     Returns:
         ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and ``steps``, if the time limit is known.
     """
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
-    spec = env_spec(env)
-    length = None if spec is None else spec.max_episode_steps
-    if length is None and env.has_wrapper_attr("max_steps"):
-        length = env.get_wrapper_attr("max_steps")
-    return {"algo": algo, "steps": STEPS_PER_LENGTH * length} if isinstance(length, int) else {"algo": algo}
+    length = max_episode_steps or declared_time_limit(env)
+    return {"algo": algo} if length is None else {"algo": algo, "steps": STEPS_PER_LENGTH * length}
 
 
 def has_sparse_rewards(env: gym.Env[Any, Any], seed: int = 0) -> bool:

@@ -6,6 +6,7 @@ choose actions, with weights in float16.
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,12 @@ POLICY_SUFFIX, POLICY_KIND, POLICY_VERSION = ".policy", "policy", 1
 
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     """Write a checkpoint atomically; a crash does not damage an existing file."""
+    data = io.BytesIO()
+    torch.save(
+        {"format": FORMAT, **content}, data
+    )  # with a full disk, a file gives an error without a reason
     with replacement(path) as file:
-        torch.save({"format": FORMAT, **content}, file)
+        file.write(data.getbuffer())
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:

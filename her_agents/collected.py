@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from her_agents.algorithms import make_agent
-from her_agents.training import Training, make_buffer
+from her_agents.training import Training
 from her_wrappers.collecting import Collector
 from her_wrappers.environments import make_vector_env
 from her_wrappers.files.arrays import as_corrupt
@@ -58,9 +58,11 @@ class CollectedTraining(Training):
 
     def _open(self, buffer_file: Path | None) -> None:
         config = self.config
-        self.buffer = make_buffer(config, self._test_env, buffer_file)
+        self.buffer = self._make_buffer(self._test_env, buffer_file)
         self._collector = Collector(
-            partial(make_vector_env, config.env, config.num_envs, **config.env_kwargs),
+            partial(
+                make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
+            ),
             ExploringPolicy(config, *self._spaces),
             num_workers=config.workers,
             backend=self._backend,
@@ -77,8 +79,7 @@ class CollectedTraining(Training):
         if self.counts.env_steps:  # the agent was updated after the previous round
             self._collector.update(self.agent.policy_state())
         episodes = next(self._rounds).episodes
-        self.buffer.add_episodes(episodes)
-        self._meter.add_episodes(episodes)
+        self._add(episodes)
         self.counts.env_steps += episodes.num_steps
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from her_agents.options import agent_options, count, ranged, require_values
 from her_wrappers import EpisodeArchive
 from her_wrappers.arguments import require_keys
+from her_wrappers.environments import absolute_name
 from her_wrappers.files.text import parse_file
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
 
@@ -41,8 +42,8 @@ class Config:
     n_sampled_goal: int = DEFAULT_SAMPLED_GOALS
     """Relabeled transitions for each original one; omit it if the strategy has a share of original."""
     termination: str | None = None
-    """Terminations of relabeled transitions: recompute, success, keep, never, or
-    module:function, a function that is used like compute_terminated. By default recompute if the
+    """Terminations of relabeled transitions: recompute, success, keep, never, or module:function or
+    path/to/file.py:function, a function that is used like compute_terminated. By default recompute if the
     environment has compute_terminated, else keep."""
     prioritized: bool = False
     """Whether transitions with larger errors are sampled more often."""
@@ -50,6 +51,8 @@ class Config:
     """Number of environments, stepped together."""
     steps: int = 100_000
     """Steps of all environments together. her train uses 4,000 times the time limit, if it is known."""
+    max_episode_steps: int | None = None
+    """Steps after which episodes are truncated; by default only the environment ends them."""
     seed: int = count(0)
     """Seed of environments, buffer and agent."""
     gamma: float = ranged(0.98, "[0, 1]")
@@ -68,7 +71,7 @@ class Config:
     learning_starts: int = count(1_000)
     """Steps before the first update."""
     steps_per_epoch: int = 4_000
-    """Steps between evaluations."""
+    """Steps between evaluations; more if episodes are longer, since each environment ends its episode."""
     evaluation_episodes: int = 50
     """Episodes of an evaluation."""
     save_every: int = 1
@@ -95,6 +98,12 @@ class Config:
 
     def __post_init__(self) -> None:
         require_values(self)
+        # A run can continue in another folder.
+        object.__setattr__(self, "env", absolute_name(self.env))
+        if self.termination is not None:
+            object.__setattr__(self, "termination", absolute_name(self.termination))
+        if self.offline is not None and Path(self.offline).exists():
+            object.__setattr__(self, "offline", str(Path(self.offline).resolve()))
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
         if self.offline is None and self.algo == "iql":
             raise ValueError("iql learns from recorded episodes; pass offline, such as an archive")

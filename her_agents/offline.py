@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from her_agents.training import Training, make_buffer
+from her_agents.training import Training
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
 from her_wrappers.integrations.minari import from_minari
 from her_wrappers.recording.archive import MANIFEST
@@ -24,7 +24,7 @@ class OfflineTraining(Training):
     """
 
     def _open(self, buffer_file: Path | None) -> None:
-        self.buffer = make_buffer(self.config, self._test_env, buffer_file)
+        self.buffer = self._make_buffer(self._test_env, buffer_file)
         if buffer_file is not None:  # the saved buffer has the episodes
             return
         name = str(self.config.offline)

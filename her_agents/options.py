@@ -42,7 +42,10 @@ def require_values(options: Any) -> None:
         name, value = option.name, getattr(options, option.name)
         if "interval" in option.metadata and not (value is None and option.default is None):
             require_number(name, value, option.metadata["interval"])
-        elif option.type == "int":
+        elif option.type == "int" or (option.type == "int | None" and value is not None):
+            if isinstance(value, float) and value.is_integer():  # 1e6
+                value = int(value)
+                object.__setattr__(options, name, value)
             require_count(name, value, at_least=option.metadata.get("at_least", 1))
         elif option.type == "bool":
             require_flag(name, value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,15 +39,16 @@ class RunFolder:
         self._tensorboard: Any = None
 
     def require_new(self) -> None:
-        """Check that the folder does not contain a run.
+        """Check that the folder does not contain results of a run.
 
         Raises:
-            ValueError: The folder contains a run.
+            ValueError: The folder contains a checkpoint or a log.
         """
-        if self._latest.exists():
+        found = [name for name in ("latest.pt", "best.pt", "progress.csv") if (self.path / name).exists()]
+        if found:
+            way = f"continue it with --resume {self.path}" if "latest.pt" in found else "delete the folder"
             raise ValueError(
-                f"{self.path} already contains a run; continue it with --resume {self.path}, "
-                "or choose another folder with --out"
+                f"{self.path} already contains a run; {way}, or choose another folder with --out"
             )
 
     def read_latest(self, config: Config) -> tuple[dict[str, Any], Path]:
@@ -93,10 +95,22 @@ class RunFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
-        if tensorboard:
-            self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
-        with replacement(self.path / "config.json") as file:  # replaces a pipe too
-            file.write(json.dumps(training.config.as_dict(), indent=2).encode() + b"\n")
+        with self._writing():
+            with replacement(self.path / "config.json") as file:  # replaces a pipe too
+                file.write((json.dumps(training.config.as_dict(), indent=2) + "\n").encode())
+            if tensorboard:
+                self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Add the next step to the error if a file cannot be written, for example to a full disk."""
+        try:
+            yield
+        except OSError as error:
+            way = f"her train --resume {self.path}" if self._latest.exists() else "a new run"
+            raise OSError(
+                f"cannot write to {self.path}: {error.strerror or error}; make room, then continue with {way}"
+            ) from error
 
     def write(self, training: Training, *, ended: bool) -> None:
         """Write the log and the checkpoints of an epoch.
@@ -104,22 +118,26 @@ class RunFolder:
         Args:
             training: The run, at the end of an epoch or interrupted.
             ended: Whether the run ends; then ``latest.pt`` is always written.
+
+        Raises:
+            OSError: A file cannot be written, for example because the disk is full.
         """
-        epochs, config = training.counts.epochs, training.config
-        if training.history and steps_of(training.history[-1]) == training.counts.steps:
-            row = training.history[-1]
-            write_csv(self.path / "progress.csv", training.history)
-            if self._tensorboard is not None:
-                for name, value in row.items():
-                    if name not in COUNTS and math.isfinite(value):
-                        self._tensorboard.add_scalar(name, value, steps_of(row))
-            if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
-                save_checkpoint(self.path / "best.pt", training.state_dict())
-            if config.history_every and epochs % config.history_every == 0:
-                (self.path / "history").mkdir(exist_ok=True)
-                save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", training.state_dict())
-        if ended or epochs % config.save_every == 0:
-            self._save_latest(training)
+        with self._writing():
+            epochs, config = training.counts.epochs, training.config
+            if training.history and steps_of(training.history[-1]) == training.counts.steps:
+                row = training.history[-1]
+                write_csv(self.path / "progress.csv", training.history)
+                if self._tensorboard is not None:
+                    for name, value in row.items():
+                        if name not in COUNTS and math.isfinite(value):
+                            self._tensorboard.add_scalar(name, value, steps_of(row))
+                if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
+                    save_checkpoint(self.path / "best.pt", training.state_dict())
+                if config.history_every and epochs % config.history_every == 0:
+                    (self.path / "history").mkdir(exist_ok=True)
+                    save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", training.state_dict())
+            if ended or epochs % config.save_every == 0:
+                self._save_latest(training)
 
     def _save_latest(self, training: Training) -> None:
         """Write the buffer, then the checkpoint with its file name, so that a matching pair always exists."""
@@ -135,7 +153,8 @@ class RunFolder:
         if self._lock is not None:
             self._lock.release()
         if self._tensorboard is not None:
-            self._tensorboard.close()
+            with contextlib.suppress(OSError):  # of a full disk; all other files are complete
+                self._tensorboard.close()
 
 
 def _score(row: Mapping[str, float]) -> tuple[float, float]:

@@ -1,16 +1,16 @@
 """Training: the agent, replay buffer, environments and progress of one run.
 
-Every epoch starts with new episodes, seeded by the config's seed and the number of resets so far. Open
-episodes are truncated at the end of an epoch. So checkpoints need no state of the environments, and a resumed
-run computes the same results as an uninterrupted one.
+Every epoch starts with new episodes, seeded by the config's seed and the number of resets so far, and ends
+when all episodes have ended that were open after its last step. So checkpoints need no state of the
+environments, and a resumed run computes the same results as an uninterrupted one.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -24,14 +24,22 @@ from her_agents.evaluation import evaluate, success_key
 from her_agents.logs import Meter, Row
 from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.environments import make_env, make_vector_env, present_folder
+from her_wrappers.environments import (
+    BrokenModuleError,
+    EnvNameError,
+    import_module,
+    make_env,
+    make_vector_env,
+)
+from her_wrappers.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.files.arrays import as_corrupt
-from her_wrappers.goal_interface import goal_spaces
+from her_wrappers.goal_interface import GoalInterface, goal_spaces
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from her_agents.config import Config
+    from her_wrappers import Episodes
 
 TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
 
@@ -83,12 +91,14 @@ class Training:
         ConnectionError: No Ray cluster answers at ``address``.
         ImportError: Ray or Minari is needed, and is not installed.
         TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: The environment cannot be made, is not a goal environment, has no success flag, or has
-            rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the backend, the address or the
-            recorded episodes cannot be used.
+        ValueError: The environment cannot be made, is not a goal environment, has no success flag, needs
+            other ``info_keys``, or has rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the
+            backend, the address or the recorded episodes cannot be used.
     """
 
     _envs: Any = None  # those of this process that episodes are recorded from; None in a subclass
+    _end: float = math.inf  # steps after which environments wait for the end of the epoch
+    _waiting = np.ones(0, bool)  # (N,) environments whose last episode of the epoch has ended
 
     def __init__(
         self,
@@ -100,14 +110,15 @@ class Training:
     ) -> None:
         self.config = config
         self._backend, self._address = backend, address
-        self._test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
+        test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
+        self._test_env = limit_episodes(test_env, config.max_episode_steps)
         self._spaces = goal_spaces(self._test_env)
         self.agent = make_agent(config, *self._spaces)
-        reward, flag = take_random_step(self._test_env)
+        reward, flag = take_random_step(self._test_env, config.info_keys)
         if config.clip_targets:
             require_clippable(reward)
         self._meter = Meter(flag, zero_is_success=config.clip_targets)
-        self._info_keys = sorted({flag, *config.info_keys})
+        self._info_keys = tuple(sorted({flag, *config.info_keys}))
         self.counts = Counts()
         self.history: list[Row] = []
         self._started = time.perf_counter()
@@ -116,51 +127,89 @@ class Training:
     def _open(self, buffer_file: Path | None) -> None:
         """Make the source of episodes, and the replay buffer."""
         config = self.config
-        envs = make_vector_env(config.env, config.num_envs, **config.env_kwargs)
-        self.buffer = make_buffer(config, envs, buffer_file)
-        self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=self._info_keys)
+        envs = make_vector_env(config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs)
+        self.buffer = self._make_buffer(envs, buffer_file)
+        self._ended_now = LatestEpisodes()
+        self._envs = VectorEpisodeRecorder(envs, self._ended_now, info_keys=self._info_keys)
         self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
-        self._ended = np.zeros(config.num_envs, bool)
+        self._ended = self._waiting = np.zeros(config.num_envs, bool)
         self._observations: Any = None
+
+    def _make_buffer(self, env: Any, saved: Path | None) -> HindsightReplayBuffer:
+        """Return a new replay buffer, or load the saved one."""
+        config = self.config
+        buffer_size, info_keys = config.buffer_size, config.info_keys
+        if not config.offline:  # the last episodes may end after config.steps
+            longest = config.max_episode_steps or declared_time_limit(self._test_env) or MAX_EPISODE_STEPS
+            num_envs = config.num_envs * max(1, config.workers)
+            buffer_size = min(buffer_size, config.steps + num_envs * longest)
+            info_keys = self._info_keys
+        termination = find_termination(config.termination)
+        if saved is not None:
+            # Files contain no functions.
+            options = {"termination": termination} if callable(termination) else {}
+            return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
+        return HindsightReplayBuffer.for_env(
+            env,
+            buffer_size=buffer_size,
+            **config.goal_options(),
+            termination=termination,
+            n_steps=config.n_steps,
+            gamma=config.gamma,
+            prioritized=Priority() if config.prioritized else None,
+            info_keys=info_keys,
+            seed=config.seed,
+        )
 
     @property
     def success_rate(self) -> float:
         """Success rate of the latest evaluation; 0 before the first one."""
         return self.history[-1]["success_rate"] if self.history else 0.0
 
-    def begin_episodes(self) -> None:
-        """Reset all environments, if there are any; open episodes are added to the buffer as truncated."""
+    def begin_episodes(self, *, keep_open: bool = False) -> None:
+        """Reset all environments, if there are any.
+
+        Args:
+            keep_open: Whether to add open episodes to the buffer, as truncated; otherwise they are dropped.
+        """
         self.counts.resets += 1
-        if self._envs is not None:
-            seed = np.random.SeedSequence((self.config.seed, self.counts.resets)).generate_state(1)[0] >> 1
-            self._observations, _ = self._envs.reset(seed=int(seed))
-            self._ended[:] = False
+        if self._envs is None:
+            return
+        seed = np.random.SeedSequence((self.config.seed, self.counts.resets)).generate_state(1)[0] >> 1
+        self._observations, _ = self._envs.reset(seed=int(seed))
+        self._ended = self._waiting = np.zeros(self.config.num_envs, bool)
+        episodes = self._ended_now.take()
+        if keep_open and episodes is not None:
+            self._add(episodes)
 
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Training], None]) -> bool:
         """Collect and update for one epoch, then reset the environments and evaluate.
 
-        The reset adds open episodes to the buffer as truncated.
+        The epoch ends when its steps were taken and the open episode of each environment has ended.
 
         Args:
             is_interrupted: Called before each step; if it returns True, the epoch ends with the reset,
-                without an evaluation.
+                without an evaluation. Open episodes are then added to the buffer as truncated.
             on_step: Called with this run after each step, and after the evaluation.
 
         Returns:
             Whether the epoch was completed.
 
         Raises:
+            EndlessEpisodeError: An episode did not end.
             ValueError: ``clip_targets`` is True, and a reward lies outside [-1, 0].
         """
         counts, config = self.counts, self.config
-        end = min(config.steps, (counts.epochs + 1) * config.steps_per_epoch)
-        while counts.steps < end and not is_interrupted():
+        # The next multiple of steps_per_epoch, which is not the next epoch's if episodes are longer.
+        self._end = min(config.steps, (counts.steps // config.steps_per_epoch + 1) * config.steps_per_epoch)
+        while not (completed := counts.steps >= self._end and bool(self._waiting.all())):
+            if is_interrupted():
+                break
             self._step()
             self._update()
             counts.seconds = time.perf_counter() - self._started
             on_step(self)
-        completed = counts.steps >= end
-        self.begin_episodes()
+        self.begin_episodes(keep_open=not completed)
         if completed:
             counts.epochs += 1
             self._evaluate()
@@ -168,12 +217,23 @@ class Training:
         return completed
 
     def _step(self) -> None:
-        """Take one step in every environment."""
+        """Take one step in every environment; those of waiting environments are not kept."""
         actions = self.agent.act(self._observations, explore=True)
         self._observations, _, terminated, truncated, _ = self._envs.step(actions)
-        resetting = int(self._ended.sum()) if self._next_step_mode else 0
-        self.counts.env_steps += self.config.num_envs - resetting
+        resets = self._ended & self._next_step_mode
+        self.counts.env_steps += int(np.count_nonzero(~(self._waiting | resets)))
         self._ended = terminated | truncated
+        episodes = self._ended_now.take()
+        if episodes is not None:
+            for i in np.flatnonzero(~self._waiting[self._ended]).tolist():
+                self._add(episodes[i : i + 1])
+            if self.counts.steps >= self._end:
+                self._waiting = self._waiting | self._ended
+
+    def _add(self, episodes: Episodes) -> None:
+        """Add episodes to the buffer and to the statistics."""
+        self.buffer.add_episodes(episodes)
+        self._meter.add_episodes(episodes)
 
     def _update(self) -> None:
         """Update the agent until no update is due."""
@@ -244,32 +304,28 @@ class Training:
         self._test_env.close()
 
 
-def make_buffer(config: Config, env: Any, saved: Path | None) -> HindsightReplayBuffer:
-    """Return the replay buffer of a config, or load the saved one."""
-    buffer_size = config.buffer_size if config.offline else min(config.buffer_size, config.steps)
-    termination = find_termination(config.termination)
-    if saved is not None:
-        options = {"termination": termination} if callable(termination) else {}  # files contain no functions
-        return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
-    return HindsightReplayBuffer.for_env(
-        env,
-        buffer_size=buffer_size,
-        **config.goal_options(),
-        termination=termination,
-        n_steps=config.n_steps,
-        gamma=config.gamma,
-        prioritized=Priority() if config.prioritized else None,
-        info_keys=config.info_keys,
-        seed=config.seed,
-    )
+class LatestEpisodes:
+    """A sink that keeps the episodes that ended at the latest step, until they are taken."""
+
+    def __init__(self) -> None:
+        self._episodes: Episodes | None = None
+
+    def add_episodes(self, episodes: Episodes) -> None:
+        """Keep episodes."""
+        self._episodes = episodes
+
+    def take(self) -> Episodes | None:
+        """Return the episodes, and drop them; None without episodes."""
+        episodes, self._episodes = self._episodes, None
+        return episodes
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:
     """Return the argument ``termination`` of the buffer for an option of a config.
 
     Args:
-        name: A mode of the buffer; or ``module:function``, a function that is used like
-            ``compute_terminated``; or None. Modules in the current folder are found too.
+        name: A mode of the buffer; or ``module:function`` or ``path/to/file.py:function``, a function that is
+            used like ``compute_terminated``; or None. Modules in the current folder are found too.
 
     Returns:
         The function, or ``name`` if it does not contain a colon.
@@ -281,24 +337,39 @@ def find_termination(name: str | None) -> str | Callable[..., Any] | None:
     if not colon:
         return name
     try:
-        with present_folder():
-            function = getattr(import_module(module), attribute)
-    except Exception as error:  # anything that the module's own code raises
-        raise ValueError(f"cannot load termination {name!r}: {type(error).__name__}: {error}") from error
+        function = getattr(import_module(module, f"termination {name}", "module:function"), attribute)
+    except (AttributeError, BrokenModuleError, EnvNameError) as error:
+        raise ValueError(f"cannot load termination {name!r}: {error}") from error
     if not callable(function):
         raise ValueError(f"termination {name!r} must be a function, got {function!r}")  # noqa: TRY004 - an option's value
     return function  # type: ignore[no-any-return] # any callable
 
 
-def take_random_step(env: Any) -> tuple[float, str]:
+def take_random_step(env: Any, info_keys: Sequence[str] = ()) -> tuple[float, str]:
     """Reset the environment, and take one random step; return its reward and the name of the success flag.
 
+    Args:
+        env: The environment.
+        info_keys: Entries of the infos that the goal functions get.
+
     Raises:
-        ValueError: The info of the step has no success flag.
+        ValueError: The info of the step has no success flag, or a goal function needs another entry.
     """
     env.reset(seed=TEST_SEED)
     env.action_space.seed(TEST_SEED)
-    _, reward, _, _, info = env.step(env.action_space.sample())
+    observation, reward, _, _, info = env.step(env.action_space.sample())
+    goals = [np.asarray(observation[key])[None] for key in ("achieved_goal", "desired_goal")]
+    interface: Any = GoalInterface.of(env)
+    for name in ("compute_reward", "compute_terminated"):
+        try:
+            if (function := getattr(interface, name)) is not None:
+                function(*goals, [{key: info[key] for key in info_keys}])
+        except Exception as error:  # `her check` reports others
+            if isinstance(error, KeyError) and (key := error.args[0]) in list(info):
+                raise ValueError(
+                    f"{name} needs the info {key!r}; pass --info-keys {key} (info_keys=[{key!r}] in a "
+                    f"config), or compute {key!r} from the goals if it depends on the desired goal"
+                ) from error
     return float(reward), success_key(info)
 
 

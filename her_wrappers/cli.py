@@ -26,8 +26,10 @@ from her_wrappers.commands.terminal import (
     message_of,
     parse,
     printable,
+    require_single,
 )
 from her_wrappers.environments import BrokenModuleError, EnvNameError
+from her_wrappers.episode_limit import EndlessEpisodeError
 
 COMMANDS = {
     "check": "Check a goal environment.",
@@ -138,6 +140,7 @@ def _run(name: str, *arguments: str) -> int:
         raise CommandError("expected no empty argument, got ''; a variable of the shell may be unset")
     command = _function(name)
     try:
+        require_single(arguments)
         if name == "train":  # its options depend on --algo, --recipe, --config and --resume
             return int(command(arguments) or 0)
         return int(parse(command, name, arguments, command.__doc__) or 0)
@@ -161,7 +164,8 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     package = str(getattr(error, "name", "")).partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in AGENTS_PACKAGES:
         return CommandError(f'this command needs {package}; run: pip install "her-toolkit[agents]"')
-    if isinstance(error, EnvNameError | BrokenModuleError | gym.error.DependencyNotInstalled):
+    complete = EnvNameError | BrokenModuleError | EndlessEpisodeError | gym.error.DependencyNotInstalled
+    if isinstance(error, complete):
         return CommandError(str(error), 2 if isinstance(error, EnvNameError) else 3)  # complete messages
     last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
     if place := raised_at(error):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -17,10 +18,18 @@ from typing import Any, TypeAlias
 import gymnasium as gym
 
 from her_wrappers.checker.exceptions import describe, raised_at
+from her_wrappers.episode_limit import limit_episodes
 from her_wrappers.files.atomic import open_regular
 
 EnvFactory: TypeAlias = Callable[..., Any]
 """Function that returns an environment, called with the options as keyword arguments."""
+
+PACKAGES = {
+    "gymnasium_robotics": ("Fetch|Hand|AntMaze|PointMaze_", 'pip install "her-toolkit[fetch]"'),
+    "panda_gym": ("Panda", "pip install panda-gym"),
+    "highway_env": ("parking-", "pip install highway-env"),
+}
+"""Packages with goal environments: a pattern for the beginnings of their ids, and how to install them."""
 
 FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Class"
 
@@ -61,7 +70,9 @@ def find_env(name: str) -> str | EnvFactory:
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
-        return name
+        if not name.endswith(".py"):
+            return name
+        origin, attribute = name, ""
     module = import_module(origin, name, FORMS)
     if attribute in gym.registry:
         return attribute
@@ -72,8 +83,15 @@ def find_env(name: str) -> str | EnvFactory:
     if is_other_class or not callable(found):
         raise EnvNameError(
             f"cannot make {name}: expected an id, a subclass of gymnasium.Env, or a function, got {found!r}"
+            f"{_task_hint(found)}"
         )
     return found  # type: ignore[no-any-return] # any callable
+
+
+def absolute_name(name: str) -> str:
+    """Return the name of an environment or a function, with the absolute path of its file if it has one."""
+    origin, colon, attribute = name.rpartition(":")
+    return f"{Path(origin).resolve()}{colon}{attribute}" if origin.endswith(".py") else name
 
 
 def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options: Any) -> gym.Env[Any, Any]:
@@ -90,7 +108,9 @@ def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options
     """
     env = call_factory(name, env_factory(name, disable_env_checker=disable_env_checker), options)
     if not isinstance(env, gym.Env):
-        raise EnvNameError(f"cannot make {name}: expected a gymnasium.Env, got {type(env).__name__}")
+        raise EnvNameError(
+            f"cannot make {name}: expected a gymnasium.Env, got {type(env).__name__}{_task_hint(type(env))}"
+        )
     return env
 
 
@@ -136,17 +156,25 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
         if not isinstance(error, gym.error.Error | TypeError | ValueError):
             raise
         reason = str(error).rstrip(".")
+        for package, (ids, install) in PACKAGES.items():
+            if re.match(ids, name) and isinstance(error, gym.error.NameNotFound):
+                before = "" if find_spec(package) else f"run: {install}, then "
+                raise EnvNameError(f"cannot make {name}: {before}use {package}:{name}") from error
         raise EnvNameError(
             f"cannot make {name}: {reason}; `her envs` lists the bundled environments and their options"
         ) from error
 
 
-def make_vector_env(name: str, num_envs: int, /, **options: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+def make_vector_env(
+    name: str, num_envs: int, max_episode_steps: int | None = None, /, **options: Any
+) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a vector environment: the one registered for the id, else a `gymnasium.vector.SyncVectorEnv`.
 
     Args:
         name: Name of the environment, see `find_env`.
         num_envs: Number of environments, N.
+        max_episode_steps: Number of steps after which episodes are truncated, see `limit_episodes`; with it,
+            the vector environment is always a SyncVectorEnv.
         **options: Arguments of each environment.
 
     Raises:
@@ -154,12 +182,15 @@ def make_vector_env(name: str, num_envs: int, /, **options: Any) -> gym.vector.V
         EnvNameError: The environment does not exist, or does not take the options.
     """
     found = find_env(name)
-    if not isinstance(found, str):
-        make_one = partial(found, **options)
-        return call_factory(name, partial(gym.vector.SyncVectorEnv, [make_one] * num_envs), {})  # type: ignore[no-any-return]
-    if found not in gym.registry or gym.spec(found).vector_entry_point is None:
-        options = {"disable_env_checker": True, **options}
-    return call_factory(name, partial(gym.make_vec, found, num_envs), options)  # type: ignore[no-any-return]
+    spec = gym.registry.get(found) if isinstance(found, str) else None
+    if max_episode_steps is None and spec is not None and spec.vector_entry_point is not None:
+        return call_factory(name, partial(gym.make_vec, str(found), num_envs), options)  # type: ignore[no-any-return]
+    factory = env_factory(name, disable_env_checker=True)
+
+    def make_one() -> gym.Env[Any, Any]:
+        return limit_episodes(factory(**options), max_episode_steps)
+
+    return call_factory(name, partial(gym.vector.SyncVectorEnv, [make_one] * num_envs), {})  # type: ignore[no-any-return]
 
 
 def import_module(origin: str, name: str, forms: str) -> ModuleType:
@@ -180,6 +211,8 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == origin.partition(".")[0]:
             reason = f"{error}, neither in this folder nor installed"
+            if origin in PACKAGES:
+                raise EnvNameError(f"{name} needs {origin}; run: {PACKAGES[origin][1]}") from error
         elif isinstance(error, FileNotFoundError) and error.filename == str(Path(origin).resolve()):
             reason = f"there is no file {origin}"
         elif isinstance(error, SyntaxError):
@@ -225,7 +258,15 @@ def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
         return f"{message}; it defines a class of that name: use {origin}:{meant}"
     ids = [key for key, spec in gym.registry.items() if _module_of(spec.entry_point) == module.__name__]
     known = ", ".join(f"{origin}:{each}" for each in [*ids, *classes])
+    if not attribute:
+        return f"expected path/to/file.py:Class, got {origin}; it has {known or 'no environment'}"
     return f"{message}, and no class or function of that name; it has {known or 'no environment'}"
+
+
+def _task_hint(found: Any) -> str:
+    """Return advice for a `her_envs.GoalTask`, which this package does not import."""
+    is_task = any(each.__name__ == "GoalTask" for each in getattr(found, "__mro__", ()))
+    return "; wrap it in her_envs.TaskEnv, in a function that returns this environment" if is_task else ""
 
 
 def _module_of(entry_point: Any) -> str:

@@ -15,6 +15,7 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import SinkError
 from her_wrappers.commands import terminal
 from her_wrappers.environments import make_env, present_folder
+from her_wrappers.episode_limit import limit_episodes
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.trees import map_tree
@@ -32,7 +33,7 @@ def record(
     seed: terminal.NotNegative | None = None,
     option: terminal.EnvOptions = (),
     info_keys: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="KEY")] = (),
-    max_steps: terminal.Positive | None = None,
+    max_episode_steps: terminal.Positive | None = None,
     workers: terminal.NotNegative = 0,
     backend: terminal.Backend = "process",
     address: terminal.Address = None,
@@ -53,7 +54,8 @@ def record(
         policy: Policy: random, or module:function.
         seed: Seed of the episodes and of the random policy; by default a random one.
         info_keys: Entry of the infos that is recorded.
-        max_steps: Steps after which episodes are truncated; by default only the environment ends them.
+        max_episode_steps: Steps after which episodes are truncated; by default only the environment ends
+            them.
         workers: Number of workers; 0 records in this process.
         deterministic: Whether workers check that the environment repeats its episodes; some simulators
             cannot.
@@ -78,7 +80,7 @@ def record(
                 # The workers import the user's modules from the current folder too.
                 with terminal.exits_with(2, ImportError, OSError, TypeError, ValueError), present_folder():
                     collector = Collector(
-                        partial(_make_limited_env, env, options, max_steps),
+                        partial(_make_limited_env, env, options, max_episode_steps),
                         _WorkerPolicy(act, made.action_space),
                         num_workers=workers,
                         backend=backend,
@@ -98,8 +100,8 @@ def record(
                             break
             else:
                 made.action_space.seed(first_seed)
-                sinks = (archive, advance)
-                with EpisodeRecorder(made, *sinks, info_keys=keys, max_episode_steps=max_steps) as recorder:
+                limited = limit_episodes(made, max_episode_steps)
+                with EpisodeRecorder(limited, archive, advance, info_keys=keys) as recorder:
                     while (number := len(archive)) < total:
                         observation, _ = recorder.reset(seed=None if seed is None else seed + number)
                         while number == len(archive):
@@ -154,7 +156,6 @@ class _WorkerPolicy:
         return map_tree(lambda leaf: np.asarray(leaf)[None], action)
 
 
-def _make_limited_env(name: str, options: dict[str, Any], max_steps: int | None) -> gym.Env[Any, Any]:
-    """Make an environment; truncate its episodes after a number of steps, if one is given."""
-    env = make_env(name, **options)
-    return env if max_steps is None else gym.wrappers.TimeLimit(env, max_steps)
+def _make_limited_env(name: str, options: dict[str, Any], max_episode_steps: int | None) -> gym.Env[Any, Any]:
+    """Make an environment whose episodes end."""
+    return limit_episodes(make_env(name, **options), max_episode_steps)

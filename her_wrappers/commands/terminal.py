@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
-from tyro.constructors import PrimitiveConstructorSpec
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from her_wrappers.environments import FORMS, import_module
+from her_wrappers.environments import FORMS, EnvNameError, import_module
 from her_wrappers.files.arrays import CorruptFileError
 
 EXIT_CODES = {
@@ -30,6 +30,9 @@ EXIT_CODES = {
 EXIT_CODES_HELP = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
 
 TYRO_CONFIG = (tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff)
+
+REPEATABLE = {"--option", "--select", "--ignore", "--info-keys"}
+"""Options that may be given several times."""
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 """Colors of severities."""
@@ -70,6 +73,23 @@ def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
         raise CommandError(message_of(error), 3 if is_damage else exit_code) from error
 
 
+@contextlib.contextmanager
+def advises_folder(run: object) -> Iterator[None]:
+    """Add advice to the error if the module of a run's environment is not found."""
+    try:
+        yield
+    except EnvNameError as error:
+        raise EnvNameError(f"{error}; use the folder in which the run {run} was started") from error
+
+
+def require_single(arguments: Sequence[str]) -> None:
+    """Raise CommandError if an option is given twice, unless each of its values counts."""
+    names = [each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("--")]
+    for name in names:
+        if names.count(name) > 1 and name not in REPEATABLE:
+            raise CommandError(f"{name} must be given once, got it {names.count(name)} times")
+
+
 def parse(
     form: Callable[..., Any],
     name: str,
@@ -98,15 +118,31 @@ def parse(
         args=list(arguments),
         default=default,
         config=TYRO_CONFIG,
+        registry=REGISTRY,
     )
 
 
-def _integer(minimum: int) -> PrimitiveConstructorSpec[int]:
-    """Return a type of option: an integer of at least ``minimum``."""
+REGISTRY = ConstructorRegistry()
+"""Types of options of all commands."""
+
+
+@REGISTRY.primitive_rule
+def _integer_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+    """Read all integers as `_integer` does."""
+    return _integer() if info.type is int else None
+
+
+def _integer(minimum: int | None = None) -> PrimitiveConstructorSpec[int]:
+    """Return a type of option: an integer of at least ``minimum``, also written as 1e6."""
 
     def read(words: list[str]) -> int:
-        if (number := int(words[0])) < minimum:
-            raise ValueError(f"expected an integer of at least {minimum}, got {number}")
+        try:
+            number = int(words[0])
+        except ValueError:
+            number = int(float(words[0])) if float(words[0]).is_integer() else None  # type: ignore[assignment]
+        if number is None or (minimum is not None and number < minimum):
+            bound = "" if minimum is None else f" of at least {minimum}"
+            raise ValueError(f"expected an integer{bound}, got {words[0]}")
         return number
 
     return PrimitiveConstructorSpec(

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, make_dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,11 +22,13 @@ from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, exits_with
 from her_wrappers.environments import BrokenModuleError, make_env
-from her_wrappers.goal_interface import goal_spaces
+from her_wrappers.episode_limit import limit_episodes
+from her_wrappers.goal_interface import GOAL_KEYS, goal_spaces
 
 if TYPE_CHECKING:
     from her_agents.loop import Result
     from her_agents.training import Training
+    from her_wrappers.rules import Report
 
 FIRST_DIAGNOSIS = 10
 """Number of evaluations without a success after which a run is diagnosed, and again after twice as many."""
@@ -79,6 +80,10 @@ class RunOptions(Sources):
     """Number of torch threads."""
     tensorboard: bool = True
     """Whether to write logs for TensorBoard."""
+    check: bool = True
+    """Whether to check the environment first, with random actions in more instances of it."""
+    check_steps: Positive = 3000
+    """Number of steps of the check."""
     force: FlagCreatePairsOff[bool] = False
     """Train even if the check of the environment finds errors."""
 
@@ -121,14 +126,20 @@ def train(arguments: Sequence[str]) -> int:
     with exits_with(3, BrokenModuleError, CollectorError, OSError), exits_with(2, TypeError, ValueError):
         if run.resume is None:
             config, folder = _new_run(given, base, run)
+            result = _train(config, folder, run)
         else:
             config, folder = make_config(base, given), _latest(run.resume).parent
-        result = _train(config, folder, run)
+            with terminal.advises_folder(folder):
+                result = _train(config, folder, run)
     return _print_result(result, folder)
 
 
 def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
     """Return config options of the command line, those of recipe, file or run, and the other options."""
+    arguments = list(arguments)
+    if "--env" in arguments[:-1]:  # the environment, as other programs take it
+        i = arguments.index("--env")
+        arguments = [arguments[i + 1], *arguments[:i], *arguments[i + 2 :]]
     early: Any = make_dataclass("Early", [("algo", str | None, None)], bases=(Sources,), frozen=True)
     sources: Any
     sources, _ = tyro.cli(early, args=list(arguments), return_unknown_args=True, add_help=False)
@@ -138,6 +149,8 @@ def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Ru
         from her_agents.checkpoints import load_checkpoint
 
         latest = _latest(sources.resume)
+        if not latest.exists():
+            terminal.fail(f"cannot read {latest}: No such file or directory; pass the folder of a run")
         with exits_with(3, ValueError):
             base = load_checkpoint(latest)["config"]
     else:
@@ -209,9 +222,14 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
         raise ValueError(
             "expected an environment, got none; pass its name, or write env into the file of --config"
         )
-    factory = partial(make_env, options["env"], disable_env_checker=True, **options.get("env_kwargs", {}))
+    limit = options.get("max_episode_steps")
+
+    def factory() -> Any:
+        made = make_env(options["env"], disable_env_checker=True, **options.get("env_kwargs", {}))
+        return made if limit is None else limit_episodes(made, limit)
+
     with closing(factory()) as env:
-        config = make_config(default_options(env), base, given)
+        config = make_config(default_options(env, limit), base, given)
         suffix = "" if config.her else "-no-her"
         name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
         folder = run.out or Path("runs") / f"{name}-{config.algo}{suffix}-{config.seed}"
@@ -220,18 +238,16 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
             observation_space, action_space = goal_spaces(env)
         make_agent(config, observation_space, action_space)
         find_termination(config.termination)
-
-        known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
-        report = check_goal_env(factory, ignore=known)
-        if report.findings:
-            terminal.print_report(report)
-        else:
-            print(f"Goal interface of {report.summary()}")
-        if report.of_severity("error") and not run.force:
-            terminal.fail(f"{config.env} does not support relabeling; fix the errors above, or pass --force")
-
+        if unused := sorted(observation_space.keys() - GOAL_KEYS):
+            print(
+                f"The agent uses only 'observation' and 'desired_goal' of the observations, not "
+                f"{', '.join(map(repr, unused))}."
+            )
+        if run.check:
+            known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
+            _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
-            reward, _ = take_random_step(env)
+            reward, _ = take_random_step(env, config.info_keys)
         if "clip_targets" not in options and not has_sparse_rewards(env):
             print(
                 "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all "
@@ -243,12 +259,23 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
     return config, folder
 
 
+def _check(config: Config, run: RunOptions, report: Report) -> None:
+    """Print the report of a check, and end the command if it has errors."""
+    if report.findings:
+        terminal.print_report(report)
+    else:
+        print(f"Goal interface of {report.summary()}")
+    if report.of_severity("error") and not run.force:
+        terminal.fail(f"{config.env} does not support relabeling; fix the errors above, or pass --force")
+
+
 def _train(config: Config, folder: Path, run: RunOptions) -> Result:
     """Train, with a progress bar, a line for each epoch, and a diagnosis if no evaluation had a success."""
     from her_agents.loop import epoch_line, is_solved
     from her_agents.loop import train as run_training
 
     console = Console()
+    steps_per_s = () if config.offline else (TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),)
     console.print(
         f"{config.algo} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
     )
@@ -257,7 +284,7 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("success {task.fields[success]:.2f}"),
-        TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),
+        *steps_per_s,
         TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
         TimeRemainingColumn(),
         console=console,

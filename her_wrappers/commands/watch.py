@@ -17,7 +17,8 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_envs.canvas import Window, require_pygame
 from her_wrappers.commands import screen, terminal
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive, exits_with
-from her_wrappers.environments import make_env
+from her_wrappers.environments import EnvNameError, make_env
+from her_wrappers.episode_limit import limit_episodes
 from her_wrappers.goal_interface import goal_spaces
 from her_wrappers.success_flag import flag_name
 
@@ -52,6 +53,7 @@ def watch(
     episodes: Positive = 10,
     record: Path | None = None,
     show: bool = True,
+    max_episode_steps: Positive | None = None,
     seed: NotNegative = 0,
     fps: Positive = 10,
 ) -> None:
@@ -75,6 +77,7 @@ def watch(
         episodes: Number of episodes.
         record: GIF to write instead of opening a window; needs no display.
         show: Whether to show pictures; results are always printed.
+        max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
         seed: Seed of starts, goals and random actions.
         fps: Steps per second.
     """
@@ -89,7 +92,7 @@ def watch(
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
-    env, act = _open(target, policy if recipe is None else _policy_of(recipe), options)
+    env, act = _open(target, policy if recipe is None else _policy_of(recipe), options, max_episode_steps)
     env.action_space.seed(seed)
     with contextlib.closing(env):
         if record is not None:
@@ -112,16 +115,21 @@ def watch(
 
 
 def _open(
-    target: str | None, policy: str | None, options: dict[str, Any]
+    target: str | None, policy: str | None, options: dict[str, Any], max_episode_steps: int | None
 ) -> tuple[gym.Env[Any, Any], Policy]:
     """Return the environment, and the policy that acts in it."""
     env_name = None if target is None or _is_run(target) else target
     agent = policy or target or ""
     if _is_run(agent):
-        return _load(Path(agent), env_name, options)
+        return _load(Path(agent), env_name, options, max_episode_steps)
     if env_name is None:
         raise CommandError(f"--policy {agent} needs an environment, got {target}")
-    env = make_env(env_name, **options)
+    try:
+        env = limit_episodes(make_env(env_name, **options), max_episode_steps)
+    except EnvNameError as error:
+        if ":" in env_name:
+            raise
+        raise CommandError(f"{error}; there is no file or folder {env_name} either") from error
     if policy is not None:
         return env, terminal.import_callable(policy, "--policy")
     return env, lambda observation: env.action_space.sample()
@@ -178,7 +186,9 @@ def _policy_of(recipe: str) -> str:
     return str(chosen.policy)
 
 
-def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gym.Env[Any, Any], Policy]:
+def _load(
+    path: Path, env_name: str | None, options: dict[str, Any], max_episode_steps: int | None
+) -> tuple[gym.Env[Any, Any], Policy]:
     """Return an environment, by default that of a run, and the policy of the run's agent."""
     import torch
 
@@ -186,17 +196,20 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
 
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(path)
+    if path.is_dir() and not file.exists():
+        terminal.fail(f"{path} has no best.pt, which a run writes after its first evaluation")
     content = checkpoints.load_checkpoint(file)
     agent = checkpoints.agent_of(content, file)
     config = make_config(content["config"])
     if env_name is None:
         env_name, options = config.env, {**config.env_kwargs, **options}
-    env = make_env(env_name, disable_env_checker=True, **options)
+    with terminal.advises_folder(path):
+        env = make_env(env_name, disable_env_checker=True, **options)
     with exits_with(3, TypeError):
         found = goal_spaces(env)
     with exits_with(2, ValueError):
         checkpoints.require_spaces(file, content, *found)
-    return env, agent.act
+    return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent.act
 
 
 def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -18,6 +19,7 @@ from her_agents.iql import IQL
 from her_agents.sac import SAC
 from her_agents.td3 import DDPG, TD3
 from her_agents.tqc import TQC
+from tests.support import other_envs
 from tests.support.transitions import BITS, POINT, bit_transition, point_transition
 
 CONTINUOUS = [DDPG, TD3, SAC, TQC]
@@ -328,7 +330,7 @@ def test_action_components_can_be_constant():
         (DQN, POINT.action_space, "dqn needs a Discrete action space, got Box"),
         (DDPG, BITS.action_space, "ddpg needs a Box action space, got Discrete"),
         (IQL, BITS.action_space, "iql needs a Box action space, got Discrete"),
-        (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs a bounded action space, got Box"),
+        (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs an action space with finite bounds, got Box"),
     ],
 )
 def test_unsupported_action_space_raises_an_error(algorithm, space, message):
@@ -345,3 +347,26 @@ def test_seed_determines_the_weights_and_not_torchs_global_generator(algorithm):
         slow_and_fast(first)[1].parameters(), slow_and_fast(second)[1].parameters(), strict=True
     ):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("algorithm", CONTINUOUS)
+def test_integer_actions_are_rounded(algorithm):
+    space = spaces.Box(-1, 2, (2,), np.int64)
+    agent = algorithm(POINT.observation_space, space)
+    observations = {key: np.zeros((500, *box.shape)) for key, box in POINT.observation_space.items()}
+    actions = agent.act(observations, explore=True)
+    assert actions.dtype == np.int64
+    assert set(np.unique(actions)) == {-1, 0, 1, 2}
+
+
+@pytest.mark.parametrize("high", [np.inf, np.array([1, np.inf])])
+def test_the_advice_for_actions_without_bounds_works(high):
+    env = other_envs.UnboundedActions()
+    env.action_space = spaces.Box(-np.ones(2, np.float32), np.float32(high) * np.ones(2, np.float32))
+    with pytest.raises(TypeError, match="needs an action space with finite bounds") as caught:
+        SAC(env.observation_space, env.action_space)
+    code = str(caught.value).partition("set bounds with ")[2]
+    bounded = eval(code, {"gymnasium": gym, "env": env, "Box": spaces.Box})
+    agent = SAC(bounded.observation_space, bounded.action_space)
+    observation, _ = bounded.reset(seed=0)
+    bounded.step(agent.act(observation))

@@ -27,7 +27,24 @@ def test_options_of_another_algorithm_or_environment_replace_the_whole_table():
     assert merged.env_kwargs == {"m": 2}
 
 
+def test_a_float_without_a_fraction_is_an_integer():
+    config = tiny(steps=1e3, max_episode_steps=50.0)
+    assert (config.steps, config.max_episode_steps) == (1000, 50)
+    assert json.dumps(config.steps) == "1000"
+
+
+def test_names_of_files_are_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    config = tiny(env="a/arm.py:Arm", termination="rules.py:done", offline="data")
+    assert config.env == f"{tmp_path}/a/arm.py:Arm"
+    assert (config.termination, config.offline) == (f"{tmp_path}/rules.py:done", f"{tmp_path}/data")
+    config = tiny(env="arm:Arm", termination="success", offline="D4RL/x-v0")
+    assert (config.env, config.termination, config.offline) == ("arm:Arm", "success", "D4RL/x-v0")
+
+
 BAD_OPTIONS = [
+    ({"max_episode_steps": 0}, ValueError, "max_episode_steps must be .* >= 1, got 0"),
     ({"setps": 3}, ValueError, "unknown option 'setps'; choose from 'env', 'algo', 'env_kwargs'"),
     ({"steps": 1.5}, ValueError, "steps must be .* >= 1, got 1.5"),
     ({"gamma": 1.1}, ValueError, r"gamma must lie in \[0, 1\], got 1.1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -31,6 +32,7 @@ OPTIONS = [
     *((algo, {}) for algo in TASKS),
     ("ddpg", {"prioritized": True}),
     ("dqn", {"goal_selection_strategy": {"future": 0.5, "desired": 0.3, "original": 0.2}}),
+    ("ddpg", {"env_kwargs": {"max_steps": 45}, "max_episode_steps": 30}),
 ]
 
 
@@ -53,7 +55,7 @@ def test_log_has_a_row_for_each_epoch(finished):
     assert [row["epoch"] for row in rows] == ["1", "2", "3"]
     assert [int(row["env_steps"]) for row in rows] == [row["env_steps"] for row in result.history]
     last = {name: float(value) for name, value in rows[-1].items()}
-    assert 600 <= last["env_steps"] < 604
+    assert 600 <= last["env_steps"] < 620
     assert last["updates"] == int((last["env_steps"] - 50) * 0.1)
     assert -1 <= last["reward_mean"] <= 0
     assert 0 < last["relabeled_success"] < 1
@@ -144,7 +146,7 @@ def test_ctrl_c_ends_the_training_after_the_step_and_saves(tmp_path):
     resumed = train(tiny(), folder=tmp_path, resume=True)
     assert not resumed.interrupted
     assert [row["epoch"] for row in resumed.history] == [1, 2, 3]
-    assert 600 <= resumed.history[-1]["env_steps"] < 604
+    assert 600 <= resumed.history[-1]["env_steps"] < 620
     with (tmp_path / "progress.csv").open() as file:
         assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 
@@ -179,6 +181,35 @@ def test_folder_of_another_training_raises_an_error(finished, tmp_path):
         train(tiny(), folder=tmp_path, resume=True)
     with pytest.raises(ValueError, match="resume=True needs folder=, the folder of the run, got None"):
         train(tiny(), resume=True)
+
+
+@pytest.mark.parametrize("name", ["best.pt", "progress.csv"])
+def test_results_without_a_checkpoint_are_not_overwritten(name, tmp_path):
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match="already contains a run; delete the folder, or choose another"):
+        train(tiny(), folder=tmp_path)
+
+
+FULL_DISK = """
+import resource, signal, sys
+from her_agents.loop import train
+from tests.support.trainings import tiny
+train(tiny(steps=200), folder=sys.argv[1], tensorboard=True, on_epoch=None)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+train(tiny(), folder=sys.argv[1], tensorboard=True, resume=True, on_epoch=None)
+"""
+
+
+@pytest.mark.parametrize("size", [100, 5_000, 50_000])
+def test_a_run_can_be_resumed_after_a_full_disk(size, tmp_path):
+    """A limit of the size of files gives an error like that of a full disk."""
+    program = [sys.executable, "-c", FULL_DISK, tmp_path, str(size)]
+    failed = subprocess.run(program, check=False, capture_output=True, text=True, timeout=120)
+    message = f"OSError: cannot write to {tmp_path}: File too large; make room, then continue with her train"
+    assert (failed.returncode, f"{message} --resume {tmp_path}\n" in failed.stderr) == (1, True)
+    resumed = train(tiny(), folder=tmp_path, resume=True)
+    assert without_time(resumed.history) == without_time(train(tiny()).history)
 
 
 class Trap:

@@ -15,7 +15,10 @@ from her_agents.checkpoints import load_checkpoint
 from her_agents.dqn import DQN
 from her_agents.loop import interrupt_flag, train
 from her_agents.training import Training
-from her_wrappers import HindsightReplayBuffer
+from her_wrappers import HindsightReplayBuffer, episode_limit
+from her_wrappers.collecting import CollectorError
+from her_wrappers.episode_limit import EndlessEpisodeError
+from tests.support.other_envs import NeedsInfo
 from tests.support.trainings import TASKS, tiny, without_time
 
 
@@ -34,15 +37,81 @@ def test_environments_without_a_native_vector_environment_are_trained():
     assert [row["epoch"] for row in result.history] == [1, 2]
 
 
+def run_epochs(training, number):
+    training.begin_episodes()
+    for _ in range(number):
+        assert training.run_epoch(lambda: False, lambda training: None)
+
+
 @pytest.mark.parametrize("algo", TASKS)
 def test_number_of_steps_equals_the_stored_transitions(algo):
     """Steps of a vector environment that only reset an environment are not counted."""
     with closing(Training(tiny(algo, steps=10_000))) as training:
+        run_epochs(training, 2)
+        assert 400 <= training.counts.env_steps == len(training.buffer) < 440
+
+
+def other(name, **options):
+    return tiny("ddpg", env=f"tests.support.other_envs:{name}", env_kwargs={}, **options)
+
+
+WHOLE = [
+    (tiny("dqn", steps=10_000), {5}),  # episodes also end at goals
+    (tiny("ddpg", steps=10_000, env_kwargs={"max_steps": 300}), {300}),
+    (other("Long", steps=10_000), {90}),
+    (other("Endless", steps=10_000, max_episode_steps=70), {70}),
+]
+
+
+@pytest.mark.parametrize(("config", "lengths"), WHOLE)
+def test_every_stored_episode_is_whole(config, lengths):
+    with closing(Training(config)) as training:
+        run_epochs(training, 2)
+        episodes = list(training.buffer.episodes())
+        assert len(training.buffer) == training.counts.env_steps
+        assert [row["epoch"] for row in training.history] == [1, 2]
+        assert len(episodes) >= 2 * config.num_envs
+    assert {len(episode) for episode in episodes if not episode.terminated} <= lengths
+    assert all("is_success" in episode.infos for episode in episodes)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_has_at_least_one_episode_of_each_environment(workers):
+    """Also if an episode has more steps than an epoch."""
+    config = other("Long", steps=1000, workers=workers)
+    history = train(config, on_epoch=None, backend="local").history
+    assert [row["env_steps"] for row in history] == [360, 720, 1080]
+
+
+@pytest.mark.parametrize("name", ["Endless", "Forgetful", "EndsOnlyAtGoals"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_endless_episodes_raise_an_error_that_names_the_option(name, workers, monkeypatch):
+    monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
+    message = "did not end after 60 steps; pass --max-episode-steps"
+    with pytest.raises((EndlessEpisodeError, CollectorError), match=message):
+        train(other(name, workers=workers), backend="local")
+    history = train(other(name, workers=workers, max_episode_steps=20), backend="local").history
+    assert [row["mean_length"] for row in history] == [20, 20, 20]
+
+
+def test_ctrl_c_keeps_the_open_episodes_as_truncated():
+    with closing(Training(other("Endless", max_episode_steps=500))) as training:
         training.begin_episodes()
-        for _ in range(50):
-            training._step()
-        training.begin_episodes()
-        assert training.counts.env_steps == len(training.buffer) <= 200
+        assert not training.run_epoch(lambda: training.counts.env_steps >= 100, lambda training: None)
+        assert [len(episode) for episode in training.buffer.episodes()] == [25] * 4
+
+
+@pytest.mark.parametrize("name", ["cost", "speed"])
+def test_a_function_that_needs_an_info_is_an_error_before_the_first_step(name, monkeypatch):
+    def reward(self, achieved_goal, desired_goal, info):
+        return 0.0 if isinstance(info, dict) else np.array([each[name] for each in info])
+
+    monkeypatch.setattr(NeedsInfo, "compute_reward", reward)
+    monkeypatch.setattr(NeedsInfo, "inform", lambda *_: {"is_success": False, name: 0.0})
+    message = rf"compute_reward needs the info '{name}'; pass --info-keys {name} \(info_keys=\['{name}'\]"
+    with pytest.raises(ValueError, match=message):
+        train(other("NeedsInfo"))
+    assert len(train(other("NeedsInfo", info_keys=[name], steps=200)).history) == 1
 
 
 @pytest.mark.parametrize("strategy", ["episode", "random", "desired"])
@@ -108,9 +177,7 @@ def test_inconsistent_options_raise_an_error(options, error, message, tmp_path):
 def test_termination_option_is_that_of_the_buffer(termination, discount):
     """The option overrides the environment's `compute_terminated`."""
     with closing(Training(tiny(termination=termination))) as training:
-        training.begin_episodes()
-        while not training.buffer.can_sample:
-            training._step()
+        run_epochs(training, 1)
         batch = training.buffer.sample(256)
     reached = batch.relabeled & (batch.rewards == 0)
     assert (batch.discounts[reached] == discount).all()

@@ -23,6 +23,12 @@ class ArmReach(TaskEnv):
 class Tool:
     pass
 
+class Task(PointReach):
+    pass
+
+def make_task():
+    return Task()
+
 def make_arm(**options):
     return ArmReach(**options)
 
@@ -82,6 +88,15 @@ MISTAKES = [
     ("inner/none.py:X", "there is no file inner/none.py"),
     ("arm2:ArmReach", "unexpected keyword argument 'wrong'"),
     ("no/Such-v0", "cannot make no/Such-v0"),
+    ("arm2.py", "expected path/to/file.py:Class, got arm2.py; it has arm2.py:"),
+    ("inner/arm2.py", "inner/arm2.py:ArmReach"),
+    ("arm_parts.py", "it has no environment"),
+    ("none.py", "there is no file none.py"),
+    ("arm2:Task", "wrap it in her_envs.TaskEnv"),
+    ("arm2:make_task", "expected a gymnasium.Env, got Task; wrap it in her_envs.TaskEnv"),
+    ("FetchNothing-v4", "gymnasium_robotics:FetchNothing-v4"),
+    ("PandaNothing-v3", "panda_gym:PandaNothing-v3"),
+    ("parking-v9", "highway_env:parking-v9"),
 ]
 
 
@@ -90,6 +105,19 @@ def test_an_error_lists_the_existing_environments(name, message):
     options = {"wrong": 1} if name == "arm2:ArmReach" else {}
     with pytest.raises(ValueError, match=re.escape(message)):
         make_env(name, **options)
+
+
+PACKAGES = [
+    ("gymnasium_robotics", 'pip install "her-toolkit[fetch]"'),
+    ("panda_gym", "pip install panda-gym"),
+]
+
+
+@pytest.mark.parametrize(("package", "install"), PACKAGES)
+def test_a_package_that_is_not_installed_is_named_with_its_command(package, install, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=re.escape(f"needs {package}; run: {install}")):
+        make_env(f"{package}:FetchReach-v4")
 
 
 def test_an_error_of_the_module_is_shown_with_its_line(tmp_path):

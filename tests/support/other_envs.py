@@ -65,3 +65,73 @@ class NeedsInfo(Silent):
     def compute_reward(self, achieved_goal, desired_goal, info):
         infos = [info] if isinstance(info, dict) else info
         return super().compute_reward(achieved_goal, desired_goal, info) - sum(each["cost"] for each in infos)
+
+
+class Long(Silent):
+    """`Silent` with long episodes."""
+
+    horizon = 90
+
+
+class Endless(Silent):
+    """`Silent` whose episodes never end."""
+
+    horizon = 10**9
+
+
+class Forgetful(Endless):
+    """`Endless`, with an attribute of a time limit that it does not keep."""
+
+    max_steps = 30
+
+
+class EndsOnlyAtGoals(Endless):
+    """An environment whose episodes end at goals only, which are never reached."""
+
+    def terminated(self, observation, info):
+        return info["is_success"]
+
+    def is_success(self, achieved_goal, desired_goal):
+        return super().is_success(achieved_goal, desired_goal) & False
+
+
+class WithActions(Silent):
+    """`Silent` with the actions of ``space``, which are checked."""
+
+    space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = self.space
+
+    def move(self, action):
+        assert self.action_space.contains(action), action
+        return super().move(np.asarray(action, np.float32))
+
+
+class IntegerActions(WithActions):
+    """`Silent` with integer actions."""
+
+    space = spaces.Box(-1, 1, (2,), np.int64)
+
+
+class UnboundedActions(WithActions):
+    """`Silent` with actions without bounds."""
+
+    space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+
+class HalfBoundedActions(WithActions):
+    """`Silent` with actions of which one component has no upper bound."""
+
+    space = spaces.Box(np.array([-1, -1], np.float32), np.array([1, np.inf], np.float32))
+
+
+class UnusedKey(Silent):
+    """`Silent` with a key of the observations that no agent reads."""
+
+    def make_space(self):
+        return spaces.Dict({**super().make_space(), "speed": spaces.Box(0, 9, (1,), np.float32)})
+
+    def observe(self):
+        return super().observe() | {"speed": np.zeros(1, np.float32)}

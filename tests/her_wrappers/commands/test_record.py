@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from her_wrappers import Episode, EpisodeArchive
+from her_wrappers import Episode, EpisodeArchive, episode_limit
 from her_wrappers.commands.inspect import summarize
 from her_wrappers.recording import shards
 from tests.support.archived_episodes import assert_same_episodes
@@ -122,10 +122,20 @@ def test_a_full_disk_gives_an_error_of_one_sentence(tmp_path, monkeypatch, shard
     assert f"cannot record to {tmp_path}: [Errno 28] No space left on device" in result.output
 
 
-def test_endless_tasks_are_truncated(tmp_path):
-    arguments = ["--max-steps", 3, "--episodes", 4, "--out", tmp_path]
-    assert her("record", "her_envs/PointReach-v0", *arguments).exit_code == 0
-    assert [len(episode) for episode in EpisodeArchive(tmp_path)] == [3] * 4
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("name", ["Endless", "Forgetful", "EndsOnlyAtGoals"])
+def test_endless_episodes_are_truncated_or_an_error(name, workers, tmp_path, monkeypatch):
+    monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
+    command = ["record", f"tests.support.other_envs:{name}", "--workers", workers, "--backend", "local"]
+    endless = her(*command, "--out", tmp_path / "a")
+    assert endless.exit_code == 3
+    assert "did not end after 60 steps; pass --max-episode-steps N" in endless.stderr
+    arguments = ["--max-episode-steps", 7, "--episodes", 4, "--seed", 0, "--out", tmp_path / "b"]
+    assert her(*command, *arguments).exit_code == 0
+    episodes = list(EpisodeArchive(tmp_path / "b"))
+    assert [len(episode) for episode in episodes] == [7] * 4
+    starts = {episode.observations["desired_goal"].tobytes() for episode in episodes}
+    assert len(starts) == 4, "every episode begins with a reset"
 
 
 @pytest.mark.parametrize(

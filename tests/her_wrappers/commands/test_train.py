@@ -13,12 +13,19 @@ import pytest
 
 from her_agents.checkpoints import load_checkpoint
 from her_envs import PointReach, TaskEnv
+from her_wrappers import episode_limit
 from tests.support.commands import SMALL, her, train_reach, write_options
 
 
 @pytest.fixture(name="options", scope="module")
 def options_file(tmp_path_factory):
     return write_options(tmp_path_factory.mktemp("config") / "small.json")
+
+
+@pytest.fixture(name="small")
+def small_numbers(tmp_path):
+    (tmp_path / "small.json").write_text(json.dumps(SMALL))
+    return tmp_path / "small.json"
 
 
 @pytest.fixture(name="trained", scope="module")
@@ -29,7 +36,7 @@ def trained_agent(tmp_path_factory):
 def test_checks_trains_and_prints_the_folder(trained):
     out, output = trained
     assert "Goal interface of her_envs/PointReach-v0: 0 errors" in output
-    assert "epoch   2 |       200 steps | success" in output
+    assert "epoch   2 |       216 steps | success" in output
     assert "goal_age" in output
     assert f"checkpoints and logs in {out}" in output
     assert f"Watch it: her watch {out / 'best.pt'}" in output
@@ -91,6 +98,9 @@ MISTAKES = [
     (["--config", "no.toml"], "cannot read no.toml"),
     (["her_envs/PointReach-v0", "--termination", "nothing:done"], "cannot load termination 'nothing:done'"),
     (["her_envs/BitFlipping-v0", "-o", "reward_type=dense", "--clip-targets"], "clip_targets=True needs"),
+    (["her_envs/PointReach-v0", "--config", "a", "--config", "b"], "--config must be given once, got it 2"),
+    (["her_envs/PointReach-v0", "--steps", "9", "--steps=8"], "--steps must be given once, got it 2 times"),
+    (["her_envs/PointReach-v0", "--steps", "1.5e0"], "expected an integer, got 1.5e0"),
     (["--resume", "nowhere.pt"], "--resume must be the folder of a run, or its latest.pt"),
 ]
 
@@ -137,6 +147,75 @@ def test_termination_is_a_function_of_a_module(tmp_path, monkeypatch):
     assert load_checkpoint("a/latest.pt")["config"]["termination"] == f"{__name__}:reached"
     resumed = her("train", "--resume", "a", "--steps", 200, "--no-stop", "--no-tensorboard")
     assert resumed.exit_code == 0, resumed.output
+
+
+REACHED = """
+def reached(achieved_goal, desired_goal, info):
+    return (achieved_goal == desired_goal).all(-1)
+"""
+MINE = """
+from her_envs import PointReach, TaskEnv
+
+class Mine(TaskEnv):
+    def __init__(self, **options):
+        super().__init__(PointReach(), **{"max_steps": 6, **options})
+"""
+
+
+@pytest.mark.parametrize("env", ["mine.py:Mine", "mine_module:Mine"])
+def test_a_run_continues_and_is_shown_in_another_folder(env, options, tmp_path, monkeypatch):
+    """Names of files become absolute; for a module, the error names the folder."""
+    for name in ("a/rules.py", "a/mine.py", "a/mine_module.py", "b/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(REACHED if name == "a/rules.py" else MINE)
+    monkeypatch.chdir(tmp_path / "a")
+    numbers = ["--steps", "2e2", "--num-envs", 2, "--learning-starts", "5e1", "--evaluation-episodes", 2]
+    others = ["--buffer-size", "1e4", "--no-tensorboard", "--check-steps", 300, "--termination"]
+    result = her("train", env, *numbers, *others, "rules.py:reached", "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert "in 300 steps" in result.output
+    monkeypatch.chdir(tmp_path / "b")
+    sys.modules.pop("mine_module", None)
+    more = her("train", "--resume", tmp_path / "run", "--steps", 400, "--no-tensorboard", "--no-stop")
+    shown = her("watch", tmp_path / "run", "--no-show", "--episodes", 1)
+    if env.startswith("mine_module"):
+        for failed in (more, shown):
+            assert failed.exit_code == 2
+            assert f"use the folder in which the run {tmp_path / 'run'} was started" in failed.stderr
+    else:
+        assert (more.exit_code, shown.exit_code) == (0, 0), more.output + shown.output
+
+
+def test_the_check_can_be_left_out(options, tmp_path, monkeypatch):
+    monkeypatch.setattr("her_wrappers.commands.train.check_goal_env", None)
+    arguments = ["--config", options, "--steps", 100, "--out", tmp_path / "a", "--no-tensorboard"]
+    assert her("train", *arguments, "--no-check").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("UnboundedActions", "set bounds with gymnasium.wrappers.TransformAction(env"),
+        ("HalfBoundedActions", "set bounds with gymnasium.wrappers.TransformAction(env"),
+        ("NeedsInfo", "compute_reward needs the info 'cost'; pass --info-keys cost"),
+        ("Endless", "did not end after 60 steps; pass --max-episode-steps N"),
+    ],
+)
+def test_environments_that_need_an_option_or_a_wrapper(name, message, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
+    command = ["train", f"tests.support.other_envs:{name}", "--config", small, "--no-check"]
+    result = her(*command, "--steps", 400, "--out", tmp_path / "a", "--no-tensorboard")
+    assert message in result.stderr
+    assert result.exit_code in {2, 3}
+
+
+def test_keys_of_observations_that_agents_do_not_use_are_named(small, tmp_path):
+    command = ["train", "tests.support.other_envs:UnusedKey", "--config", small, "--no-check"]
+    result = her(*command, "--steps", 100, "--out", tmp_path / "a", "--no-tensorboard")
+    assert (
+        "The agent uses only 'observation' and 'desired_goal' of the observations, not 'speed'."
+        in result.stdout
+    )
 
 
 @pytest.mark.parametrize(("option", "clipped"), [("reward_type=dense", False), ("reward_type=sparse", True)])
