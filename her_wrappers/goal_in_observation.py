@@ -109,12 +109,12 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
         for key, part in observations.items()
         if key not in {"achieved_goal", "desired_goal"}
     })
-    narrow = narrow.take(np.flatnonzero(~_is_linear(achieved.values, narrow.values)))
-    return (
-        _find_feature(narrow, desired, achieved, chosen.tolist())
-        or _find_linear(narrow, desired, achieved, chosen, episode[rows])
-        or _find_copy(wide, desired, achieved, chosen)
-    )
+    found = None
+    if narrow.places:
+        narrow = narrow.take(np.flatnonzero(~_is_linear(achieved.values, narrow.values)))
+        found = _find_feature(narrow, desired, achieved, chosen.tolist())
+        found = found or _find_linear(narrow, desired, achieved, chosen, episode[rows])
+    return found or _find_copy(wide, desired, achieved, chosen)
 
 
 def _leaves(tree: Tree, name: str) -> Iterator[tuple[str, Any]]:
@@ -245,10 +245,14 @@ def _find_linear(
     varying: NDArray[np.intp],
     episode: NDArray[np.intp],
 ) -> str | None:
-    """Return the components of which a desired goal is a linear function.
+    """Return components that are a linear function of goals, or of which a desired goal is one.
 
-    The function is fitted to half of the episodes, and must be exact in the others.
+    The latter is fitted to half of the episodes, and must be exact in the others.
     """
+    goals = np.concatenate([desired.values[:, varying], achieved.values], 1)
+    of_goals = np.flatnonzero(_is_linear(goals, narrow.values)).tolist()
+    if of_goals and episode.max() > 2 * goals.shape[1]:
+        return f"{narrow.name(of_goals)} is a linear function of desired_goal and achieved_goal"
     varying = varying[~_is_linear(achieved.values, desired.values[:, varying])]
     is_fitted = episode % 2 == 0
     features = np.concatenate([_standardized(each.values) for each in (narrow, achieved)], 1)
