@@ -8,9 +8,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
+from her_wrappers.autoreset import declared_mode
 from tests.support.specimens.correct import CORRECT
 from tests.support.specimens.reach import DenseReach, Reach
 from tests.support.specimens.unusual import UNUSUAL
@@ -57,7 +58,10 @@ def record_rows(envs, steps=500, change=None, **options):
     for t in range(steps):
         if change is not None and t == steps // 2:
             change(envs)
-        recorder.step(recorder.action_space.sample())
+        *_, terminated, truncated, _ = recorder.step(recorder.action_space.sample())
+        ended = terminated | truncated
+        if ended.any() and declared_mode(envs) is AutoresetMode.DISABLED:
+            recorder.reset(options={"reset_mask": ended})
     recorder.close()
     return buffer
 
@@ -161,8 +165,10 @@ def test_infos_that_a_reward_reads_are_named(kind):
 def test_a_key_error_for_an_info_names_the_remedy():
     with pytest.raises(RuntimeError, match=r"reads info 'collision'.*info_keys=\['collision'\]"):
         record(NeedsCollision())
-    buffer = record(NeedsCollision(), info_keys=["collision"])
-    buffer._relabeler._info_keys = ()  # as if the function read another info later
+    env = NeedsCollision()
+    env.cost = lambda info: 0.0
+    buffer = record(env)
+    del env.cost  # the function reads another info later
     with pytest.raises(ValueError, match="reads info 'collision'"):
         buffer.sample(32)
 
@@ -325,13 +331,13 @@ def test_a_curriculum_of_the_same_environment_is_correct():
 NEEDS = {"CostInInfo": {"info_keys": ["cost"]}}
 
 
-@pytest.mark.parametrize("name", CORRECT | UNUSUAL)
+@pytest.mark.parametrize("name", sorted((CORRECT | UNUSUAL).keys() - {"TextInObservation"}))
 def test_correct_environments_give_no_warning(name):
     env = (CORRECT | UNUSUAL)[name]()
     if isinstance(env, gym.wrappers.Autoreset):
         env = env.env
     vector = isinstance(env, gym.vector.VectorEnv)
-    options = {"n_sampled_goal": 4, "termination": "keep"} | NEEDS.get(name, {})
+    options = NEEDS.get(name, {})
     if vector:
         found = messages(record_rows, env, steps=200, **options)
     else:
