@@ -30,6 +30,7 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episodes import OpenEpisodes
 from her_wrappers.replay.arrays import NumPyArrays
 from her_wrappers.replay.batch import Batch, Provenance, Statistics, compute_statistics
+from her_wrappers.replay.checks import EpisodeChecks
 from her_wrappers.replay.goal_selection import GoalSelection
 from her_wrappers.replay.n_step import Windows, n_step_returns
 from her_wrappers.replay.options import InfoFormat, goal_mixture, require_options
@@ -186,6 +187,7 @@ class HindsightReplayBuffer:
                 arrays = torch_arrays.TorchArrays(self._device)
         self._storage = RowStorage(self.observation_space, action_space, options, arrays)
         self._relabeler: Relabeler | None = None
+        self._checks: EpisodeChecks | None = None
         if compute_reward is not None and reward_fn is not None:
             raise ValueError("rewards need one function, got compute_reward and reward_fn; pass one")
         if mixture.components and missing is None:
@@ -197,6 +199,7 @@ class HindsightReplayBuffer:
             goal_space = None if arrays.is_torch else self.observation_space["achieved_goal"]
             rule = resolve_termination(options["termination"], arguments["compute_terminated"], goal_space)
             self._relabeler = Relabeler(compute_reward, reward_fn, *rule, options, arrays)
+            self._checks = EpisodeChecks(self._relabeler)
         size, prioritized = options["buffer_size"], options["prioritized"]
         self._priorities = None if prioritized is None else Priorities(size, prioritized)
         self._open_episodes = OpenEpisodes(self.observation_space, action_space, self.info_keys, size)
@@ -365,11 +368,13 @@ class HindsightReplayBuffer:
         """Validate, inspect and store episodes."""
         with self._lock:
             validated = self._validated(episodes)
-            if self._relabeler is None:
-                goal_independent = np.zeros(len(validated.lengths), np.bool_)
-            else:
-                goal_independent = self._relabeler.inspect(validated)
+            if self._relabeler is None or self._checks is None:
+                self._storage.add(validated, np.zeros(len(validated.lengths), np.bool_))
+                return
+            self._checks.inspect(validated)
+            goal_independent = self._relabeler.goal_independent(validated)
             self._storage.add(validated, goal_independent)
+            self._checks.inspect_stored(self._storage)
 
     def _validated(self, episodes: Sequence[Episode]) -> Episodes:
         """Return episodes with the dtypes of the spaces."""
@@ -578,8 +583,9 @@ class HindsightReplayBuffer:
         with self._lock:
             self._storage.clear(self._storage.stored.end)
             self._open_episodes.discard()
-            if self._relabeler is not None:
+            if self._relabeler is not None and self._checks is not None:
                 self._relabeler.reset()
+                self._checks.reset()
             if self._priorities is not None:
                 self._priorities.largest = INITIAL_PRIORITY
 

@@ -12,6 +12,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.arrays import NumPyArrays
 from her_wrappers.replay.batch import Batch, Provenance
+from her_wrappers.replay.checks import EpisodeChecks
 from her_wrappers.replay.goal_selection import GoalMixture, GoalSelection, uniform_below
 from her_wrappers.replay.relabeling import (
     Relabeler,
@@ -94,9 +95,9 @@ def relabel_episode(
     options = {"info_keys": tuple(episode.infos), "info_format": "list", "gamma": gamma}
     rule = resolve_termination(termination, None)
     relabeler = Relabeler(compute_reward, None, *rule, options, NumPyArrays())
-    relabeler.state["episodes_to_check"] = 0
     length, episodes = len(episode), Episodes.of([episode])
-    (goal_independent,) = relabeler.inspect(episodes)
+    (goal_independent,) = relabeler.goal_independent(episodes)
+    EpisodeChecks(relabeler).warn_of_kept_terminations(episodes)
 
     t = np.repeat(np.arange(length), copies)
     shares = np.array([each.share for each in mixture.components])

@@ -8,22 +8,23 @@ goal, such as a crash, hold under every goal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from her_wrappers.arguments import require_count, require_function
+from her_wrappers.arguments import require_function
 from her_wrappers.files import Json
 from her_wrappers.goal_functions import batched_terminated
 from her_wrappers.goal_interface import GoalFunction
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch
+from her_wrappers.success_flag import FLAG_NAMES
 from her_wrappers.trees import NUMBERS, map_tree, take_rows
-from her_wrappers.user_warning import warn_user
 
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -32,8 +33,44 @@ TerminationMode = Literal["recompute", "success", "keep", "never"]
 
 # Infos in the form that goal functions get: a list of dicts, or one dict of (B, ...) arrays
 Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
-CHECKED_EPISODES = 10  # number of first episodes whose rewards are compared with the reward function
-TOLERANCE = 1e-4  # relative and absolute, of this comparison: observations may be rounded to float32
+
+
+class WatchedInfo(dict[str, Any]):
+    """An info that notes which keys are read and missing, while `watched_keys` is entered."""
+
+    missing: ClassVar[set[str]] = set()
+
+    def __missing__(self, key: str) -> Any:
+        self.missing.add(key)
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        found = super().__contains__(key)
+        if not found:
+            self.missing.add(str(key))
+        return found
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value, or ``default``."""
+        return super().get(key, default) if key in self else default
+
+
+@contextlib.contextmanager
+def watched_keys() -> Iterator[set[str]]:
+    """Yield the set of keys that functions read in a `WatchedInfo` without finding them."""
+    WatchedInfo.missing.clear()
+    yield WatchedInfo.missing
+
+
+def remedy_for_infos(keys: Iterable[str]) -> str:
+    """Return the end of a message about infos that goal functions need."""
+    flags = [key for key in keys if key in FLAG_NAMES]
+    if flags:
+        return f"{flags[0]!r} holds for the recorded goal only, so compute it from the two goals"
+    return (
+        f"pass info_keys={sorted(keys)} to the buffer (Stable-Baselines3: copy_info_dict=True; "
+        f"her train: --info-keys {','.join(sorted(keys))})"
+    )
 
 
 class GoalTransition(NamedTuple):
@@ -62,9 +99,9 @@ class Relabeler:
         options: Mapping[str, Any],
         arrays: Any,
     ) -> None:
-        self._reward_name = "compute_reward" if reward_fn is None else "reward_fn"
+        self.reward_name = "compute_reward" if reward_fn is None else "reward_fn"
         self._reward: Any = compute_reward if reward_fn is None else reward_fn
-        require_function(self._reward_name, self._reward, *(["batch"] if reward_fn is not None else []))
+        require_function(self.reward_name, self._reward, *(["batch"] if reward_fn is not None else []))
         self._compute_terminated = compute_terminated
         self.termination = termination
         self._info_keys: tuple[str, ...] = options["info_keys"]
@@ -77,15 +114,12 @@ class Relabeler:
         """Forget what was found in episodes."""
         self.state: dict[str, Json] = {
             "termination": self.termination,
-            "episodes_to_check": CHECKED_EPISODES,
-            "has_warned": False,  # that relabeled successes do not terminate
             "achieved_reward": None,  # both for the rule "success"
             "missed_reward": None,
         }
 
     def load_state(self, state: dict[str, Json]) -> None:
         """Restore `state`, which was found in the same episodes."""
-        require_count("episodes_to_check", state["episodes_to_check"], at_least=0)
         for name in ("achieved_reward", "missed_reward"):
             if not isinstance(state[name], float | None):
                 raise TypeError(f"{name} must be a number or None, got {state[name]!r}")
@@ -113,7 +147,7 @@ class Relabeler:
 
         Whether tensors are finite is not checked, since that would wait for the device.
         """
-        name, count = self._reward_name, len(transition.terminated)
+        name, count = self.reward_name, len(transition.terminated)
         if name == "reward_fn" and batch is not None:
             first = replace(batch.map(lambda values: read_only(values, count)), provenance=None)
             rewards = self._call(name, self._reward, (first,), transition.terminated)
@@ -160,6 +194,16 @@ class Relabeler:
         try:
             result = function(*arguments)
         except Exception as error:
+            if isinstance(error, KeyError) and len(arguments) == 3:
+                info: Any = arguments[2]
+                info = WatchedInfo(info) if isinstance(info, dict) else [WatchedInfo(each) for each in info]
+                with watched_keys() as missing, contextlib.suppress(Exception):
+                    function(*arguments[:2], info)
+                if error.args[0] in missing:
+                    raise ValueError(
+                        f"{name} reads info {error.args[0]!r}, which this buffer does not store; "
+                        + remedy_for_infos([error.args[0]])
+                    ) from error
             error.add_note(f"{name} raised this for a batch of steps; the stored transitions are unchanged")
             raise
         if not self._arrays.is_torch:
@@ -192,60 +236,40 @@ class Relabeler:
             )
         return second
 
-    def _info_rows(self, infos: Mapping[str, Any] | None, count: int) -> Infos:
+    def _info_rows(
+        self, infos: Mapping[str, Any] | None, count: int, of: type[dict[str, Any]] = dict
+    ) -> Infos:
         """Return the infos of the first ``count`` steps in the form that goal functions get."""
         if infos is None:
-            return {} if self._info_format == "columns" else [{}] * count
+            return of() if self._info_format == "columns" else [of()] * count
         rows = {key: read_only(infos[key], count) for key in self._info_keys}
         if self._info_format == "columns":
-            return rows
-        return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+            return of(rows)
+        return [of(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
 
-    def inspect(self, episodes: Episodes) -> Bools:
-        """Return which of n validated episodes terminated independently of their goal, (n,) bool.
-
-        Also compare the rewards of the first episodes with the reward function, and warn if they differ.
-        """
+    def goal_independent(self, episodes: Episodes) -> Bools:
+        """Return which of n validated episodes terminated independently of their goal, (n,) bool."""
         last, terminated = episodes.ends[1:] - 1, episodes.terminated
         goal_independent = np.zeros(len(terminated), np.bool_)
-        state, warnings = dict(self.state), []
         if self.termination == "success":
-            every = np.arange(len(episodes.rewards))
             rewards, self_goal_rewards = (
-                self._rewards_of(episodes, every, key) for key in ("desired_goal", "achieved_goal")
+                self.rewards_of(episodes, key) for key in ("desired_goal", "achieved_goal")
             )
-            known = state["achieved_reward"]
+            known = self.state["achieved_reward"]
             achieved = float(self_goal_rewards[0]) if known is None else known
             missed = rewards != achieved
             others = np.append(rewards[missed], self_goal_rewards[self_goal_rewards != achieved])
-            state["missed_reward"] = self._missed_reward(achieved, others)
-            state["achieved_reward"] = achieved
+            missed_reward = self._missed_reward(achieved, others)
+            self.state = self.state | {"achieved_reward": achieved, "missed_reward": missed_reward}
             goal_independent = terminated & missed[last]
         elif self.termination == "recompute" and terminated.any():
-            by_goal = self._by_goal(self.recorded(episodes, last[terminated]))
-            goal_independent[terminated] = ~self._arrays.to_numpy(by_goal)
-        elif self.termination == "keep by default" and terminated.any() and not state["has_warned"]:
-            # At a goal, the last step has the same reward under its desired goal as under its achieved goal.
-            pair = (
-                self._rewards_of(episodes, last[terminated], key) for key in ("desired_goal", "achieved_goal")
-            )
-            if np.equal(*pair).any():
-                state["has_warned"] = True
-                warnings.append(
-                    "an episode terminated at its goal, but relabeled steps that achieve theirs do not "
-                    'terminate; pass termination="success" (sparse rewards), "recompute" (with '
-                    'compute_terminated), a function, or "keep" to keep the recorded terminations without '
-                    "this warning"
-                )
-        left = state["episodes_to_check"]
-        if left:
-            warning = self._compare_rewards(episodes if len(terminated) <= left else episodes[:left])
-            state["episodes_to_check"] = 0 if warning else max(0, left - len(terminated))
-            warnings += [warning] if warning else []
-        self.state = state  # before the warnings, which a filter may turn into errors
-        for warning in warnings:
-            warn_user(warning)
+            goal_independent[terminated] = ~self.terminated_by_goal(episodes, last[terminated])
         return goal_independent
+
+    def terminated_by_goal(self, episodes: Episodes, steps: np.ndarray) -> Bools:
+        """Return the results of ``compute_terminated`` for recorded steps, by their indices."""
+        bools: Bools = self._arrays.to_numpy(self._by_goal(self.recorded(episodes, steps)))
+        return bools
 
     def recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
@@ -263,15 +287,17 @@ class Relabeler:
         return GoalTransition(
             goals("achieved_goal"),
             goals(goal_key),
-            self._info_rows(infos or None, count),
+            self._info_rows(infos or None, count, WatchedInfo),
             self._arrays.from_numpy(flags_of_steps(episodes, episodes.terminated)[steps]),
             self._arrays.from_numpy(np.zeros(count, np.bool_)),
         )
 
-    def _rewards_of(self, episodes: Episodes, steps: np.ndarray, goal_key: str) -> NDArray[np.float32]:
-        """Return the rewards that the function computes for steps, see `recorded`."""
-        batch = None
-        if self._reward_name == "reward_fn":
+    def rewards_of(
+        self, episodes: Episodes, goal_key: str, steps: np.ndarray | None = None
+    ) -> NDArray[np.float32]:
+        """Return the rewards that the function computes for steps, all by default, see `recorded`."""
+        steps, batch = np.arange(len(episodes.rewards)) if steps is None else steps, None
+        if self.reward_name == "reward_fn":
             batch = recorded_batch(episodes, steps, goal_key, self._gamma)
             if self._arrays.is_torch:
                 batch = batch.to_torch(self._arrays.device)
@@ -279,21 +305,6 @@ class Relabeler:
         # A copy, since a function may return the same array at every call.
         copied: NDArray[np.float32] = self._arrays.to_numpy(self._arrays.copy(rewards))
         return copied
-
-    def _compare_rewards(self, episodes: Episodes) -> str | None:
-        """Return a warning if recorded rewards differ from the computed rewards; None otherwise."""
-        steps, recorded = np.arange(len(episodes.rewards)), episodes.rewards.astype(np.float32)
-        computed = self._rewards_of(episodes, steps, "desired_goal")
-        agree = np.isclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE)
-        if agree.all():
-            return None
-        i = agree.argmin()
-        t = i - episodes.ends[episodes.state_of_step[i] - i]
-        return (
-            f"step {t} of an episode has the reward {recorded[i]:g}, but {self._reward_name} returns "
-            f"{computed[i]:g}, as it will for relabeled steps; likely causes are a reward wrapper, a cost "
-            f"outside of {self._reward_name}, or a reward that depends on the info"
-        )
 
 
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:

@@ -37,7 +37,7 @@ from her_wrappers.spaces import leaf_spaces
 from her_wrappers.trees import path_name
 
 KIND = "replay buffer"
-VERSION = 3  # version of the format; files of other versions are rejected
+VERSION = 4  # version of the format; files of other versions are rejected
 SPACES = ("observation_space", "action_space")
 # Arguments of a buffer that compute rewards or terminations
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
@@ -55,7 +55,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         "options": options,
         "functions": sorted(buffer._options.keys() - options.keys()),
         "first": stored.first,
-        "relabeler": None if relabeler is None else relabeler.state,
+        "relabeler": None if relabeler is None else relabeler.state | {"checks": buffer._checks.state},
         "sampler": buffer._sampler.state_dict(),
         "largest_priority": None if priorities is None else priorities.largest,
         "open": {"is_single": is_single, "lengths": lengths.tolist()},
@@ -159,7 +159,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
         is_inspected = relabeler is None or (state is not None and "termination" not in given)
         if relabeler is not None and is_inspected:
             with as_corrupt(damaged):
-                relabeler.load_state(state)
+                buffer._checks.load_state(state)
                 is_inspected = relabeler.termination == rule
         for number in range(blocks):
             with as_corrupt(damaged):
@@ -168,7 +168,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
                 if longest <= buffer.buffer_size or longest > size:
                     episodes = storage.validate(episodes)
             _require_room(longest, buffer.buffer_size)
-            storage.add(episodes, goal_independent if is_inspected else relabeler.inspect(episodes))
+            storage.add(episodes, goal_independent if is_inspected else relabeler.goal_independent(episodes))
         with as_corrupt(damaged):
             stored = storage.stored
             if priorities is not None:

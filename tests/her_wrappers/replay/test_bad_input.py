@@ -302,9 +302,9 @@ def test_a_wrong_reward_on_a_device_leaves_the_buffer_usable():
 @pytest.mark.parametrize("ends", [-1.0, 0.3, np.nan, "False", None])
 def test_terminations_that_are_not_bools_are_an_error(ends):
     buffer = counting_buffer(compute_terminated=lambda a, d, i: np.full(len(a), ends))
-    buffer.add_episode(counting_episode(0, 3))
     with pytest.raises(ValueError, match="compute_terminated must return bools"):
-        buffer.sample(50)
+        buffer.add_episode(counting_episode(0, 3))
+    assert not len(buffer)
 
 
 @pytest.mark.parametrize("n_sampled_goal", [0, 4])
