@@ -79,8 +79,8 @@ class GoalInterface:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
                 does not take three arguments, or the elements of a goal space are not arrays of one shape.
             ValueError: The observation space is not a Dict with the three goal keys and with goals of the
-                same shape and dtype, the environment has no ``compute_reward``, or ``compute_terminated``
-                returns a wrong shape.
+                same shape and dtype, the environment has no ``compute_reward``, ``compute_terminated``
+                returns a wrong shape, or ``get_wrapper_attr`` of a wrapper raises.
 
         Example:
             >>> import gymnasium as gym, her_envs, numpy as np
@@ -168,9 +168,18 @@ def find_function(env: AnyEnv, name: str) -> Any:
     Args:
         env: A single or vectorized environment, with any wrappers.
         name: Name of the function, such as ``"compute_reward"``.
+
+    Raises:
+        ValueError: ``get_wrapper_attr`` or ``has_wrapper_attr`` of a wrapper raises.
     """
     if isinstance(env, gym.Env):
-        return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+        try:
+            return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+        except Exception as error:
+            raise ValueError(
+                f"get_wrapper_attr({name!r}) of {type(env).__name__} raises {type(error).__name__}: {error}; "
+                "forward attributes that the wrapper does not have to env"
+            ) from error
     layer: Any = env
     while isinstance(layer, gym.vector.VectorWrapper) and not hasattr(layer, name):
         layer = layer.env

@@ -43,6 +43,7 @@ def check_goal_env(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     seed: int = 0,
+    replicas: bool = True,
     on_step: Callable[[], None] = lambda: None,
 ) -> Report:
     """Check whether an environment is correct for hindsight relabeling.
@@ -71,6 +72,8 @@ def check_goal_env(
             applied only if they imply a selected one.
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
+        replicas: Whether replicas are made. False for environments of which only one may exist, such as those
+            of a robot; the report then lists the rules that need a replica as not exercised.
         on_step: Function without arguments that is called after each step of the run, such as the update of
             a progress bar.
 
@@ -94,11 +97,11 @@ def check_goal_env(
     budget = Budget(max_steps, max_seconds, policy, _as_list(reset_options), seed, on_step)
     env, factory = open_env(env_or_factory)
     try:
-        with ignore_warnings(), Replicas(env, factory) as replicas:
+        with ignore_warnings(), Replicas(env, factory, enabled=replicas) as others:
             run = roll_out(env, budget)
-            evidence = run_experiments(env, run, replicas, budget)
+            evidence = run_experiments(env, run, others, budget)
             findings = GOAL_ENV_RULES.judge(evidence, rules)
-            findings = attribute_to_wrappers(findings, evidence, env, replicas, budget)
+            findings = attribute_to_wrappers(findings, evidence, env, others, budget)
             return Report(
                 target=env_name(env),
                 seed=seed,
