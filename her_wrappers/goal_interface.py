@@ -28,6 +28,7 @@ __all__ = [
     "env_spec",
     "find_function",
     "goal_spaces",
+    "require_distinct",
     "require_goal_space",
 ]
 
@@ -111,9 +112,11 @@ def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
 
     Raises:
         TypeError: ``env`` is not an environment, or the elements of a goal space are not arrays of one shape.
-        ValueError: The observation space is not the space of a goal environment, see `require_goal_space`.
+        ValueError: The observation space is not the space of a goal environment, see `require_goal_space`, or
+            a vector environment has one environment twice.
     """
     if isinstance(env, gym.vector.VectorEnv):
+        require_distinct(env)
         observation_space, action_space = env.single_observation_space, env.single_action_space
     elif isinstance(env, gym.Env):
         observation_space, action_space = env.observation_space, env.action_space
@@ -123,6 +126,28 @@ def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
             "pass gymnasium.make(id) for an id"
         )
     return require_goal_space(observation_space), action_space
+
+
+def require_distinct(vector_env: Any) -> None:
+    """Raise ValueError if a vector environment in this process has one environment object in several slots.
+
+    Args:
+        vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers. Vector
+            environments without a list ``envs`` of environments are not examined.
+
+    Raises:
+        ValueError: Two elements of ``envs`` are the same environment, possibly in different wrappers.
+    """
+    envs = getattr(vector_env.unwrapped, "envs", None)
+    slots: dict[int, int] = {}  # first slot of each object
+    for i, env in enumerate(envs if isinstance(envs, list | tuple) else ()):
+        if isinstance(env, gym.Env) and (first := slots.setdefault(id(env.unwrapped), i)) != i:
+            raise ValueError(
+                f"a vector environment must have a different object in each slot, got the same "
+                f"{type(env.unwrapped).__name__} in slots {first} and {i}, which would change each other's "
+                "state; create the environment inside the function, as in SyncVectorEnv([lambda: "
+                "gym.make(id)] * 4); a lambda in a loop over environments needs lambda env=env: env"
+            )
 
 
 def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
