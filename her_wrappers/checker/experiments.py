@@ -86,7 +86,8 @@ def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, bu
         evidence.reward, evidence.terminated = map(partial(probe, env), GOAL_FUNCTIONS)
         evidence.reward_type = find_function(env, "reward_type") if isinstance(env, gym.Env) else None
     except ValueError as error:
-        run.failure = FailedCall("", "get_wrapper_attr()", error)
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        run.failure = FailedCall("", "get_wrapper_attr()", cause)
     if isinstance(env, gym.vector.VectorEnv):
         mode = autoreset_mode(env, run)
         declared = env.metadata.get("autoreset_mode")
@@ -135,14 +136,18 @@ def _replay_on_replicas(
         act = random_policy(concurrent.action_space, evidence.seed + 1)
         concurrent.reset(seed=evidence.seed + 1)
         evidence.divergence = _replay(run, replica, steps, lambda step: _step_or_reset(concurrent, act))
-        if evidence.divergence and replicas.are_copies and not _replay(run, replica, steps):
+        if evidence.divergence and replicas.are_copies and not _replay(run, replicas.make(), steps):
             # Copies that share a simulator, such as a PyBullet client, are used one after another only.
             evidence.divergence = None
         evidence.compared = True
         if evidence.divergence is None:
-            for function in filter(None, map(partial(probe, probed), GOAL_FUNCTIONS)):
-                found = _replay(run, probed, steps, partial(_call_with_pairs, evidence, function))
-                evidence.side_effects |= {function.name: found} if found else {}
+            for name in GOAL_FUNCTIONS:
+                called = replicas.make()
+                function = probe(called, name)
+                found = function and _replay(
+                    run, called, steps, partial(_call_with_pairs, evidence, function)
+                )
+                evidence.side_effects |= {name: found} if found else {}
             evidence.rerun_divergence = _replay(run, replica, steps)
             evidence.options_divergence = _reset_twice_with_options(concurrent, evidence.seed, reset_options)
         if evidence.pairs:

@@ -41,8 +41,9 @@ def stale_goal(rollout: Rollout) -> tuple[ResetRecord | StepRecord, str] | None:
         first_goals = np.stack([flat(reset.observation["achieved_goal"]) for reset in resets])
     except (IndexError, KeyError, TypeError, ValueError):
         return None  # other rules report observations that are not arrays of one shape
-    spread = goals.std(axis=0).max()
-    if not 0 < states.shape[1] <= MAX_SIZE or not np.isfinite(spread) or spread == 0:
+    spread = goals.std(axis=0).max(initial=0)
+    is_finite = all(np.isfinite(values).all() for values in (goals, before, states, starts, first_goals))
+    if not 0 < states.shape[1] <= MAX_SIZE or not is_finite or spread == 0:
         return None
     for make_features in (_linear, _quadratic) if states.shape[1] <= MAX_SQUARED_SIZE else (_linear,):
         weights = _fit(make_features(states), goals, spread)

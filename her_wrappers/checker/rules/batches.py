@@ -113,7 +113,7 @@ def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
             if result.shape not in {(), None}:
                 message = f"{function.name} returns shape {result.shape} instead of ()"
                 yield Violation(message, subject=f"{prefix}one goal")
-        for count in (1, 0):
+        for count in (1, 0) if is_reward else (1,):
             result = function(*evidence.batch(range(count), function.info_form))
             if result.error is None and result.numbers is None:
                 continue  # GE114 reports values that are not numbers
@@ -145,15 +145,13 @@ def reward_needs_info(evidence: Evidence) -> Iterator[Violation]:
         accepted = [form for form, result in results.items() if not result.error]
         for form, result in results.items():
             is_same = form == ARRAY and INFO_FORMS[0] not in accepted  # the list of these infos raises too
-            if result.error and form in REQUIRED_FORMS and not is_same:
+            if result.error and form in REQUIRED_FORMS and accepted and not is_same:
                 yield _rejected_form(function, form, result.error, accepted)
 
 
 def _rejected_form(function: Probe, form: str, error: Exception, accepted: list[str]) -> Violation:
     keep = f"; info_keys=[{error}] stores this info in a buffer" if isinstance(error, KeyError) else ""
-    message = (
-        f"{function.name} raises {describe(error)}, but accepts {', '.join(accepted) or 'no form'}{keep}"
-    )
+    message = f"{function.name} raises {describe(error)}, but accepts {', '.join(accepted)}{keep}"
     subject = form if function.name == "compute_reward" else f"{function.name}, {form}"
     # Only Stable-Baselines3 with copy_info_dict passes an array.
     return Violation(message, subject=subject, severity="info" if form == ARRAY else None)

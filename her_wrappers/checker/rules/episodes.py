@@ -8,7 +8,7 @@ from itertools import combinations, product
 import numpy as np
 
 from her_wrappers.checker.evidence import Divergence, Evidence, rule
-from her_wrappers.checker.goal_calls import flat
+from her_wrappers.checker.goal_calls import flat, stack
 from her_wrappers.checker.records import OUTCOME, StepRecord
 from her_wrappers.checker.stale_goals import stale_goal
 from her_wrappers.checker.values import (
@@ -19,7 +19,11 @@ from her_wrappers.checker.values import (
     share_memory,
     show,
 )
+from her_wrappers.goal_in_observation import find_goal_in_observation
 from her_wrappers.rules import Violation
+
+MAX_STATES = 1000
+"""Largest number of states that are searched for the desired goal."""
 
 MIN_STARTS = 3
 """Smallest number of equal starts that is not taken for a coincidence."""
@@ -157,6 +161,28 @@ def _cause_of_change(evidence: Evidence, step: StepRecord) -> str:
 def _move(step: StepRecord) -> float:
     before, after = step.before["achieved_goal"], step.observation["achieved_goal"]
     return float(np.linalg.norm(flat(after) - flat(before)))
+
+
+@rule(
+    "GE304",
+    "goal-in-observation",
+    meaning="The observation depends on the desired goal, so that it contradicts a relabeled goal.",
+    fix="leave the goal out of the observation: agents get desired_goal, and can compute differences from it",
+    needs=("steps", "goals"),
+    wrong='return {"observation": np.concatenate([position, self.goal - position]), ...}',
+    right='return {"observation": position, ...}',
+)
+def goal_in_observation(evidence: Evidence) -> Iterator[Violation]:
+    """Only desired_goal depends on the desired goal."""
+    records = evidence.rollout.records
+    chosen = [records[i] for i in np.unique(np.linspace(0, len(records) - 1, MAX_STATES).astype(int))]
+    try:
+        observations = stack([record.observation for record in chosen])
+        found = find_goal_in_observation(observations, np.array([record.episode for record in chosen]))
+    except (TypeError, ValueError):
+        return  # GE005 reports observations that are not arrays of one shape
+    if found is not None:
+        yield Violation(found)
 
 
 @rule(
