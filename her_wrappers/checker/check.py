@@ -18,7 +18,7 @@ from her_wrappers.checker.experiments import run_experiments
 from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
 from her_wrappers.checker.rollout import Budget, Policy, roll_out
 from her_wrappers.checker.rules import GOAL_ENV_RULES
-from her_wrappers.goal_interface import env_name
+from her_wrappers.goal_interface import env_name, require_distinct
 from her_wrappers.rules import Finding, NotExercised, Report, Rule, unmet_needs
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -83,8 +83,9 @@ def check_goal_env(
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
             not callable, or ``reset_options`` is neither a dict nor a list of dicts.
-        ValueError: The factory raised, a rule code is unknown, ``max_steps`` is not an integer >= 1,
-            ``max_seconds`` is not a positive number, or ``seed`` is not an integer >= 0.
+        ValueError: The factory raised, a vector environment has one environment twice, a rule code is
+            unknown, ``max_steps`` is not an integer >= 1, ``max_seconds`` is not a positive number, or
+            ``seed`` is not an integer >= 0.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -140,8 +141,15 @@ def open_env(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
 
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one.
-        ValueError: The factory raised.
+        ValueError: The factory raised, or a vector environment has one environment twice.
     """
+    env, factory = _open(env_or_factory)
+    if isinstance(env, gym.vector.VectorEnv):
+        require_distinct(env)
+    return env, factory
+
+
+def _open(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
     if isinstance(env_or_factory, gym.Env | gym.vector.VectorEnv):
         return env_or_factory, None
     if not callable(env_or_factory):

@@ -157,6 +157,7 @@ def _replay_on_replicas(
         if replicas.are_copies:  # no user makes copies, so that a copy may fail
             evidence.no_replica, evidence.compared = replicas.absence, False
         else:
+            evidence.no_replica = "the second environment raised an exception"
             place = "on a second environment, which replicas=False leaves out"
             failure = FailedCall(place, "reset() or step()", error)
             evidence.rollout.failure = evidence.rollout.failure or failure
@@ -338,8 +339,10 @@ def _call_goal_function(function: Probe, evidence: Evidence) -> None:
     goal_bytes = sum(leaf.nbytes for leaf in leaves(evidence.pairs[0].achieved))
     # A vector environment's own function may mistake a batch of num_envs rows for its environments.
     sizes = [*LARGE_SIZES, *([evidence.vector.num_envs] if evidence.vector else [])]
-    chosen = [rng.integers(count, size=size) for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES]
-    function.large_batches = [(rows, function(*evidence.batch(rows.tolist(), form))) for rows in chosen]
+    chosen = [
+        rng.integers(count, size=size).tolist() for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES
+    ]
+    function.large_batches = [(rows, function(*evidence.batch(rows, form))) for rows in chosen]
 
 
 def _reuses_output(function: Probe, evidence: Evidence) -> bool:

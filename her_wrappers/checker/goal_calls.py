@@ -190,7 +190,7 @@ class Probe:
     info_form_results: dict[str, CallResult] = field(default_factory=dict)
     pair_results: Sequence[CallResult] = ()
     batch_results: Sequence[tuple[list[int], CallResult]] = ()
-    large_batches: Sequence[tuple[np.ndarray, CallResult]] = ()
+    large_batches: Sequence[tuple[list[int], CallResult]] = ()
     on_views: tuple[CallResult, CallResult] | None = None
     reuses_output: bool = False
     repeated_results: Sequence[list[CallResult]] = ()

@@ -207,7 +207,9 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord], changed: list[Finding]) -> None:
         """Apply the passive rules to a reset or to steps."""
         with ignore_warnings():
-            evidence = Evidence(self.observation_space, Rollout(resets, steps), *self._probes)
+            evidence = Evidence(
+                self.observation_space, Rollout(resets, steps), self._probes[0], self._probes[1]
+            )
             if resets:  # once in an episode, since the search for arrays is slow
                 evidence.state = arrays_in(self.env.unwrapped)
             if evidence.reward is not None and evidence.has_goals:

@@ -83,10 +83,11 @@ class StepRecord:
             live_action: Action object passed to ``step``.
             returned: The five values that ``step`` returned.
         """
-        observation, *outcome, info = returned
+        observation, reward, terminated, truncated, info = returned
+        outcome = reward, terminated, truncated
         return cls(
-            *place, before, action, copy_tree(observation), *copy_tree(outcome), copy_tree(info),
-            live_action, observation, info, tuple(outcome),
+            *place, before, action, copy_tree(observation), *map(copy_tree, outcome), copy_tree(info),
+            live_action, observation, info, outcome,
         )  # fmt: skip
 
     @property
@@ -127,8 +128,8 @@ def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[
     Raises:
         TypeError: ``reset`` does not return two values.
     """
-    returned: tuple[Any, Any] = require_tuple(env.reset(seed=seed, options=copy_tree(options)), 2)
-    return to_arrays(returned)
+    observation, info = to_arrays(require_tuple(env.reset(seed=seed, options=copy_tree(options)), 2))
+    return observation, info
 
 
 def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -137,8 +138,8 @@ def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
     Raises:
         TypeError: ``step`` does not return five values.
     """
-    returned: tuple[Any, Any, Any, Any, Any] = require_tuple(env.step(action), 5)
-    return to_arrays(returned)
+    observation, reward, terminated, truncated, info = to_arrays(require_tuple(env.step(action), 5))
+    return observation, reward, terminated, truncated, info
 
 
 def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:

@@ -203,9 +203,10 @@ def goals_reshaped(evidence: Evidence) -> Iterator[Violation]:
     """compute_reward gets goals of the shape that its own environment returns."""
     owner = getattr(evidence.reward.function, "__self__", None) if evidence.reward else None
     own = getattr(owner, "single_observation_space", getattr(owner, "observation_space", None))
-    if not isinstance(own, spaces.Dict) or "achieved_goal" not in own.spaces:
+    goals = _both_goal_spaces(evidence)
+    if goals is None or not isinstance(own, spaces.Dict) or "achieved_goal" not in own.spaces:
         return
-    expected, found = own["achieved_goal"].shape, evidence.observation_space["achieved_goal"].shape
+    expected, found = own["achieved_goal"].shape, goals[0].shape
     is_wrong = any(
         result.shape != () or not close(reward_number(step.reward), result.number)
         for step, result in zip(evidence.steps, evidence.recomputed, strict=True)
