@@ -84,10 +84,10 @@ class StepRecord:
             returned: The five values that ``step`` returned.
         """
         observation, reward, terminated, truncated, info = returned
-        outcome = reward, terminated, truncated
         return cls(
-            *place, before, action, copy_tree(observation), *map(copy_tree, outcome), copy_tree(info),
-            live_action, observation, info, outcome,
+            *place, before, action, copy_tree(observation), copy_tree(reward), copy_tree(terminated),
+            copy_tree(truncated), copy_tree(info), live_action, observation, info,
+            (reward, terminated, truncated),
         )  # fmt: skip
 
     @property

@@ -212,6 +212,7 @@ def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
     "not-reproducible",
     meaning="The same seed and actions lead to a different goal, start or step.",
     fix="draw from self.np_random only, call super().reset(seed=seed), and restore everything in reset()",
+    inconclusive_without=("replica",),
     implies=("GE402", "GE403", "GE404"),
     wrong="self.goal = np.random.uniform(-1, 1, 2)",
     right="self.goal = self.np_random.uniform(-1, 1, 2)",
