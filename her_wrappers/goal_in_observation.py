@@ -163,8 +163,8 @@ def _standardized(values: Floats) -> Floats:
 
 def _fit(features: Floats, targets: Floats) -> Floats:
     # Columns that are equal except for rounding to float32 count as one.
-    solution: Floats = np.linalg.lstsq(features, targets, rcond=1e-6)[0]
-    return solution
+    solution: Any = np.linalg.lstsq(features, targets, rcond=1e-6)[0]
+    return np.asarray(solution, np.float64)
 
 
 def _is_linear(features: Floats, targets: Floats) -> NDArray[np.bool_]:
