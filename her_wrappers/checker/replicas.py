@@ -33,7 +33,7 @@ class Replicas:
 
     Attributes:
         are_copies: Whether the replicas are deep copies, which may share a simulator with ``env``.
-        absence: Reason why there are no replicas, for messages.
+        absence: Reason for the absence of replicas, for messages.
     """
 
     def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:

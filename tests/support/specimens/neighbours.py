@@ -111,7 +111,7 @@ class CopiesDisconnect(Reach):
 
 
 class ObservesTheMove(Reach):
-    """The observation contains the last move besides the position."""
+    """The observation contains the last move in addition to the position."""
 
     def make_space(self):
         return spaces.Dict(super().make_space().spaces | {"observation": spaces.Box(-2, 2, (4,), np.float32)})
