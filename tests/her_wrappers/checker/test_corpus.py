@@ -12,7 +12,7 @@ from her_wrappers.checker import GOAL_ENV_RULES, check_goal_env
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.correct import CORRECT
 from tests.support.specimens.findings import MAX_STEPS, findings_in, read_findings, report_of
-from tests.support.specimens.neighbours import INSTANCES, NEIGHBOURS
+from tests.support.specimens.neighbors import INSTANCES, NEIGHBORS
 from tests.support.specimens.unusual import UNUSUAL
 
 FINDINGS = read_findings()
@@ -41,7 +41,7 @@ def test_each_fault_is_reported_by_its_own_rule_with_the_documented_text(specime
         assert findings_in(report, code) == FINDINGS[specimen.__name__]
 
 
-@pytest.mark.parametrize("factory", (CORRECT | NEIGHBOURS).values(), ids=CORRECT | NEIGHBOURS)
+@pytest.mark.parametrize("factory", (CORRECT | NEIGHBORS).values(), ids=CORRECT | NEIGHBORS)
 def test_correct_environments_get_neither_errors_nor_warnings(factory):
     assert_silent(factory)
 
@@ -77,7 +77,7 @@ def test_unusual_environments_get_neither_errors_nor_warnings_in_ten_seeds(seed)
         assert_silent(factory, seed)
 
 
-ALL = CORRECT | UNUSUAL | NEIGHBOURS
+ALL = CORRECT | UNUSUAL | NEIGHBORS
 SINGLE = {name: make for name, make in ALL.items() if "vector" not in name and "rows" not in name}
 
 

@@ -137,7 +137,7 @@ def alike_in_all_rows():
     return SyncVectorEnv([OneStartAndGoal] * 3)
 
 
-NEIGHBOURS = {
+NEIGHBORS = {
     make.__name__: make
     for make in (
         FallInInfo, OneStartAndGoal, FlagAtTheEnd, ThrownPoint, StackedGoals, ObservesTheMove, tensors,
