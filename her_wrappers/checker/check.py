@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.arguments import require_count
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.exceptions import describe
+from her_wrappers.checker.exceptions import FailedCall, describe
 from her_wrappers.checker.experiments import run_experiments
+from her_wrappers.checker.records import Rollout
 from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
 from her_wrappers.checker.rollout import Budget, Policy, roll_out
 from her_wrappers.checker.rules import GOAL_ENV_RULES
@@ -99,10 +101,14 @@ def check_goal_env(
     env, factory = open_env(env_or_factory)
     try:
         with ignore_warnings(), Replicas(env, factory, enabled=replicas) as others:
-            run = roll_out(env, budget)
-            evidence = run_experiments(env, run, others, budget)
-            findings = GOAL_ENV_RULES.judge(evidence, rules)
-            findings = attribute_to_wrappers(findings, evidence, env, others, budget)
+            failure = _unreadable_space(env)
+            if failure is None:
+                evidence = run_experiments(env, roll_out(env, budget), others, budget)
+                findings = GOAL_ENV_RULES.judge(evidence, rules)
+                findings = attribute_to_wrappers(findings, evidence, env, others, budget)
+            else:
+                evidence = Evidence(spaces.Dict(), Rollout(failure=failure))
+                findings = GOAL_ENV_RULES.judge(evidence, [each for each in rules if each.code == "GE000"])
             return Report(
                 target=env_name(env),
                 seed=seed,
@@ -115,6 +121,16 @@ def check_goal_env(
     finally:
         if factory is not None:
             close_safely(env)
+
+
+def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
+    """Return the exception of a space that is missing or is a property that raises, or None."""
+    for name in ("observation_space", "action_space"):
+        try:
+            getattr(env, name)
+        except Exception as error:
+            return FailedCall("", name, error)
+    return None
 
 
 def _not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:

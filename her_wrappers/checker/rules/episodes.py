@@ -305,14 +305,16 @@ def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
 )
 def reset_repeats_episode(evidence: Evidence) -> Iterator[Violation]:
     """A reset without a seed draws the next episode from the generator."""
-    resets = evidence.rollout.resets
-    starts = [each.observation for each in resets if each.seed is None and not each.options]
-    if evidence.vector or evidence.other_start is None or len(starts) < MIN_STARTS:
+    vector, resets = evidence.vector, evidence.rollout.resets
+    seeded = vector.num_envs if vector else 1  # the first resets
+    starts = [each.observation for each in resets[seeded:] if not each.options]
+    if evidence.other_start is None or len(starts) < MIN_STARTS:
         return
     if any(first_difference(starts[0], start) for start in starts[1:]):
         return
     cause = ""
-    if first_difference(resets[0].observation, evidence.other_start):
+    first = (vector.batches if vector else evidence.rollout).resets[0].observation
+    if first_difference(first, evidence.other_start):
         cause = "although the start depends on the seed"
     elif evidence.new_generators:
         cause = f"which replaces {evidence.new_generators[0]} by a generator of the same state each time"

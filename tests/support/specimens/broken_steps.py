@@ -54,6 +54,10 @@ class NewGeneratorAtReset(Reach, breaks="GE405"):
         return super().reset(seed=seed)
 
 
+class SeedsAreZeroByDefault(Reaches, breaks="GE405"):
+    single = SeedIsZeroByDefault
+
+
 class OneSeedForAllRows(Reaches, breaks="GE605"):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed if seed is None else [seed] * self.num_envs, options=options)
@@ -194,6 +198,19 @@ class AttributesRaise(Specimen, gym.Wrapper, breaks="GE000"):
         if name.startswith("__"):
             raise AttributeError(name)
         raise RuntimeError(f"the server does not know {name}")
+
+
+class SpaceRaises(Specimen, gym.Wrapper, breaks="GE000"):
+    def __init__(self):
+        super().__init__(Reach())
+
+    @property
+    def observation_space(self):
+        raise NotImplementedError
+
+
+class NoActionSpace(Specimen, gym.Env, breaks="GE000"):
+    observation_space = Reach().observation_space
 
 
 class DelaysObservations(Specimen, gym.wrappers.DelayObservation, breaks="GE303"):
