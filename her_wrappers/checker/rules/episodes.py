@@ -179,7 +179,7 @@ def goal_in_observation(evidence: Evidence) -> Iterator[Violation]:
     try:
         observations = stack([record.observation for record in chosen])
         found = find_goal_in_observation(observations, np.array([record.episode for record in chosen]))
-    except (TypeError, ValueError):
+    except (IndexError, TypeError, ValueError):
         return  # GE005 reports observations that are not arrays of one shape
     if found is not None:
         yield Violation(found)
