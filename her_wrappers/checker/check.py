@@ -100,6 +100,8 @@ def check_goal_env(
     budget = Budget(max_steps, max_seconds, policy, _as_list(reset_options), seed, on_step)
     env, factory = open_env(env_or_factory)
     try:
+        if isinstance(env, gym.vector.VectorEnv):
+            require_distinct(env)
         with ignore_warnings(), Replicas(env, factory, enabled=replicas) as others:
             failure = _unreadable_space(env)
             if failure is None:
@@ -157,15 +159,8 @@ def open_env(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
 
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one.
-        ValueError: The factory raised, or a vector environment has one environment twice.
+        ValueError: The factory raised.
     """
-    env, factory = _open(env_or_factory)
-    if isinstance(env, gym.vector.VectorEnv):
-        require_distinct(env)
-    return env, factory
-
-
-def _open(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
     if isinstance(env_or_factory, gym.Env | gym.vector.VectorEnv):
         return env_or_factory, None
     if not callable(env_or_factory):
