@@ -85,8 +85,8 @@ class GoalInterface:
                 does not take three arguments, or the elements of a goal space are not arrays of one shape.
             ValueError: The observation space is not a Dict with the three goal keys and with goals of the
                 same shape and dtype, the environment has no ``compute_reward``, a wrapper changes the size
-                of the goals and not ``compute_reward``, ``compute_terminated`` returns a wrong shape, or a
-                vector environment has one environment twice.
+                of the goals and not ``compute_reward``, ``compute_terminated`` returns a wrong shape,
+                ``get_wrapper_attr`` of a wrapper raises, or a vector environment has one environment twice.
 
         Example:
             >>> import gymnasium as gym, her_envs, numpy as np
@@ -236,9 +236,18 @@ def find_function(env: AnyEnv, name: str) -> Any:
     Args:
         env: A single or vectorized environment, with any wrappers.
         name: Name of the function, such as ``"compute_reward"``.
+
+    Raises:
+        ValueError: ``get_wrapper_attr`` or ``has_wrapper_attr`` of a wrapper raises.
     """
     if isinstance(env, gym.Env):
-        return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+        try:
+            return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+        except Exception as error:
+            raise ValueError(
+                f"get_wrapper_attr({name!r}) of {type(env).__name__} raises {type(error).__name__}: {error}; "
+                "forward attributes that the wrapper does not have to env"
+            ) from error
     layer: Any = env
     while isinstance(layer, gym.vector.VectorWrapper) and not hasattr(layer, name):
         layer = layer.env

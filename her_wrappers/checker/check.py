@@ -10,15 +10,17 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.arguments import require_count
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.exceptions import describe
+from her_wrappers.checker.exceptions import FailedCall, describe
 from her_wrappers.checker.experiments import run_experiments
+from her_wrappers.checker.records import Rollout
 from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
 from her_wrappers.checker.rollout import Budget, Policy, roll_out
 from her_wrappers.checker.rules import GOAL_ENV_RULES
-from her_wrappers.goal_interface import env_name
+from her_wrappers.goal_interface import env_name, require_distinct
 from her_wrappers.rules import Finding, NotExercised, Report, Rule, unmet_needs
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -43,6 +45,7 @@ def check_goal_env(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     seed: int = 0,
+    replicas: bool = True,
     on_step: Callable[[], None] = lambda: None,
 ) -> Report:
     """Check whether an environment is correct for hindsight relabeling.
@@ -71,6 +74,8 @@ def check_goal_env(
             applied only if they imply a selected one.
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
+        replicas: Whether replicas are made. False for environments of which only one may exist, such as those
+            of a robot; the report then lists the rules that need a replica as not exercised.
         on_step: Function without arguments that is called after each step of the run, such as the update of
             a progress bar.
 
@@ -80,8 +85,9 @@ def check_goal_env(
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
             not callable, or ``reset_options`` is neither a dict nor a list of dicts.
-        ValueError: The factory raised, a rule code is unknown, ``max_steps`` is not an integer >= 1,
-            ``max_seconds`` is not a positive number, or ``seed`` is not an integer >= 0.
+        ValueError: The factory raised, a vector environment has one environment twice, a rule code is
+            unknown, ``max_steps`` is not an integer >= 1, ``max_seconds`` is not a positive number, or
+            ``seed`` is not an integer >= 0.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -94,11 +100,17 @@ def check_goal_env(
     budget = Budget(max_steps, max_seconds, policy, _as_list(reset_options), seed, on_step)
     env, factory = open_env(env_or_factory)
     try:
-        with ignore_warnings(), Replicas(env, factory) as replicas:
-            run = roll_out(env, budget)
-            evidence = run_experiments(env, run, replicas, budget)
-            findings = GOAL_ENV_RULES.judge(evidence, rules)
-            findings = attribute_to_wrappers(findings, evidence, env, replicas, budget)
+        if isinstance(env, gym.vector.VectorEnv):
+            require_distinct(env)
+        with ignore_warnings(), Replicas(env, factory, enabled=replicas) as others:
+            failure = _unreadable_space(env)
+            if failure is None:
+                evidence = run_experiments(env, roll_out(env, budget), others, budget)
+                findings = GOAL_ENV_RULES.judge(evidence, rules)
+                findings = attribute_to_wrappers(findings, evidence, env, others, budget)
+            else:
+                evidence = Evidence(spaces.Dict(), Rollout(failure=failure))
+                findings = GOAL_ENV_RULES.judge(evidence, [each for each in rules if each.code == "GE000"])
             return Report(
                 target=env_name(env),
                 seed=seed,
@@ -111,6 +123,16 @@ def check_goal_env(
     finally:
         if factory is not None:
             close_safely(env)
+
+
+def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
+    """Return the exception of a space that is missing or is a property that raises, or None."""
+    for name in ("observation_space", "action_space"):
+        try:
+            getattr(env, name)
+        except Exception as error:
+            return FailedCall("", name, error)
+    return None
 
 
 def _not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:

@@ -41,6 +41,7 @@ class VectorRun:
         is_declared: Whether the metadata have a valid autoreset mode.
         metadata_mode: The value of ``metadata["autoreset_mode"]``.
         observation_space: Observation space of the batches.
+        has_copied_functions: Whether goal functions are those of a new environment in this process.
     """
 
     batches: Rollout
@@ -49,6 +50,7 @@ class VectorRun:
     is_declared: bool
     metadata_mode: Any
     observation_space: spaces.Space[Any]
+    has_copied_functions: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,11 @@ class Evidence:
         reward_type: Value of the environment's attribute ``reward_type``, or None.
         state: Names and values of the arrays that attributes of the environment refer to after the last step.
         pairs: Relabeled pairs: pairs of an achieved and a desired goal with an info.
-        info_form_results: Result of ``compute_reward`` for a batch of two pairs, for each form of the info.
-        has_replica: Whether another environment of the same kind could be made.
+        no_replica: Reason why no other environment of the same kind was made, or an empty text.
         compared: Whether the rollout was replayed on a replica.
         divergence: First difference between the rollout and its replay on a replica, or None.
-        side_effect: First difference between the rollout and a replay with calls of ``compute_reward``
-            between its steps, or None.
+        side_effects: For each goal function that changes later steps, the first difference between the
+            rollout and a replay with calls of the function between its steps.
         rerun_divergence: First difference between the rollout and its replay on a used replica, or None.
         options_divergence: First difference between two resets with the same seed and options, or None.
         state_changes: Different results of goal functions for the same arguments.
@@ -115,15 +116,9 @@ class Evidence:
             an unknown name.
         recomputed: Result of ``compute_reward`` for the next achieved goal, desired goal and info of each
             step; empty without goals.
-        pair_results: Result of ``compute_reward`` for each relabeled pair alone.
-        batch_results: Indices of the pairs and result of ``compute_reward`` for each small batch.
-        large_batches: Indices of the pairs and result of ``compute_reward`` for each large batch.
-        on_views: For each goal function that takes batches, its name, its result for new arrays, and its
-            result for read-only strided views of the same goals.
-        reused_outputs: Names of the goal functions whose results share memory.
-        repeated_results: `pair_results` computed several times more, without steps between the calls.
-        later_results: `pair_results` computed again after further steps and resets; None if this failed.
         reset_divergence: First difference between two resets of the environment with one seed, or None.
+        other_start: Observation of a reset with another seed than the first, or None if this failed.
+        new_generators: Names of random generators that a reset without a seed sets to the same state.
     """
 
     observation_space: spaces.Space[Any]
@@ -135,30 +130,39 @@ class Evidence:
     reward_type: Any = None
     state: Sequence[tuple[str, np.ndarray]] = ()
     pairs: Sequence[Pair] = ()
-    info_form_results: dict[str, CallResult] = field(default_factory=dict)
-    has_replica: bool = False
+    no_replica: str = "no second environment was made"
     compared: bool = False
     divergence: Divergence | None = None
-    side_effect: Divergence | None = None
+    side_effects: dict[str, Divergence] = field(default_factory=dict)
     rerun_divergence: Divergence | None = None
     options_divergence: Divergence | None = None
     state_changes: Sequence[StateChange] = ()
     global_seeding: Sequence[tuple[str, str]] = ()
     none_for_unknown_type: bool = False
     recomputed: Sequence[CallResult] = ()
-    pair_results: Sequence[CallResult] = ()
-    batch_results: Sequence[tuple[list[int], CallResult]] = ()
-    large_batches: Sequence[tuple[np.ndarray, CallResult]] = ()
-    on_views: Sequence[tuple[str, CallResult, CallResult]] = ()
-    reused_outputs: Sequence[str] = ()
-    repeated_results: Sequence[list[CallResult]] = ()
-    later_results: list[CallResult] | None = None
     reset_divergence: Divergence | None = None
+    other_start: Any = None
+    new_generators: Sequence[str] = ()
 
     @property
     def steps(self) -> list[StepRecord]:
         """The steps of the rollout."""
         return self.rollout.steps
+
+    @property
+    def functions(self) -> list[Probe]:
+        """The goal functions that the environment has."""
+        return [function for function in (self.reward, self.terminated) if function is not None]
+
+    @property
+    def pair_results(self) -> Sequence[CallResult]:
+        """Result of ``compute_reward`` for each relabeled pair alone."""
+        return self.reward.pair_results if self.reward else ()
+
+    @property
+    def info_form(self) -> str | None:
+        """First form of the info argument for which ``compute_reward`` accepts a batch, or None."""
+        return self.reward.info_form if self.reward else None
 
     @cached_property
     def has_goals(self) -> bool:
@@ -176,8 +180,7 @@ class Evidence:
 
         Args:
             rows: Indices of the pairs.
-            form: Form of the info, from `INFO_FORMS`; by default, the first form that ``compute_reward``
-                accepts.
+            form: Form of the info, from `INFO_FORMS`; None for the first of them.
         """
         pairs = [self.pairs[i] for i in rows]
         achieved, desired = (
@@ -186,12 +189,7 @@ class Evidence:
                 *((pair.achieved, pair.desired) for pair in pairs or self.pairs[:1]), strict=True
             )
         )
-        return achieved, desired, info_argument(pairs, form or self.info_form or INFO_FORMS[0])
-
-    @property
-    def info_form(self) -> str | None:
-        """First form of the info argument for which ``compute_reward`` accepts a batch, or None."""
-        return next((form for form, result in self.info_form_results.items() if not result.error), None)
+        return achieved, desired, info_argument(pairs, form or INFO_FORMS[0])
 
     @cached_property
     def reward_values(self) -> list[float]:
@@ -262,12 +260,6 @@ def _without_reward(evidence: Evidence) -> str:
     return "" if evidence.steps else "no step was taken"
 
 
-def _without_replica(evidence: Evidence) -> str:
-    if evidence.has_replica:
-        return "the run was too short to be repeated on a second environment"
-    return "no second environment of this kind could be made"
-
-
 NEEDS: dict[str, Callable[[Evidence], str]] = {
     "goals": lambda evidence: "" if evidence.has_goals else NO_GOALS,
     "steps": lambda evidence: "" if evidence.steps else "no step was taken",
@@ -276,7 +268,9 @@ NEEDS: dict[str, Callable[[Evidence], str]] = {
         _without_reward(evidence) or ("" if evidence.info_form else "compute_reward does not accept batches")
     ),
     "later": lambda evidence: (
-        "" if evidence.later_results else "compute_reward could not be called a second time"
+        ""
+        if evidence.reward and evidence.reward.later_results
+        else "compute_reward could not be called a second time"
     ),
     "success": lambda evidence: (
         _without_reward(evidence)
@@ -287,7 +281,11 @@ NEEDS: dict[str, Callable[[Evidence], str]] = {
         if evidence.has_goals and evidence.is_sparse  # GoalEnvChecker knows it without a step in this window
         else _without_reward(evidence) or "rewards do not take exactly two values"
     ),
-    "replica": lambda evidence: "" if evidence.compared else _without_replica(evidence),
+    "replica": lambda evidence: (
+        ""
+        if evidence.compared
+        else evidence.no_replica or "the run was too short to be repeated on a second environment"
+    ),
     "ended": lambda evidence: (
         "" if evidence.rollout.ended_episodes else f"no episode ended in {len(evidence.steps)} steps"
     ),

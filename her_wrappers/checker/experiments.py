@@ -7,11 +7,15 @@
    options, calls goal functions during episodes, and shows whether it seeds global generators.
 3. The goal functions of the environment under test are called for all steps, pairs and batches.
 4. The environment takes further steps, the pairs are computed again, and the first reset is repeated.
+
+Each goal function, ``compute_reward`` and ``compute_terminated``, is called in each experiment.
 """
 
 from __future__ import annotations
 
 import itertools
+import pickle
+import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -24,7 +28,14 @@ from her_wrappers.checker.evidence import Divergence, Evidence, StateChange, Vec
 from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.global_generators import seeded_generators
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, leaves, relabeled_pairs
-from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, split_batches
+from her_wrappers.checker.records import (
+    ResetRecord,
+    Rollout,
+    StepRecord,
+    call_reset,
+    call_step,
+    split_batches,
+)
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, random_policy
 from her_wrappers.checker.values import arrays_in, first_difference, share_memory
@@ -55,6 +66,8 @@ LARGE_SIZES = (64, 205, 256, 1024, 2048)
 MAX_BATCH_BYTES = 2**24
 """Largest size in bytes of the achieved goals of a batch; larger batches, of images, are skipped."""
 
+GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
+
 REPEATED_CALLS, REPEATED_SIZE = 4, 3
 """Number and size of the batches that are computed one after another, to detect a shared output array."""
 
@@ -68,31 +81,36 @@ def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, bu
         replicas: Makes further environments like ``env``; None to leave out the experiments with replicas.
         budget: Seed and reset options of the run.
     """
-    reward, terminated = probe(env, "compute_reward"), probe(env, "compute_terminated")
-    evidence = Evidence(
-        env.observation_space,
-        run,
-        reward,
-        terminated,
-        budget.seed,
-        reward_type=find_function(env, "reward_type") if isinstance(env, gym.Env) else None,
-        state=arrays_in(env.unwrapped),
-    )
+    evidence = Evidence(env.observation_space, run, seed=budget.seed, state=arrays_in(env.unwrapped))
+    try:
+        evidence.reward, evidence.terminated = map(partial(probe, env), GOAL_FUNCTIONS)
+        evidence.reward_type = find_function(env, "reward_type") if isinstance(env, gym.Env) else None
+    except ValueError as error:
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        run.failure = FailedCall("", "get_wrapper_attr()", cause)
     if isinstance(env, gym.vector.VectorEnv):
         mode = autoreset_mode(env, run)
         declared = env.metadata.get("autoreset_mode")
+        owner = getattr(evidence.reward and evidence.reward.function, "__self__", None)
+        is_copy = isinstance(owner, gym.Env) and not hasattr(env.unwrapped, "envs")
         evidence.vector = VectorRun(
-            run, env.num_envs, mode, declared_mode(env) is not None, declared, env.observation_space
+            run, env.num_envs, mode, declared_mode(env) is not None, declared, env.observation_space, is_copy
         )
         evidence.observation_space = env.single_observation_space
         evidence.rollout = split_batches(run, mode, env.num_envs)
+    reward = evidence.reward
     if reward is not None and evidence.has_goals and evidence.steps:
         evidence.pairs = relabeled_pairs(evidence.steps, reward, np.random.default_rng(budget.seed))
-        evidence.info_form_results = {form: reward(*evidence.batch([0, 1], form)) for form in INFO_FORMS}
+        for function in evidence.functions:
+            function.info_form_results = {
+                form: function(*evidence.batch([0, 1], form)) for form in INFO_FORMS
+            }
     if replicas is not None:
         _replay_on_replicas(evidence, run, replicas, budget.reset_options)
-    if reward is not None:
-        _call_goal_functions(evidence, reward)
+    if reward is not None and evidence.has_goals:
+        evidence.recomputed = [reward.at(step) for step in evidence.steps]
+        for function in evidence.functions:
+            _call_goal_function(function, evidence)
     if evidence.rollout.failure is None and run.steps:
         _repeat_calls(env, evidence, run.resets[0])
     return evidence
@@ -101,7 +119,7 @@ def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, bu
 def probe(env: CheckedEnv, name: str) -> Probe | None:
     """Return a probe of an environment's goal function, or None if the environment has no such function."""
     function = find_function(env, name)
-    return Probe(function) if callable(function) else None
+    return Probe(function, name) if callable(function) else None
 
 
 def _replay_on_replicas(
@@ -111,35 +129,47 @@ def _replay_on_replicas(
     steps, probed = len(run.steps) // REPLAY_DIVISOR, None  # probed: its goal functions are called
     try:
         probed = replicas.make()
-        evidence.has_replica = probed is not None
+        evidence.no_replica = "" if probed else replicas.absence
         if probed is None or not steps:
             return
         replica, concurrent = replicas.make(), replicas.make()
         act = random_policy(concurrent.action_space, evidence.seed + 1)
         concurrent.reset(seed=evidence.seed + 1)
         evidence.divergence = _replay(run, replica, steps, lambda step: _step_or_reset(concurrent, act))
+        if evidence.divergence and replicas.are_copies and not _replay(run, replicas.make(), steps):
+            # Copies that share a simulator, such as a PyBullet client, are used one after another only.
+            evidence.divergence = None
         evidence.compared = True
-        reward = probe(probed, "compute_reward")
         if evidence.divergence is None:
-            if evidence.pairs and reward is not None:
-                evidence.side_effect = _replay(
-                    run, probed, steps, lambda step: _call_reward(evidence, reward, step.t)
+            for name in GOAL_FUNCTIONS:
+                called = replicas.make()
+                function = probe(called, name)
+                found = function and _replay(
+                    run, called, steps, partial(_call_with_pairs, evidence, function)
                 )
-            evidence.rerun_divergence = _replay(run, replica, steps, lambda step: None)
+                evidence.side_effects |= {name: found} if found else {}
+            evidence.rerun_divergence = _replay(run, replica, steps)
             evidence.options_divergence = _reset_twice_with_options(concurrent, evidence.seed, reset_options)
         if evidence.pairs:
             evidence.state_changes = _find_state_changes(evidence, concurrent, max(steps, MIN_CLOCK_STEPS))
         evidence.global_seeding = _find_global_seeding(evidence, concurrent, replicas)
     except Exception as error:
-        evidence.rollout.failure = evidence.rollout.failure or FailedCall(
-            "on a second environment", "reset() or step()", error
-        )
+        if replicas.are_copies:  # no user makes copies, so that a copy may fail
+            evidence.no_replica, evidence.compared = replicas.absence, False
+        else:
+            evidence.no_replica = "the second environment raised an exception"
+            place = "on a second environment, which replicas=False leaves out"
+            failure = FailedCall(place, "reset() or step()", error)
+            evidence.rollout.failure = evidence.rollout.failure or failure
     finally:
         evidence.none_for_unknown_type = probed is not None and _is_none_for_unknown_type(evidence, probed)
 
 
 def _replay(
-    run: Rollout, replica: CheckedEnv, steps: int, before_step: Callable[[StepRecord], None]
+    run: Rollout,
+    replica: CheckedEnv,
+    steps: int,
+    before_step: Callable[[StepRecord], Any] = lambda step: None,
 ) -> Divergence | None:
     """Repeat the first ``steps`` steps of a run, and return the first difference, or None.
 
@@ -155,7 +185,7 @@ def _replay(
             if found:
                 return found
         before_step(step)
-        observation, reward, terminated, truncated, _ = replica.step(copy_tree(step.action))
+        observation, reward, terminated, truncated, _ = call_step(replica, copy_tree(step.action))
         flags = {"reward": step.reward, "terminated": step.terminated, "truncated": step.truncated}
         repeated_flags = {"reward": reward, "terminated": terminated, "truncated": truncated}
         found = _divergence(step.place, step.observation, observation) or _divergence(
@@ -167,7 +197,7 @@ def _replay(
 
 
 def _compare_reset(record: ResetRecord, env: CheckedEnv) -> Divergence | None:
-    observation, _ = env.reset(seed=record.seed, options=copy_tree(record.options))
+    observation, _ = call_reset(env, record.seed, record.options)
     return _divergence(record.place, record.observation, observation, at_reset=True)
 
 
@@ -178,16 +208,16 @@ def _divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = Fa
 
 def _step_or_reset(env: CheckedEnv, policy: Policy) -> None:
     """Take a step, and reset the environment if an episode ended."""
-    _, _, terminated, truncated, _ = env.step(policy(None))
+    _, _, terminated, truncated, _ = call_step(env, policy(None))
     if np.any(terminated) or np.any(truncated):
         env.reset()
 
 
-def _call_reward(evidence: Evidence, reward: Probe, t: int) -> None:
-    """Compute rewards of relabeled goals, of one pair and of a batch."""
-    pair = evidence.pairs[t % len(evidence.pairs)]
-    reward(pair.achieved, pair.desired, pair.info)
-    reward(*evidence.batch([0, 1, 2], evidence.info_form or "an empty dict"))
+def _call_with_pairs(evidence: Evidence, function: Probe, step: StepRecord) -> None:
+    """Call a goal function with relabeled goals, with one pair and with a batch."""
+    if evidence.pairs:
+        function.of_pairs([evidence.pairs[step.t % len(evidence.pairs)]])
+        function(*evidence.batch([0, 1, 2], evidence.info_form or "an empty dict"))
 
 
 def _reset_twice_with_options(
@@ -202,9 +232,9 @@ def _reset_twice_with_options(
     action = policy(None)
     for options in [None, *reset_options, {}, {"no such option": 0}]:
         try:
-            first = copy_tree(env.reset(seed=seed, options=copy_tree(options))[0])
+            first = copy_tree(call_reset(env, seed, options)[0])
             env.step(copy_tree(action))
-            second = env.reset(seed=seed, options=copy_tree(options))[0]
+            second = call_reset(env, seed, options)[0]
         except Exception:  # an environment may reject options that it does not know
             continue
         found = _divergence(f"reset with options={options!r}", first, second, at_reset=True)
@@ -218,7 +248,7 @@ def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> list
 
     The arguments are a relabeled pair and, for a single environment, the current goals.
     """
-    functions = {name: probe(env, name) for name in ("compute_reward", "compute_terminated")}
+    functions = {name: probe(env, name) for name in GOAL_FUNCTIONS}
     calls: list[tuple[str, str, Probe, tuple[Any, ...], CallResult]] = []
 
     def call(place: str, observation: Any, info: Any, t: int) -> None:
@@ -232,15 +262,15 @@ def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> list
                 calls.append((name, place, function, args, function(*args)))
 
     policy = random_policy(env.action_space, evidence.seed)
-    observation, info = env.reset(seed=evidence.seed)
+    observation, info = call_reset(env, evidence.seed)
     t = 0
     for _ in range(steps):
         call(f"step {t} of an episode", observation, info, t)
-        observation, _, terminated, truncated, info = env.step(policy(None))
+        observation, _, terminated, truncated, info = call_step(env, policy(None))
         t += 1
         if np.any(terminated) or np.any(truncated):
             call(f"the end of an episode after {t} steps", observation, info, t)
-            (observation, info), t = env.reset(), 0
+            (observation, info), t = call_reset(env), 0
     env.reset(seed=evidence.seed + 1)
     changes = [
         StateChange(name, place, first, function(*args)) for name, place, function, args, first in calls
@@ -254,7 +284,7 @@ def _find_global_seeding(evidence: Evidence, env: CheckedEnv, replicas: Replicas
     def run_episode() -> None:
         policy = random_policy(env.action_space, evidence.seed)
         for _ in range(MAX_EPISODE_STEPS):
-            _, _, terminated, truncated, _ = env.step(policy(None))
+            _, _, terminated, truncated, _ = call_step(env, policy(None))
             if np.any(terminated) or np.any(truncated):
                 return
 
@@ -263,7 +293,7 @@ def _find_global_seeding(evidence: Evidence, env: CheckedEnv, replicas: Replicas
         "reset()": lambda: env.reset(seed=evidence.seed),
         "step()": run_episode,
     }
-    for name in ("compute_reward", "compute_terminated"):
+    for name in GOAL_FUNCTIONS:
         function = probe(env, name)
         if function is not None and evidence.pairs:
             pair = evidence.pairs[0]
@@ -288,41 +318,31 @@ def _is_none_for_unknown_type(evidence: Evidence, replica: CheckedEnv) -> bool:
         return False  # an exception is the right reaction
 
 
-def _call_goal_functions(evidence: Evidence, reward: Probe) -> None:
-    """Compute the rewards of all steps, pairs and batches, and call the functions as replay buffers do."""
-    if not evidence.has_goals:
+def _call_goal_function(function: Probe, evidence: Evidence) -> None:
+    """Call a function with all pairs and batches, as replay buffers do."""
+    function.pair_results = function.of_pairs(evidence.pairs)
+    form, count = function.info_form, len(evidence.pairs)
+    if form is None:
         return
-    evidence.recomputed = [reward.at(step) for step in evidence.steps]
-    evidence.pair_results = _call_each_pair(evidence, reward)
-    if evidence.info_form is None:
-        return
-    count = len(evidence.pairs)
     ends = np.cumsum([0, *BATCH_SIZES])
     small = [list(range(start, end)) for start, end in itertools.pairwise(ends) if end <= count]
-    evidence.batch_results = [(rows, reward(*evidence.batch(rows))) for rows in [*small, list(range(count))]]
-    functions = {"compute_reward": reward, "compute_terminated": evidence.terminated}
-    on_views, reused = [], []
-    for name, function in functions.items():
-        if function is None:
-            continue
-        achieved, desired, infos = evidence.batch(range(count))
-        result = function(achieved, desired, infos)
-        if result.shape == (count,):
-            on_views.append((
-                name,
-                result,
-                function.on_views(_read_only_view(achieved), _read_only_view(desired), infos),
-            ))
-            reused += [name] if _reuses_output(function, evidence) else []
-    evidence.on_views, evidence.reused_outputs = on_views, reused
+    function.batch_results = [
+        (rows, function(*evidence.batch(rows, form))) for rows in [*small, list(range(count))]
+    ]
+    achieved, desired, infos = evidence.batch(range(count), form)
+    result = function(achieved, desired, infos)
+    if result.shape == (count,):
+        views = _read_only_view(achieved), _read_only_view(desired)
+        function.on_views = result, function.on_views_of(*views, infos)
+        function.reuses_output = _reuses_output(function, evidence)
     rng = np.random.default_rng(evidence.seed)
     goal_bytes = sum(leaf.nbytes for leaf in leaves(evidence.pairs[0].achieved))
-    chosen = [rng.integers(count, size=size) for size in LARGE_SIZES if size * goal_bytes <= MAX_BATCH_BYTES]
-    evidence.large_batches = [(rows, reward(*evidence.batch(rows.tolist()))) for rows in chosen]
-
-
-def _call_each_pair(evidence: Evidence, reward: Probe) -> list[CallResult]:
-    return [reward(pair.achieved, pair.desired, pair.info) for pair in evidence.pairs]
+    # A vector environment's own function may mistake a batch of num_envs rows for its environments.
+    sizes = [*LARGE_SIZES, *([evidence.vector.num_envs] if evidence.vector else [])]
+    chosen = [
+        rng.integers(count, size=size).tolist() for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES
+    ]
+    function.large_batches = [(rows, function(*evidence.batch(rows, form))) for rows in chosen]
 
 
 def _reuses_output(function: Probe, evidence: Evidence) -> bool:
@@ -332,7 +352,7 @@ def _reuses_output(function: Probe, evidence: Evidence) -> bool:
         [(REPEATED_SIZE * call + i) % count for i in range(REPEATED_SIZE)] for call in range(REPEATED_CALLS)
     ]
     try:
-        outputs = [function.function(*copy_tree(evidence.batch(rows))) for rows in calls]
+        outputs = [function.function(*copy_tree(evidence.batch(rows, function.info_form))) for rows in calls]
     except Exception:
         return False
     arrays = [output for output in outputs if isinstance(output, np.ndarray)]
@@ -354,17 +374,31 @@ def _read_only_view(goals: Tree) -> Any:
 
 
 def _repeat_calls(env: CheckedEnv, evidence: Evidence, first: ResetRecord) -> None:
-    """Repeat calls of ``compute_reward``, at once and after further steps, then repeat the first reset."""
+    """Repeat calls of goal functions, at once and after further steps, then repeat the first reset."""
     try:
-        if evidence.pairs and evidence.reward is not None:
-            evidence.repeated_results = [
-                _call_each_pair(evidence, evidence.reward) for _ in range(REPETITIONS)
-            ]
-            env.reset()
-            policy = random_policy(env.action_space, evidence.seed)
-            for _ in range(STEPS_BEFORE_REPEATING):
-                _step_or_reset(env, policy)
-            evidence.later_results = _call_each_pair(evidence, evidence.reward)
+        for function in evidence.functions:
+            function.repeated_results = [function.of_pairs(evidence.pairs) for _ in range(REPETITIONS)]
+        env.reset()
+        generators = _generators(env)
+        env.reset()
+        evidence.new_generators = [
+            name
+            for name, new in _generators(env).items()
+            if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
+        ]
+        policy = random_policy(env.action_space, evidence.seed)
+        for _ in range(STEPS_BEFORE_REPEATING):
+            _step_or_reset(env, policy)
+        for function in evidence.functions:
+            function.later_results = function.of_pairs(evidence.pairs)
         evidence.reset_divergence = _compare_reset(first, env)
+        evidence.other_start = copy_tree(call_reset(env, evidence.seed + 1)[0])
     except Exception as error:
         evidence.rollout.failure = FailedCall("after the run", "reset() or step()", error)
+
+
+def _generators(env: CheckedEnv) -> dict[str, Any]:
+    """Return the random generators among the attributes of the innermost environment, by name."""
+    kinds = (np.random.Generator, np.random.RandomState, random.Random)
+    attributes = getattr(env.unwrapped, "__dict__", {})
+    return {name: value for name, value in attributes.items() if isinstance(value, kinds)}

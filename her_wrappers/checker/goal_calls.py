@@ -6,7 +6,7 @@ The recorded pairs of a sparse task are mostly failures, so achieved goals are u
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,14 +14,23 @@ import numpy as np
 
 from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.records import ResetRecord, StepRecord
-from her_wrappers.checker.values import close, identical, show
+from her_wrappers.checker.values import close, identical, show, to_arrays
 from her_wrappers.goal_interface import GoalFunction
 from her_wrappers.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
 
 ARGUMENTS = ("achieved_goal", "desired_goal", "info")
 
-INFO_FORMS = ("a list of the steps' infos", "a list of empty dicts", "an empty dict", "None")
-"""Forms of the info argument of a batch, the most common first; Stable-Baselines3 passes the first two."""
+INFO_FORMS = (
+    "a list of the steps' infos",
+    "a list of empty dicts",
+    "an array of the steps' infos",
+    "an empty dict",
+    "None",
+)
+"""Forms of the info argument of a batch, the most common first.
+
+Stable-Baselines3 passes a list of empty dicts or, with ``copy_info_dict``, an array of the infos.
+"""
 
 PAIR_STEPS = 12
 """Largest number of steps whose achieved goals are in relabeled pairs."""
@@ -59,6 +68,16 @@ def between(start: Tree, end: Tree, fraction: float) -> Tree:
         return tuple(between(*ends, fraction) for ends in zip(start, end, strict=True))
     start = np.asarray(start)
     return (start + fraction * (np.asarray(end) - start)).astype(start.dtype)
+
+
+def reward_number(reward: Any) -> float:
+    """Return the reward of a step as a float; NaN if it is not a number."""
+    if isinstance(reward, float):
+        return reward
+    try:
+        return float(np.asarray(reward, dtype=np.float64).reshape(-1)[0])
+    except (IndexError, TypeError, ValueError):
+        return np.nan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -131,49 +150,6 @@ class CallResult:
         return close(self.numbers, other.numbers)
 
 
-class Probe:
-    """A goal function that is called with copies of its arguments, so that it cannot change the rollout.
-
-    Args:
-        function: ``(achieved_goal, desired_goal, info)`` -> value, called by position.
-    """
-
-    def __init__(self, function: GoalFunction) -> None:
-        self.function = function
-
-    def __call__(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with copies of the arguments: two goals and an info, or batches of them."""
-        arguments = (achieved, desired, info)
-        copies = (copy_tree(achieved), copy_tree(desired), copy_tree(info))
-        try:
-            value = self.function(*copies)
-        except Exception as error:
-            return CallResult(None, error)
-        mutated = [
-            name
-            for name, old, new in zip(ARGUMENTS, arguments, copies, strict=True)
-            if not identical(old, new)
-        ]
-        return CallResult(_copy_array(value), None, mutated[0] if mutated else "")
-
-    def at(self, record: ResetRecord | StepRecord) -> CallResult:
-        """Call the function with the goals and the info of a step or reset."""
-        goals = record.observation
-        return self(goals["achieved_goal"], goals["desired_goal"], record.info)
-
-    def on_views(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with the goals themselves, which must be read-only, and a copy of the info."""
-        try:
-            return CallResult(_copy_array(self.function(achieved, desired, copy_tree(info))))
-        except Exception as error:
-            return CallResult(None, error)
-
-
-def _copy_array(value: Any) -> Any:
-    """Return a copy of an array, so that later calls cannot change the value, or another value as it is."""
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Pair:
     """Arguments of a goal function for one row.
@@ -191,9 +167,87 @@ class Pair:
     is_self: bool = False
 
 
+@dataclass(eq=False)
+class Probe:
+    """A goal function, called with copies of its arguments, and the results of the experiments with it.
+
+    Attributes:
+        function: ``(achieved_goal, desired_goal, info)`` -> value, called by position.
+        name: Name of the function.
+        info_form_results: Result for a batch of two pairs, for each form of the info.
+        pair_results: Result for each relabeled pair alone.
+        batch_results: Indices of the pairs and result for each small batch.
+        large_batches: Indices of the pairs and result for each large batch.
+        on_views: Result for new arrays, and result for read-only strided views of the same goals; None if
+            the function does not take batches.
+        reuses_output: Whether results share memory.
+        repeated_results: `pair_results` computed several times more, without steps between the calls.
+        later_results: `pair_results` computed again after further steps and resets; None if this failed.
+    """
+
+    function: GoalFunction
+    name: str = "compute_reward"
+    info_form_results: dict[str, CallResult] = field(default_factory=dict)
+    pair_results: Sequence[CallResult] = ()
+    batch_results: Sequence[tuple[list[int], CallResult]] = ()
+    large_batches: Sequence[tuple[list[int], CallResult]] = ()
+    on_views: tuple[CallResult, CallResult] | None = None
+    reuses_output: bool = False
+    repeated_results: Sequence[list[CallResult]] = ()
+    later_results: list[CallResult] | None = None
+
+    @property
+    def info_form(self) -> str | None:
+        """First form of the info argument for which the function accepts a batch, or None."""
+        return next((form for form, result in self.info_form_results.items() if not result.error), None)
+
+    @property
+    def needs_info(self) -> bool:
+        """Whether batches raised because a key is missing in info."""
+        return any(isinstance(result.error, KeyError) for result in self.info_form_results.values())
+
+    def of_pairs(self, pairs: Sequence[Pair]) -> list[CallResult]:
+        """Call the function with each pair alone."""
+        return [self(pair.achieved, pair.desired, pair.info) for pair in pairs]
+
+    def __call__(self, achieved: Any, desired: Any, info: Any) -> CallResult:
+        """Call the function with copies of the arguments: two goals and an info, or batches of them."""
+        arguments = (achieved, desired, info)
+        copies = (copy_tree(achieved), copy_tree(desired), copy_tree(info))
+        try:
+            value = to_arrays(self.function(*copies))
+        except Exception as error:
+            return CallResult(None, error)
+        mutated = [
+            name
+            for name, old, new in zip(ARGUMENTS, arguments, copies, strict=True)
+            if not identical(old, new)
+        ]
+        return CallResult(_copy_array(value), None, mutated[0] if mutated else "")
+
+    def at(self, record: ResetRecord | StepRecord) -> CallResult:
+        """Call the function with the goals and the info of a step or reset."""
+        goals = record.observation
+        return self(goals["achieved_goal"], goals["desired_goal"], record.info)
+
+    def on_views_of(self, achieved: Any, desired: Any, info: Any) -> CallResult:
+        """Call the function with the goals themselves, which must be read-only, and a copy of the info."""
+        try:
+            return CallResult(_copy_array(to_arrays(self.function(achieved, desired, copy_tree(info)))))
+        except Exception as error:
+            return CallResult(None, error)
+
+
+def _copy_array(value: Any) -> Any:
+    """Return a copy of an array, so that later calls cannot change the value, or another value as it is."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def info_argument(pairs: Sequence[Pair], form: str) -> Any:
     """Return the info argument of a batch of pairs in one of `INFO_FORMS`."""
-    infos: list[Any] = [[pair.info for pair in pairs], [{} for _ in pairs], {}, None]
+    array = np.empty(len(pairs), dtype=object)
+    array[:] = [pair.info for pair in pairs]
+    infos: list[Any] = [[pair.info for pair in pairs], [{} for _ in pairs], array, {}, None]
     return infos[INFO_FORMS.index(form)]
 
 

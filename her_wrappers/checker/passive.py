@@ -11,11 +11,11 @@ from gymnasium import spaces
 
 from her_wrappers.checker.check import ignore_warnings
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.experiments import probe
+from her_wrappers.checker.experiments import GOAL_FUNCTIONS, probe
 from her_wrappers.checker.goal_calls import Probe
-from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord
+from her_wrappers.checker.records import OUTCOME, ResetRecord, Rollout, StepRecord
 from her_wrappers.checker.rules import GOAL_ENV_RULES
-from her_wrappers.checker.values import arrays_in, close
+from her_wrappers.checker.values import arrays_in, close, to_arrays
 from her_wrappers.goal_interface import GoalInterface, env_name
 from her_wrappers.rules import Finding, NotExercised, Report, apply_rules
 from her_wrappers.trees import copy_tree
@@ -77,7 +77,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         GoalInterface.of(env)
-        self._probes = probe(env, "compute_reward"), probe(env, "compute_terminated")
+        self._probes = [probe(env, name) for name in GOAL_FUNCTIONS]
         self._reward_values: list[float] = []  # different rewards of the checked steps, at most three
         self._success_reward: float | None = None  # reward of two equal goals
         self._findings: dict[tuple[str, str], Finding] = {}
@@ -101,18 +101,17 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             The observation and info of the environment, unchanged.
         """
         last = self._take_last_record()
-        observation, info = self.env.reset(seed=seed, options=options)
+        returned = self.env.reset(seed=seed, options=options)
         changed = _find_changes(last)
         self._episode, self._t, self._ended = self._episode + 1, 0, False
         if self._steps < WATCHED_CLOSELY:
-            self._last = ResetRecord(
-                self._episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
-            )
+            live = to_arrays(returned)
+            self._last = ResetRecord(self._episode, seed, options, *copy_tree(live), *live)
             self._judge([self._last], [], changed)
         else:
             self._add_findings(changed)
-        self._before = self._copy_for_next_step(observation)
-        return observation, info
+        self._before = self._copy_for_next_step(returned[0])
+        return returned
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment and check the step if it is one of the checked steps.
@@ -136,13 +135,15 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self, action: Any, *, is_checked: bool
     ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         last = self._take_last_record()
-        action_copy = copy_tree(action) if is_checked else None
+        action_copy = copy_tree(to_arrays(action)) if is_checked else None
         returned = self.env.step(action)
         changed = _find_changes(last)
         # After an end, a wrapper such as Autoreset returns the first observation of the next episode.
         is_reset = self._ended and not _has_ended(returned)
         if is_checked and not is_reset:
-            self._last = StepRecord.of((self._episode, self._t), self._before, action_copy, action, returned)
+            self._last = StepRecord.of(
+                (self._episode, self._t), self._before, action_copy, to_arrays(action), to_arrays(returned)
+            )
             self._add_step(self._last, changed)
         else:
             self._add_findings(changed)
@@ -178,13 +179,16 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         last, self._last = self._last, None
         if last is None:
             return None
-        return replace(last, observation=copy_tree(last.live_observation), info=copy_tree(last.live_info))
+        live = {"observation": copy_tree(last.live_observation), "info": copy_tree(last.live_info)}
+        if isinstance(last, StepRecord):
+            live |= zip(OUTCOME, copy_tree(last.live_outcome), strict=True)
+        return replace(last, **live)
 
     def _copy_for_next_step(self, observation: Any) -> Any:
         """Return a copy of the observation if the next step is checked, else None."""
         if self._last is not None:
             return self._last.observation
-        return copy_tree(observation) if self._is_checked() else None
+        return copy_tree(to_arrays(observation)) if self._is_checked() else None
 
     def _add_step(self, step: StepRecord, changed: list[Finding]) -> None:
         if self._steps < WATCHED_CLOSELY:
@@ -203,7 +207,9 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord], changed: list[Finding]) -> None:
         """Apply the passive rules to a reset or to steps."""
         with ignore_warnings():
-            evidence = Evidence(self.observation_space, Rollout(resets, steps), *self._probes)
+            evidence = Evidence(
+                self.observation_space, Rollout(resets, steps), self._probes[0], self._probes[1]
+            )
             if resets:  # once in an episode, since the search for arrays is slow
                 evidence.state = arrays_in(self.env.unwrapped)
             if evidence.reward is not None and evidence.has_goals:
@@ -252,4 +258,4 @@ def _has_ended(returned: tuple[Any, ...]) -> bool:
 
 
 def _is_true(flag: Any) -> bool:
-    return flag if isinstance(flag, bool) else bool(np.any(np.asarray(flag, dtype=object)))
+    return flag if isinstance(flag, bool) else bool(np.any(np.asarray(to_arrays(flag), dtype=object)))

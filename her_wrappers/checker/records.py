@@ -13,8 +13,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.checker.exceptions import FailedCall
+from her_wrappers.checker.values import to_arrays
 from her_wrappers.infos import final_observation_row, info_row
 from her_wrappers.trees import copy_tree, leaf_arrays, map_tree
+
+OUTCOME = ("reward", "terminated", "truncated")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,18 +38,17 @@ class ResetRecord:
 
     @property
     def place(self) -> str:
-        """Episode, for messages."""
-        return f"episode {self.episode}, reset"
+        """Episode and options, for messages."""
+        return f"episode {self.episode}, reset{f' with options={self.options!r}' if self.options else ''}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepRecord:
     """One call of ``step``; ``episode`` is the index of the episode, ``t`` that of the step in the episode.
 
-    Fields that begin with ``live_`` are the objects passed and returned, which may change later. ``action``,
-    ``observation``, ``reward`` and ``info`` are copies made when ``step`` was called or returned; ``before``
-    is a copy of the observation in which the action was taken. ``terminated`` and ``truncated`` are the
-    returned flags.
+    Fields that begin with ``live_`` are the objects passed and returned, which may change later; reward,
+    terminated and truncated are in ``live_outcome``. The other fields are copies made when ``step`` was
+    called or returned; ``before`` is a copy of the observation in which the action was taken.
     """
 
     episode: int
@@ -61,6 +63,12 @@ class StepRecord:
     live_action: Any
     live_observation: Any
     live_info: Any
+    live_outcome: tuple[Any, Any, Any]
+
+    @property
+    def outcome(self) -> tuple[Any, Any, Any]:
+        """Reward, terminated and truncated."""
+        return self.reward, self.terminated, self.truncated
 
     @classmethod
     def of(
@@ -77,8 +85,9 @@ class StepRecord:
         """
         observation, reward, terminated, truncated, info = returned
         return cls(
-            *place, before, action, copy_tree(observation), copy_tree(reward), terminated, truncated,
-            copy_tree(info), live_action, observation, info,
+            *place, before, action, copy_tree(observation), copy_tree(reward), copy_tree(terminated),
+            copy_tree(truncated), copy_tree(info), live_action, observation, info,
+            (reward, terminated, truncated),
         )  # fmt: skip
 
     @property
@@ -113,6 +122,34 @@ class Rollout:
         return [*self.resets, *self.steps]
 
 
+def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+    """Return what ``reset`` of an environment returns, with arrays instead of tensors.
+
+    Raises:
+        TypeError: ``reset`` does not return two values.
+    """
+    observation, info = to_arrays(require_tuple(env.reset(seed=seed, options=copy_tree(options)), 2))
+    return observation, info
+
+
+def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Return what ``step`` of an environment returns, with arrays instead of tensors.
+
+    Raises:
+        TypeError: ``step`` does not return five values.
+    """
+    observation, reward, terminated, truncated, info = to_arrays(require_tuple(env.step(action), 5))
+    return observation, reward, terminated, truncated, info
+
+
+def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:
+    """Return ``returned``, or raise TypeError if it is not a tuple of ``length`` values."""
+    if not isinstance(returned, tuple) or len(returned) != length:
+        count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+        raise TypeError(f"expected {length} values, got {count}")
+    return returned
+
+
 def wrong_shapes(
     record: ResetRecord | StepRecord, num_envs: int
 ) -> Iterator[tuple[str, tuple[int, ...], str]]:
@@ -129,7 +166,7 @@ def wrong_shapes(
             if leaf.shape[:1] != (num_envs,):
                 yield str(key), leaf.shape, f"({num_envs}, ...)"
     if isinstance(record, StepRecord):
-        for name in ("reward", "terminated", "truncated"):
+        for name in OUTCOME:
             shape = as_array(getattr(record, name)).shape
             if shape != (num_envs,):
                 yield name, shape, f"({num_envs},)"
@@ -181,7 +218,7 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
             StepRecord(
                 episodes[i], times[i], _row(step.before, i), _row(step.action, i), observation,
                 step.reward[i], bool(step.terminated[i]), bool(step.truncated[i]), info,
-                _row(step.live_action, i), live, live_info,
+                _row(step.live_action, i), live, live_info, _row(step.live_outcome, i),
             )
         )  # fmt: skip
         times[i] += 1

@@ -1,7 +1,8 @@
 """Replicas: other environments of the same kind as the one under test.
 
 A replica is made by the user's factory, else from the environment's spec, else by a deep copy. If all three
-fail, the rules that need a replica are reported as not exercised.
+fail, the rules that need a replica are reported as not exercised. No factory or spec makes an environment
+before the first replica is asked for, after the run: a second connection to a robot can end the first one.
 """
 
 from __future__ import annotations
@@ -28,16 +29,33 @@ class Replicas:
     Args:
         env: Environment under test, before its first reset.
         factory: Function of the user that made ``env``, or None.
+        enabled: Whether replicas may be made.
+
+    Attributes:
+        are_copies: Whether the replicas are deep copies, which may share a simulator with ``env``.
+        absence: Reason for the absence of replicas, for messages.
     """
 
-    def __init__(self, env: CheckedEnv, factory: Factory | None) -> None:
+    def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:
+        self.are_copies = False
+        self.absence = "no second environment of this kind could be made"
         self._made: list[CheckedEnv] = []
-        self._factory = (
-            _valid_factory(factory, env) or _valid_factory(_from_spec(env), env) or _from_copy(env)
-        )
+        self._env, self._given = env, factory
+        self._copy = _from_copy(env) if enabled and factory is None else None
+        self._factory: Factory | None = None
+        self._is_chosen = not enabled
+        if not enabled:
+            self.absence = "replicas=False leaves out what needs a second environment"
 
     def make(self) -> CheckedEnv:
         """Return a new replica, or None if replicas cannot be made."""
+        if not self._is_chosen:
+            self._is_chosen = True
+            self._factory = _valid_factory(self._given, self._env) or _valid_factory(
+                _from_spec(self._env), self._env
+            )
+            self.are_copies = self._factory is None
+            self._factory = self._factory or self._copy
         if self._factory is None:
             return None
         self._made.append(self._factory())
@@ -47,7 +65,7 @@ class Replicas:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._made:
+        while self._made and not self.are_copies:  # a copy may hold the connection of the original
             close_safely(self._made.pop())
 
 

@@ -22,7 +22,16 @@ from her_wrappers.arguments import require_function
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.goal_calls import flat
-from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, ended_rows, wrong_shapes
+from her_wrappers.checker.records import (
+    ResetRecord,
+    Rollout,
+    StepRecord,
+    call_reset,
+    call_step,
+    ended_rows,
+    wrong_shapes,
+)
+from her_wrappers.checker.values import to_arrays
 from her_wrappers.infos import final_observations
 from her_wrappers.trees import copy_tree, leaf_arrays
 
@@ -172,7 +181,7 @@ class _Runner:
         observation, info = self._call(
             f"episode {episode}",
             "reset",
-            lambda: require_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2),
+            lambda: call_reset(self._env, seed, options),
         )
         record = ResetRecord(
             episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
@@ -184,17 +193,16 @@ class _Runner:
         episode = len(self.rollout.resets) - 1
         passed = copy_tree(action)
         returned = self._call(
-            f"episode {episode}, step {t}", "step", lambda: self._validated(self._env.step(passed))
+            f"episode {episode}, step {t}", "step", lambda: self._validated(call_step(self._env, passed))
         )
-        step = StepRecord.of((episode, t), before, action, passed, returned)
+        step = StepRecord.of((episode, t), before, to_arrays(action), to_arrays(passed), returned)
         self.rollout.steps.append(step)
         self._budget.on_step()
         self._stop_at_limits(step.observation)
         return step
 
-    def _validated(self, returned: Any) -> tuple[Any, ...]:
+    def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
-        values = require_tuple(returned, 5)
         if self._num_envs is not None:
             if not isinstance(values[-1], dict):
                 raise TypeError(f"expected a dict as infos, got {type(values[-1]).__name__}")
@@ -219,14 +227,6 @@ class _Runner:
             self.rollout.cut_off = "max_seconds has passed"
         if self.rollout.cut_off:
             raise _StoppedRunError
-
-
-def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:
-    """Return ``returned``, or raise TypeError if it is not a tuple of ``length`` values."""
-    if not isinstance(returned, tuple) or len(returned) != length:
-        count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
-        raise TypeError(f"expected {length} values, got {count}")
-    return returned
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:

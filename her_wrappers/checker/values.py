@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.trees import Path, path_name
+from her_wrappers.trees import Path, path_name, try_as_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +104,24 @@ def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
         return bool(equal(np.asarray(a), np.asarray(b)))
     except ValueError:  # lists of unequal length are not arrays
         return False
+
+
+def to_arrays(value: Any) -> Any:
+    """Return a value with its tensors as arrays, which share the memory of tensors on the CPU.
+
+    The checker calls this function with all values that an environment, a policy or a goal function returns;
+    recorders and buffers store tensors as arrays too. A container without tensors is returned as it is.
+    """
+    if isinstance(value, dict):
+        parts = {key: to_arrays(part) for key, part in value.items()}
+        return value if all(parts[key] is part for key, part in value.items()) else parts
+    if isinstance(value, list | tuple):
+        items = [to_arrays(part) for part in value]
+        if all(item is part for item, part in zip(items, value, strict=True)):
+            return value
+        return items if isinstance(value, list) else tuple(items)
+    is_tensor = hasattr(type(value), "__array__") and not isinstance(value, np.ndarray | np.generic)
+    return try_as_array(value) if is_tensor else value
 
 
 def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:

@@ -24,6 +24,7 @@ def check(
     max_steps: terminal.Positive = 3000,
     max_seconds: float | None = None,
     seed: terminal.NotNegative = 0,
+    replicas: bool = True,
     reporting: terminal.Reporting = terminal.DEFAULT_REPORTING,
 ) -> int:
     """Check a goal environment.
@@ -39,6 +40,7 @@ def check(
         max_steps: Number of steps of the environment.
         max_seconds: Time [s] after which the main run stops; the experiments after it have no limit.
         seed: Seed of the check.
+        replicas: Whether to make further environments, for comparisons; none for a robot.
     """
     options = terminal.parse_options(option)
     select, ignore = reporting.prefixes()
@@ -57,6 +59,7 @@ def check(
             select=select,
             ignore=ignore,
             seed=seed,
+            replicas=replicas,
             on_step=advance,
         )
     return reporting.finish(report, location)

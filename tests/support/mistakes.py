@@ -28,6 +28,7 @@ KINDS = {
     "goals and observations missing, or outside their spaces": ("GE00",),
     "rewards of `step` that differ from `compute_reward`": ("GE101", "GE103"),
     "rewards that mix up rows, or fail on a batch": ("GE104", "GE105", "GE106", "GE108", "GE119"),
+    "rewards or flags of `step` that are arrays": ("GE123",),
     "functions that fail on the arrays of a buffer, or reuse their output": ("GE12",),
     "`compute_reward` that changes its arguments, has state, or is random": (
         "GE109",
@@ -39,7 +40,7 @@ KINDS = {
     "terminations that are time limits, or depend on state": ("GE208", "GE209"),
     "success and termination that disagree with rewards": ("GE2",),
     "observations and infos that change after they were stored": ("GE301", "GE302"),
-    "goals that change within an episode": ("GE303",),
+    "goals that change within an episode, are stale, or are part of the observation": ("GE30",),
     "seeds that do not reproduce an episode, or global generators that are seeded": ("GE4",),
     "infos that a vector environment cannot batch": ("GE501",),
 }

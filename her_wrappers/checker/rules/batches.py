@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from her_wrappers.checker.evidence import Evidence, rule
-from her_wrappers.checker.goal_calls import INFO_FORMS, extreme_pairs, flat, leaves
+from her_wrappers.checker.exceptions import describe
+from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, extreme_pairs, flat, leaves
 from her_wrappers.checker.values import ABSOLUTE, RELATIVE, close, show
 from her_wrappers.rules import Violation
 from her_wrappers.trees import map_tree
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
-REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:2])
+REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])
 """Forms of the info argument that environments and replay buffers use."""
+
+ARRAY = INFO_FORMS[2]
 
 
 @rule(
@@ -34,10 +38,13 @@ return np.where(distance < 0.05, 0.0, -1.0)""",
 )
 def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
     """A replay buffer computes the rewards of a whole batch by one call."""
-    if evidence.info_form is None and evidence.info_form_results and not _needs_info(evidence):
-        error = evidence.info_form_results[INFO_FORMS[0]].error_text
+    if evidence.reward is None:
+        return
+    forms = evidence.reward.info_form_results
+    if evidence.info_form is None and forms and not evidence.reward.needs_info:
+        error = forms[INFO_FORMS[0]].error_text
         yield Violation(f"for a batch of 2 goals, compute_reward raises {error}")
-    for rows, result in evidence.batch_results:
+    for rows, result in evidence.reward.batch_results:
         if result.error is not None:
             yield Violation(f"for a batch of {len(rows)} goals, compute_reward raises {result.error_text}")
 
@@ -54,7 +61,7 @@ def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
 )
 def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
     """Each row of a batch has one reward."""
-    for rows, result in evidence.batch_results:
+    for rows, result in evidence.reward.batch_results if evidence.reward else ():
         if result.shape not in {None, (len(rows),)}:
             yield Violation(f"compute_reward returns shape {result.shape} for {len(rows)} goals")
 
@@ -71,7 +78,7 @@ def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
 )
 def reward_batch_value(evidence: Evidence) -> Iterator[Violation]:
     """A pair of goals has the same reward in a batch and alone."""
-    for rows, result in evidence.batch_results:
+    for rows, result in evidence.reward.batch_results if evidence.reward else ():
         if result.shape != (len(rows),) or result.numbers is None:
             continue
         for i, row in enumerate(rows):
@@ -89,59 +96,65 @@ def _batch_value(in_batch: float, alone: float, row: int, size: int) -> Violatio
     "GE108",
     "reward-small-shape",
     "warning",
-    meaning="The reward of one goal has shape (1,), or a batch of 1 or 0 goals raises or loses its axis.",
+    meaning="The result for one goal has shape (1,), or a batch of 1 or 0 goals raises or loses its axis.",
     fix="return a scalar for one goal, and do not squeeze the batch axis",
     needs=("batch",),
     wrong="return -np.linalg.norm(np.atleast_2d(achieved_goal - desired_goal), axis=-1)  # (1,) for one goal",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
-    """The rewards have the axes of the goals except the last one, also for one goal and no goals."""
-    if evidence.reward is None or evidence.info_form is None:
-        return
-    for result in evidence.pair_results:
-        if result.shape not in {(), None}:
-            yield Violation(f"compute_reward returns shape {result.shape} instead of ()", subject="one goal")
-    for count in (1, 0):
-        result = evidence.reward(*evidence.batch(range(count)))
-        if result.error is None and result.numbers is None:
-            continue  # GE114 reports values that are not numbers
-        if result.shape != (count,):
-            message = f"instead of shape ({count},), compute_reward {result.shape_outcome}"
-            yield Violation(message, subject=f"a batch of {count}")
+    """The results have the axes of the goals except the last one, also for one goal and no goals."""
+    for function in evidence.functions:
+        is_reward = function is evidence.reward
+        if function.info_form is None or not (is_reward or function.on_views):
+            continue  # GE206 reports terminations that are not rowwise
+        prefix = "" if is_reward else f"{function.name}, "
+        for result in function.pair_results:
+            if result.shape not in {(), None}:
+                message = f"{function.name} returns shape {result.shape} instead of ()"
+                yield Violation(message, subject=f"{prefix}one goal")
+        for count in (1, 0) if is_reward else (1,):
+            result = function(*evidence.batch(range(count), function.info_form))
+            if result.error is None and result.numbers is None:
+                continue  # GE114 reports values that are not numbers
+            if result.shape != (count,):
+                message = f"instead of shape ({count},), {function.name} {result.shape_outcome}"
+                yield Violation(message, subject=f"{prefix}a batch of {count}")
 
 
 @rule(
     "GE113",
     "reward-needs-info",
     "warning",
-    meaning="compute_reward raises with a form of the info argument that replay buffers use.",
-    fix="use defaults for keys that are missing in info, and accept a list of dicts for a batch",
+    meaning="A goal function raises with a form of the info argument that replay buffers use.",
+    fix="use defaults for keys that are missing in info, and accept a list or an array of dicts for a batch",
     needs=("reward",),
     wrong='return -distance - info["cost"]',
     right="""
-rows = info if isinstance(info, (list, tuple)) else [info]
+rows = [info] if isinstance(info, dict) else info
 return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(distance.shape)""",
 )
 def reward_needs_info(evidence: Evidence) -> Iterator[Violation]:
-    """compute_reward works with stored infos, and without infos."""
-    if evidence.reward is None or not evidence.pairs:
-        return
-    pair = evidence.pairs[0]
-    without_info = evidence.reward(pair.achieved, pair.desired, {})
-    results = dict(zip(SINGLE_FORMS, [evidence.pair_results[0], without_info], strict=True))
-    if evidence.info_form is not None or _needs_info(evidence):
-        results |= evidence.info_form_results
-    accepted = ", ".join(form for form, result in results.items() if not result.error) or "no form"
-    for form, result in results.items():
-        if result.error and form in REQUIRED_FORMS:
-            message = f"compute_reward raises {result.error_text}, but accepts {accepted}"
-            yield Violation(message, subject=form)
+    """Goal functions work with stored infos, and without infos."""
+    for function in evidence.functions if evidence.pairs else ():
+        pair = evidence.pairs[0]
+        without_info = function(pair.achieved, pair.desired, {})
+        results = dict(zip(SINGLE_FORMS, [function.pair_results[0], without_info], strict=True))
+        if function.info_form is not None or function.needs_info:
+            results |= function.info_form_results
+        accepted = [form for form, result in results.items() if not result.error]
+        for form, result in results.items():
+            is_same = form == ARRAY and INFO_FORMS[0] not in accepted  # the list of these infos raises too
+            if result.error and form in REQUIRED_FORMS and accepted and not is_same:
+                yield _rejected_form(function, form, result.error, accepted)
 
 
-def _needs_info(evidence: Evidence) -> bool:
-    """Whether batches raised because a key is missing in info."""
-    return any(isinstance(result.error, KeyError) for result in evidence.info_form_results.values())
+def _rejected_form(function: Probe, form: str, error: Exception, accepted: list[str]) -> Violation:
+    keep = f"; info_keys=[{error}] stores this info in a buffer" if isinstance(error, KeyError) else ""
+    message = f"{function.name} raises {describe(error)}, but accepts {', '.join(accepted)}{keep}"
+    subject = form if function.name == "compute_reward" else f"{function.name}, {form}"
+    # Only Stable-Baselines3 with copy_info_dict passes an array.
+    return Violation(message, subject=subject, severity="info" if form == ARRAY else None)
 
 
 @rule(
@@ -198,7 +211,7 @@ def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE118",
     "integer-goal-overflow",
-    meaning="Integer goals get another reward after a cast to int64: a difference, square or sum overflows.",
+    meaning="Integer goals get another result after a cast to int64: a difference, square or sum overflows.",
     fix="cast to int64 or a floating dtype before subtracting",
     needs=("batch",),
     implies=("GE101", "GE106", "GE115"),
@@ -206,19 +219,19 @@ def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
     right="return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1)",
 )
 def integer_goal_overflow(evidence: Evidence) -> Iterator[Violation]:
-    """The reward depends on the values of the goals, not on their dtype."""
+    """The result depends on the values of the goals, not on their dtype."""
     kinds = {leaf.dtype.kind for pair in evidence.pairs[:1] for leaf in leaves(pair.achieved)}
-    if evidence.reward is None or not kinds & {"i", "u"}:
+    if not kinds & {"i", "u"}:
         return
-    extremes = extreme_pairs(evidence.steps)
-    results = [evidence.reward(pair.achieved, pair.desired, pair.info) for pair in extremes]
-    for pair, result in zip([*evidence.pairs, *extremes], [*evidence.pair_results, *results], strict=True):
-        wide = evidence.reward(_as_int64(pair.achieved), _as_int64(pair.desired), pair.info)
+    pairs = [*evidence.pairs, *extreme_pairs(evidence.steps)]
+    for function, pair in product(evidence.functions, pairs):
+        result = function(pair.achieved, pair.desired, pair.info)
+        wide = function(_as_int64(pair.achieved), _as_int64(pair.desired), pair.info)
         if result.number is not None and wide.number is not None and not close(result.number, wide.number):
             dtypes = {str(leaf.dtype) for leaf in leaves(pair.achieved) if leaf.dtype.kind in "iu"}
             narrow = " and ".join(sorted(dtypes - {"int64"}))
             values = f"{show(result.value)} for {narrow} goals, but {show(wide.value)} for the same"
-            yield Violation(f"the reward is {values} goals as int64")
+            yield Violation(f"{function.name} returns {values} goals as int64")
 
 
 def _as_int64(goal: Any) -> Any:
@@ -246,7 +259,7 @@ def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
     """The reward of a pair of goals does not depend on the size of the batch."""
     numbers = [result.number for result in evidence.pair_results]
     single = np.array([np.nan if number is None else number for number in numbers])
-    for rows, result in evidence.large_batches:
+    for rows, result in evidence.reward.large_batches if evidence.reward else ():
         if result.shape != (len(rows),) or result.numbers is None:
             yield Violation(f"for {len(rows)} goals, compute_reward {result.shape_outcome}")
             continue
@@ -269,11 +282,12 @@ achieved_goal += desired_goal""",
 )
 def goals_read_only(evidence: Evidence) -> Iterator[Violation]:
     """The result depends on the values of the goals, not on their memory layout."""
-    for name, result, view_result in evidence.on_views:
+    for function in evidence.functions:
+        result, view_result = function.on_views or (CallResult(None), CallResult(None))
         if not result.agrees_with(view_result):
             contiguous = f"{result.outcome} for contiguous writable arrays"
             message = f"the function {view_result.outcome} for read-only strided arrays, but {contiguous}"
-            yield Violation(message, subject=name)
+            yield Violation(message, subject=function.name)
 
 
 @rule(
@@ -289,5 +303,7 @@ return self._rewards[: len(distance)]""",
 )
 def output_reused(evidence: Evidence) -> Iterator[Violation]:
     """A result does not change when the function is called again."""
-    for name in evidence.reused_outputs:
-        yield Violation("the result shares memory with that of an earlier call", subject=name)
+    for function in evidence.functions:
+        if function.reuses_output:
+            message = "the result shares memory with that of an earlier call"
+            yield Violation(message, subject=function.name)

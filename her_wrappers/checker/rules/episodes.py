@@ -8,9 +8,28 @@ from itertools import combinations, product
 import numpy as np
 
 from her_wrappers.checker.evidence import Divergence, Evidence, rule
-from her_wrappers.checker.records import StepRecord
-from her_wrappers.checker.values import arrays_in, differences, identical, share_memory, show
+from her_wrappers.checker.goal_calls import flat, stack
+from her_wrappers.checker.records import OUTCOME, StepRecord
+from her_wrappers.checker.stale_goals import stale_goal
+from her_wrappers.checker.values import (
+    arrays_in,
+    differences,
+    first_difference,
+    identical,
+    share_memory,
+    show,
+)
+from her_wrappers.goal_in_observation import find_goal_in_observation
 from her_wrappers.rules import Violation
+
+MAX_STATES = 1000
+"""Largest number of states that are searched for the desired goal."""
+
+MIN_STARTS = 3
+"""Smallest number of equal starts that is not taken for a coincidence."""
+
+JUMP = 2
+"""A move of the achieved goal this number of times larger than all others is a jump."""
 
 MAX_RECORDS = 30
 """Number of first records whose memory is compared: sharing begins with the first records or never."""
@@ -19,7 +38,8 @@ MAX_RECORDS = 30
 @rule(
     "GE301",
     "data-changes-later",
-    meaning="An observation or info changes after it was returned: the environment reuses the object.",
+    meaning="An observation, info, reward or flag changes after it was returned: the environment reuses the "
+    "object.",
     fix="return copies",
     repair="CopyObservation",
     passive=True,
@@ -34,10 +54,13 @@ return {"achieved_goal": self._position.copy(), ...}""",
 def data_changes_later(evidence: Evidence) -> Iterator[Violation]:
     """Returned objects keep their values, so that a buffer may store them without a copy."""
     for record in evidence.rollout.records:
-        for name, live, copied in (
+        returned = [
             ("observation", record.live_observation, record.observation),
             ("info", record.live_info, record.info),
-        ):
+        ]
+        if isinstance(record, StepRecord):
+            returned += zip(OUTCOME, record.live_outcome, record.outcome, strict=True)
+        for name, live, copied in returned:
             for key, before, after in differences(copied, live, identical):
                 message = f"{show(before)} was returned, and the object later changed to {show(after)}"
                 yield Violation(message, record.place, f"{name} {key}".strip())
@@ -97,7 +120,7 @@ def _shares(name: str, other: str, place: str = "") -> Violation:
     "GE303",
     "goal-changes-in-episode",
     meaning="desired_goal changes between two resets, so that one episode has several goals.",
-    fix="end the episode when the goal changes",
+    fix="draw goals in reset() only, or end the episode in the step that changes the goal",
     needs=("goals",),
     passive=True,
     implies=("GE101",),
@@ -111,7 +134,77 @@ def goal_changes_in_episode(evidence: Evidence) -> Iterator[Violation]:
     for step in evidence.steps:
         before, after = step.before["desired_goal"], step.observation["desired_goal"]
         if not identical(before, after):
-            yield Violation(f"step() changed desired_goal from {show(before)} to {show(after)}", step.place)
+            cause = _cause_of_change(evidence, step)
+            message = f"step() changed desired_goal from {show(before)} to {show(after)}{cause}"
+            yield Violation(message, step.place)
+
+
+def _cause_of_change(evidence: Evidence, step: StepRecord) -> str:
+    """Return the likely cause of a change of the desired goal, or an empty text."""
+    try:
+        goals = [step.before["achieved_goal"], step.before["desired_goal"]]
+        if not np.any([flat(goal) for goal in goals]):
+            return "; both goals were zero before, as in the first observations of a wrapper that delays them"
+        moves = {id(each): _move(each) for each in evidence.steps}
+        others = [
+            moves[id(each)]
+            for each in evidence.steps
+            if identical(each.before["desired_goal"], each.observation["desired_goal"])
+        ]
+        if others and moves[id(step)] > JUMP * max(others):
+            return "; the achieved goal jumps in the same step, as if step() calls reset()"
+    except (TypeError, ValueError):
+        pass  # goals of different shapes
+    return ""
+
+
+def _move(step: StepRecord) -> float:
+    before, after = step.before["achieved_goal"], step.observation["achieved_goal"]
+    return float(np.linalg.norm(flat(after) - flat(before)))
+
+
+@rule(
+    "GE304",
+    "goal-in-observation",
+    meaning="The observation depends on the desired goal, so that it contradicts a relabeled goal.",
+    fix="leave the goal out of the observation: agents get desired_goal, and can compute differences from it",
+    needs=("steps", "goals"),
+    wrong='return {"observation": np.concatenate([position, self.goal - position]), ...}',
+    right='return {"observation": position, ...}',
+)
+def goal_in_observation(evidence: Evidence) -> Iterator[Violation]:
+    """Only desired_goal depends on the desired goal."""
+    records = evidence.rollout.records
+    chosen = [records[i] for i in np.unique(np.linspace(0, len(records) - 1, MAX_STATES).astype(int))]
+    try:
+        observations = stack([record.observation for record in chosen])
+        found = find_goal_in_observation(observations, np.array([record.episode for record in chosen]))
+    except (IndexError, TypeError, ValueError):
+        return  # GE005 reports observations that are not arrays of one shape
+    if found is not None:
+        yield Violation(found)
+
+
+@rule(
+    "GE305",
+    "stale-achieved-goal",
+    meaning="The achieved goal belongs to an earlier state than the rest of the observation.",
+    fix="compute the achieved goal after the state has changed, in reset() too: call mj_forward in MuJoCo",
+    needs=("steps", "goals"),
+    wrong="""
+mujoco.mj_resetData(self.model, self.data)
+self.data.qpos[:] = self._draw_start()
+return self._observation(), {}""",
+    right="""
+self.data.qpos[:] = self._draw_start()
+mujoco.mj_forward(self.model, self.data)
+return self._observation(), {}""",
+)
+def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
+    """The achieved goal is that of the observed state."""
+    found = stale_goal(evidence.rollout)
+    if found is not None:
+        yield Violation(found[1], found[0].place)
 
 
 @rule(
@@ -119,6 +212,7 @@ def goal_changes_in_episode(evidence: Evidence) -> Iterator[Violation]:
     "not-reproducible",
     meaning="The same seed and actions lead to a different goal, start or step.",
     fix="draw from self.np_random only, call super().reset(seed=seed), and restore everything in reset()",
+    inconclusive_without=("replica",),
     implies=("GE402", "GE403", "GE404"),
     wrong="self.goal = np.random.uniform(-1, 1, 2)",
     right="self.goal = self.np_random.uniform(-1, 1, 2)",
@@ -131,8 +225,10 @@ def not_reproducible(evidence: Evidence) -> Iterator[Violation]:
     if found is None:
         return
     cause = "step() draws from a generator that the seed does not set"
-    if found.at_reset and _subject(found) == "goal":
+    if found.at_reset and _subject(found) == "goal" and "options=" not in found.place:
         cause = "the goal is drawn from a generator that the seed does not set"
+    elif "options=" in found.place:
+        cause = "the seed does not determine the reset with these options"
     elif found.at_reset:
         cause = "reset() draws from such a generator, or keeps state of the last episode"
     yield _difference(found, other, cause)
@@ -196,6 +292,34 @@ def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
     """Environments do not seed the generators that exploration and replay may draw from."""
     for call, generator in evidence.global_seeding:
         yield Violation(f"this call seeds the global generator of {generator}", subject=call)
+
+
+@rule(
+    "GE405",
+    "reset-repeats-episode",
+    "warning",
+    meaning="reset() without a seed seeds the environment, so that all episodes begin alike.",
+    fix="pass the seed on as it is: super().reset(seed=seed) keeps the generator if seed is None",
+    wrong="self.rng = np.random.default_rng(seed or 0)",
+    right="super().reset(seed=seed)  # then draw from self.np_random",
+)
+def reset_repeats_episode(evidence: Evidence) -> Iterator[Violation]:
+    """A reset without a seed draws the next episode from the generator."""
+    vector, resets = evidence.vector, evidence.rollout.resets
+    seeded = vector.num_envs if vector else 1  # the first resets
+    starts = [each.observation for each in resets[seeded:] if not each.options]
+    if evidence.other_start is None or len(starts) < MIN_STARTS:
+        return
+    if any(first_difference(starts[0], start) for start in starts[1:]):
+        return
+    cause = ""
+    first = (vector.batches if vector else evidence.rollout).resets[0].observation
+    if first_difference(first, evidence.other_start):
+        cause = "although the start depends on the seed"
+    elif evidence.new_generators:
+        cause = f"which replaces {evidence.new_generators[0]} by a generator of the same state each time"
+    if cause:
+        yield Violation(f"{len(starts)} episodes began alike after reset() without a seed, {cause}")
 
 
 def _subject(found: Divergence) -> str:

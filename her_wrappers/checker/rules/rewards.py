@@ -6,13 +6,12 @@ import inspect
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from her_wrappers.checker.evidence import Evidence, rule
-from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat
-from her_wrappers.checker.records import StepRecord
+from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat, reward_number
+from her_wrappers.checker.records import OUTCOME, StepRecord, as_array
 from her_wrappers.checker.values import close, show
 from her_wrappers.rules import Violation
 
@@ -48,6 +47,9 @@ def reward_mismatch(evidence: Evidence) -> Iterator[Violation]:
     """Recorded and relabeled transitions get their rewards from the same function."""
     mismatches = [mismatch for mismatch in _mismatches(evidence) if not _is_rounding(evidence, *mismatch)]
     cause = likely_cause(evidence, mismatches) if mismatches else ""
+    if evidence.vector and evidence.vector.has_copied_functions:
+        copied = "compute_reward is that of a new environment, which attributes set by set_attr do not reach"
+        cause = f"{cause}; {copied}" if cause else copied
     for step, result in mismatches:
         computed = f"compute_reward returns {show(result.value)} for the same goals"
         message = f"step() returned reward {show(step.reward)}, but {computed} and info {show(step.info)}"
@@ -70,16 +72,6 @@ def reward_rounding(evidence: Evidence) -> Iterator[Violation]:
         if _is_rounding(evidence, step, result):
             computed = f"compute_reward returns {show(result.value)} for the observed goals"
             yield Violation(f"step() returned reward {show(step.reward)}, but {computed}", step.place)
-
-
-def reward_number(reward: Any) -> float:
-    """Return the reward of a step as a float; NaN if it is not a number."""
-    if isinstance(reward, float):
-        return reward
-    try:
-        return float(np.asarray(reward, dtype=np.float64).reshape(-1)[0])
-    except (IndexError, TypeError, ValueError):
-        return np.nan
 
 
 def _mismatches(evidence: Evidence) -> list[tuple[StepRecord, CallResult]]:
@@ -146,7 +138,7 @@ def _all_equal(values: np.ndarray) -> bool:
 @rule(
     "GE109",
     "reward-mutates-input",
-    meaning="compute_reward changes its arguments in place, which corrupts the data of a replay buffer.",
+    meaning="A goal function changes its arguments in place, which corrupts the data of a replay buffer.",
     fix="write to a new array",
     needs=("reward",),
     passive=True,
@@ -158,10 +150,13 @@ return -np.linalg.norm(achieved_goal, axis=-1)""",
 )
 def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
     """The arguments have the same values after a call as before."""
-    batches = (result for _, result in evidence.batch_results)
-    for result in [*evidence.recomputed, *evidence.pair_results, *batches]:
-        if result.mutated_argument:
-            yield Violation("compute_reward changed this argument in place", subject=result.mutated_argument)
+    for function in evidence.functions:
+        is_reward = function is evidence.reward
+        batches = (result for _, result in function.batch_results)
+        for result in [*(evidence.recomputed if is_reward else ()), *function.pair_results, *batches]:
+            if result.mutated_argument:
+                subject = f"{result.mutated_argument}{'' if is_reward else f' of {function.name}'}"
+                yield Violation(f"{function.name} changed this argument in place", subject=subject)
 
 
 @rule(
@@ -176,7 +171,8 @@ def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
 )
 def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
     """The reward is a function of the two goals and the info alone."""
-    for first, later in zip(evidence.pair_results, evidence.later_results or [], strict=True):
+    later_results = (evidence.reward and evidence.reward.later_results) or []
+    for first, later in zip(evidence.pair_results, later_results, strict=True):
         if not first.agrees_with(later):
             again = f"{later.outcome} for the same arguments after further steps and a reset"
             yield Violation(f"compute_reward {first.outcome}, but {again}")
@@ -217,26 +213,27 @@ def _reads_info(evidence: Evidence) -> bool:
 @rule(
     "GE111",
     "reward-nondeterministic",
-    meaning="Repeated calls of compute_reward with the same arguments return different rewards.",
-    fix="remove the randomness from compute_reward",
+    meaning="Repeated calls of a goal function with the same arguments return different values.",
+    fix="remove the randomness from the function",
     needs=("later",),
     implies=("GE112", "GE116", "GE209"),
     wrong="return -distance + self.np_random.normal(0, 0.01)",
     right="return -distance",
 )
 def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
-    """Equal arguments give equal rewards."""
-    repeated = itertools.chain.from_iterable(evidence.repeated_results)
-    for first, again in zip(itertools.cycle(evidence.pair_results), repeated, strict=False):
-        if not first.agrees_with(again):
-            yield Violation(f"compute_reward {first.outcome}, but the same call again {again.outcome}")
+    """Equal arguments give equal results."""
+    for function in evidence.functions:
+        repeated = itertools.chain.from_iterable(function.repeated_results)
+        for first, again in zip(itertools.cycle(function.pair_results), repeated, strict=False):
+            if not first.agrees_with(again):
+                yield Violation(f"{function.name} {first.outcome}, but the same call again {again.outcome}")
 
 
 @rule(
     "GE112",
     "reward-side-effect",
-    meaning="Calls of compute_reward change the steps that follow.",
-    fix="do not write to attributes or draw random numbers in compute_reward",
+    meaning="Calls of a goal function change the steps that follow.",
+    fix="do not write to attributes or draw random numbers in the function",
     needs=("reward", "replica"),
     implies=("GE110", "GE401"),
     wrong="""
@@ -245,12 +242,12 @@ return -self.last_distance""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
-    """Steps are the same with and without calls of compute_reward between them."""
-    found = evidence.side_effect
-    if found is not None:
+    """Steps are the same with and without calls of goal functions between them."""
+    for name, found in evidence.side_effects.items():
         without = f"but {show(found.original)} without them"
-        message = f"the value is {show(found.repeated)} after calls of compute_reward, {without}"
-        yield Violation(message, found.place, found.path)
+        yield Violation(
+            f"the value is {show(found.repeated)} after calls of {name}, {without}", found.place, found.path
+        )
 
 
 @rule(
@@ -276,6 +273,28 @@ def reward_not_finite(evidence: Evidence) -> Iterator[Violation]:
     for step in evidence.steps:
         if not math.isfinite(reward_number(step.reward)):
             yield Violation(f"step() returned reward {show(step.reward)}", step.place, "reward of step()")
+
+
+@rule(
+    "GE123",
+    "step-values-not-scalar",
+    "warning",
+    meaning="step() returns a reward or a flag as an array of shape (1,), which vector environments reject.",
+    fix="return float(reward), bool(terminated) and bool(truncated)",
+    needs=("steps",),
+    passive=True,
+    wrong="return observation, np.array([reward]), terminated, truncated, info",
+    right="return observation, float(reward), terminated, truncated, info",
+)
+def step_values_not_scalar(evidence: Evidence) -> Iterator[Violation]:
+    """Reward, terminated and truncated of one environment are scalars."""
+    for step in evidence.steps:
+        for name, value in zip(OUTCOME, step.outcome, strict=True):
+            shape = as_array(value).shape
+            if shape:
+                yield Violation(
+                    f"step() returned {show(value)} of shape {shape}, not a scalar", step.place, name
+                )
 
 
 @rule(

@@ -11,7 +11,8 @@ from gymnasium import spaces
 
 from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.exceptions import describe, raised_at
-from her_wrappers.checker.values import show, type_name
+from her_wrappers.checker.goal_calls import reward_number
+from her_wrappers.checker.values import close, show, type_name
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.rules import Violation
 from her_wrappers.trees import Path, path_name
@@ -106,7 +107,8 @@ def compute_reward(self, achieved_goal, desired_goal, info):
 )
 def no_compute_reward(evidence: Evidence) -> Iterator[Violation]:
     """The reward can be computed for other goals."""
-    if evidence.reward is None:
+    failure = evidence.rollout.failure
+    if evidence.reward is None and not (failure and failure.call == "get_wrapper_attr()"):
         yield Violation("neither the environment nor a wrapper has a method compute_reward")
 
 
@@ -179,6 +181,39 @@ def spaces_rebuilt(evidence: Evidence) -> Iterator[Violation]:
     """The space attributes refer to the same objects at all times."""
     for name in evidence.rollout.spaces_replaced:
         yield Violation("the attribute is another object after reset() and step()", subject=name)
+
+
+@rule(
+    "GE008",
+    "goals-reshaped",
+    meaning="A wrapper changes the shape of goals, such as by stacking frames, but not compute_reward.",
+    fix="apply the wrapper to `observation` only, or define compute_reward for the new goals in the wrapper",
+    needs=("reward",),
+    implies=(
+        "GE101", "GE103", "GE104", "GE105", "GE106", "GE108", "GE110", "GE113", "GE114", "GE115", "GE119",
+        "GE121", "GE202", "GE204", "GE205", "GE206", "GE207",
+    ),
+    wrong="env = gym.wrappers.FrameStackObservation(env, 2)  # stacks the goals too",
+    right="""
+class StackedObservation(gym.ObservationWrapper):
+    def observation(self, observation):
+        return {**observation, "observation": self._stack(observation["observation"])}""",
+)  # fmt: skip
+def goals_reshaped(evidence: Evidence) -> Iterator[Violation]:
+    """compute_reward gets goals of the shape that its own environment returns."""
+    owner = getattr(evidence.reward.function, "__self__", None) if evidence.reward else None
+    own = getattr(owner, "single_observation_space", getattr(owner, "observation_space", None))
+    goals = _both_goal_spaces(evidence)
+    if goals is None or not isinstance(own, spaces.Dict) or "achieved_goal" not in own.spaces:
+        return
+    expected, found = own["achieved_goal"].shape, goals[0].shape
+    is_wrong = any(
+        result.shape != () or not close(reward_number(step.reward), result.number)
+        for step, result in zip(evidence.steps, evidence.recomputed, strict=True)
+    )
+    if expected != found and is_wrong:
+        function = f"compute_reward of {type(owner).__name__}"
+        yield Violation(f"{function} takes goals of shape {expected}, but a wrapper returns shape {found}")
 
 
 def _both_goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:

@@ -7,10 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from her_wrappers.checker.evidence import Evidence, rule
-from her_wrappers.checker.goal_calls import INFO_FORMS
+from her_wrappers.checker.goal_calls import INFO_FORMS, Probe
+from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.values import show, type_name
+from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.rules import Severity, Violation
 from her_wrappers.success_flag import flag_name, flag_of
+
+MAX_SUCCESSES = 10
+"""Largest number of successful steps, and of goals of other steps, of the search for a use of infos."""
 
 MIN_EPISODES = 4
 """Smallest number of episodes of the same length that is not taken for a coincidence."""
@@ -67,7 +72,8 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
     "GE203",
     "success-flag-form",
     "info",
-    meaning="The success flag is not a bool, is missing at reset, or is named success.",
+    meaning="The success flag is not a bool, is missing, or is named success (a warning if it is a text, or "
+    "is present only where it is True).",
     fix='set info["is_success"] to a bool in reset() and step()',
     repair="BooleanSuccess",
     needs=("steps", "goals"),
@@ -81,15 +87,20 @@ def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
         return
     if "is_success" not in names:
         yield Violation("the flag is named success", subject="name of the flag")
+    flags = [flag_of(step.info) for step in evidence.steps if flag_name(step.info)]
+    ends_without = [s for s in evidence.steps if (s.terminated or s.truncated) and flag_name(s.info) is None]
+    if ends_without and all(flags):
+        message = f"the flag is present only where it is True, in {len(flags)} of {len(evidence.steps)} steps"
+        yield Violation(message, ends_without[0].place, "step", severity="warning")
     for step in evidence.steps:
         name = flag_name(step.info)
         if name is None:
             yield Violation("the info of a step has no flag", step.place, "step")
         elif not isinstance(step.info[name], bool):
             value = step.info[name]
-            yield Violation(
-                f"{name} is {show(value)} of type {type_name(value)}", step.place, "type of the flag"
-            )
+            message = f"{name} is {show(value)} of type {type_name(value)}"
+            unknown: Severity | None = "warning" if flag_of(step.info) is None else None
+            yield Violation(message, step.place, "type of the flag", severity=unknown)
     for record in evidence.rollout.resets:
         if flag_name(record.info) is None:
             yield Violation("the info of reset() has no flag", record.place, "reset")
@@ -206,8 +217,8 @@ def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
     "GE209",
     "terminated-depends-on-state",
     meaning="compute_terminated returns other values for the same arguments later: it depends on the state "
-    "of the environment.",
-    fix="use only the arguments; return time limits as truncated, and other reasons from step()",
+    "of the environment, or reads the success of the recorded goal from info.",
+    fix="use only the goals; return time limits as truncated, and other reasons from step()",
     needs=("replica", "reward"),
     implies=("GE205", "GE206", "GE208"),
     wrong="""
@@ -224,6 +235,37 @@ def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
         if change.function == "compute_terminated":
             again = f"{change.later.outcome} for the same arguments after a reset"
             yield Violation(f"compute_terminated {change.first.outcome} at {change.place}, but {again}")
+    function = evidence.terminated
+    if function is None:
+        return
+    for first, later in zip(function.pair_results, function.later_results or (), strict=False):
+        if not evidence.state_changes and not first.agrees_with(later):
+            again = f"{later.outcome} for the same arguments after further steps and a reset"
+            yield Violation(f"compute_terminated {first.outcome}, but {again}")
+    successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
+    if successes and all(_follows_info(evidence, function, step) for step in successes[:MAX_SUCCESSES]):
+        message = (
+            "compute_terminated returns True for any desired goal if the info is that of a success, and False"
+            " with another info: it reads the success of the recorded goal"
+        )
+        yield Violation(message, successes[0].place)
+
+
+def _follows_info(evidence: Evidence, function: Probe, step: StepRecord) -> bool:
+    """Whether a step terminates with its info for unreached goals too, and not with the info of a failure."""
+    achieved, desired = (step.observation[key] for key in GOAL_KEYS[1:])
+    failures = [other for other, reached in zip(evidence.steps, evidence.reached, strict=True) if not reached]
+    unreached = [
+        goal
+        for goal in (other.observation["desired_goal"] for other in failures[:MAX_SUCCESSES])
+        if evidence.reward is not None
+        and evidence.reward(achieved, goal, step.info).number != evidence.success_reward
+    ]
+    return (
+        bool(unreached)
+        and all(function(achieved, goal, step.info).number for goal in unreached)
+        and not function(achieved, desired, failures[0].info).number
+    )
 
 
 @rule(
@@ -238,13 +280,17 @@ def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
 )
 def terminated_not_rowwise(evidence: Evidence) -> Iterator[Violation]:
     """Each row of a batch has its own termination."""
-    if evidence.terminated is None:
+    function = evidence.terminated
+    if function is None:
         return
-    results = [evidence.terminated(pair.achieved, pair.desired, pair.info) for pair in evidence.pairs]
+    results = function.pair_results
     if any(result.number is None for result in results):
         return  # GE205 reports the same for the steps
-    for rows, _ in evidence.batch_results:
-        result, count = evidence.terminated(*evidence.batch(rows, INFO_FORMS[0])), len(rows)
+    if function.info_form is None and function.info_form_results and not function.needs_info:
+        error = function.info_form_results[INFO_FORMS[0]].error_text
+        yield Violation(f"for 2 goals, compute_terminated raises {error}", severity="error")
+    for rows, result in [*function.batch_results, *function.large_batches]:
+        count = len(rows)
         numbers, single = result.numbers, np.array([results[i].number for i in rows])
         if numbers is None:
             message = f"for {count} goals, compute_terminated {result.outcome}"

@@ -15,10 +15,10 @@ from gymnasium.vector.utils import batch_space
 from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.records import StepRecord, as_array, ended_rows, wrong_shapes
-from her_wrappers.checker.values import differences, identical, show
+from her_wrappers.checker.values import differences, first_difference, identical, show
 from her_wrappers.infos import final_observation_row
 from her_wrappers.rules import Violation
-from her_wrappers.trees import copy_tree
+from her_wrappers.trees import copy_tree, map_tree
 
 NUM_ENVS, BATCHES = 3, 32
 """Number of infos in a batch, and number of batches of random infos."""
@@ -167,6 +167,32 @@ def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
     for step in _resetting_steps(evidence):
         if "final_info" not in step.info:
             yield Violation('an episode ended, but infos["final_info"] is missing', step.place)
+
+
+@rule(
+    "GE605",
+    "rows-with-one-seed",
+    "warning",
+    meaning="A vector environment resets all its environments with the same seed, so that they do the same.",
+    fix="give each environment a seed of its own, such as seed + i, as Gymnasium's vector environments do",
+    wrong="starts = [env.reset(seed=seed) for env in self.envs]",
+    right="starts = [env.reset(seed=seed + i) for i, env in enumerate(self.envs)]",
+)
+def rows_with_one_seed(evidence: Evidence) -> Iterator[Violation]:
+    """If the start depends on the seed, the environments start differently."""
+    vector = evidence.vector
+    if vector is None or vector.num_envs < 2 or not vector.batches.resets:
+        return
+    record = vector.batches.resets[0]
+    if evidence.other_start is None or any(wrong_shapes(record, vector.num_envs)):
+        return
+    rows = [map_tree(lambda leaf: leaf[i], record.observation) for i in range(vector.num_envs)]  # noqa: B023
+    if all(identical(rows[0], row) for row in rows) and first_difference(
+        record.observation, evidence.other_start
+    ):
+        yield Violation(
+            f"reset(seed={record.seed}) started all {vector.num_envs} environments alike", record.place
+        )
 
 
 def _resetting_steps(evidence: Evidence) -> list[StepRecord]:

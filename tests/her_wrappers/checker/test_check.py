@@ -18,6 +18,7 @@ from her_wrappers.checker.records import Rollout
 from her_wrappers.checker.rules.rewards import likely_cause
 from tests.support.checker import Uncopyable, gaps
 from tests.support.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
+from tests.support.specimens.broken_resets import OptionsDrawElsewhere
 from tests.support.specimens.correct import GoalByOptions, NeverEnds
 from tests.support.specimens.reach import Reach
 
@@ -156,6 +157,14 @@ def test_reset_options_are_used_in_every_second_episode(options):
     check_goal_env(RecordsOptions(), max_steps=100, reset_options=options)
     expected = options if isinstance(options, list) else [options]
     assert passed[:4] == [None, expected[0], None, expected[-1]]
+
+
+def test_options_that_ignore_the_seed_are_named_as_the_cause():
+    options = {"goal": "anywhere"}
+    report = check_goal_env(OptionsDrawElsewhere, max_steps=300, reset_options=options)
+    [found] = [each for each in report.findings if each.code == "GE401"]
+    assert found.place == f"episode 1, reset with options={options!r}"
+    assert found.message.endswith("the seed does not determine the reset with these options")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from her_wrappers.checker import GOAL_ENV_RULES, check_goal_env
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.correct import CORRECT
 from tests.support.specimens.findings import MAX_STEPS, findings_in, read_findings, report_of
+from tests.support.specimens.neighbors import INSTANCES, NEIGHBORS
 from tests.support.specimens.unusual import UNUSUAL
 
 FINDINGS = read_findings()
@@ -40,7 +41,7 @@ def test_each_fault_is_reported_by_its_own_rule_with_the_documented_text(specime
         assert findings_in(report, code) == FINDINGS[specimen.__name__]
 
 
-@pytest.mark.parametrize("factory", CORRECT.values(), ids=CORRECT)
+@pytest.mark.parametrize("factory", (CORRECT | NEIGHBORS).values(), ids=CORRECT | NEIGHBORS)
 def test_correct_environments_get_neither_errors_nor_warnings(factory):
     assert_silent(factory)
 
@@ -48,6 +49,12 @@ def test_correct_environments_get_neither_errors_nor_warnings(factory):
 @pytest.mark.parametrize("factory", UNUSUAL.values(), ids=UNUSUAL)
 def test_an_unusual_environment_gets_neither_errors_nor_warnings(factory):
     assert_silent(factory, max_steps=250)
+
+
+@pytest.mark.parametrize("make", INSTANCES)
+def test_a_correct_environment_whose_copies_do_not_work_gets_no_finding(make):
+    """A copy that disturbs the original, or raises, is not taken for a fault of the environment."""
+    assert not check_goal_env(make(), max_steps=MAX_STEPS).findings
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 30)])
@@ -70,7 +77,8 @@ def test_unusual_environments_get_neither_errors_nor_warnings_in_ten_seeds(seed)
         assert_silent(factory, seed)
 
 
-SINGLE = {name: make for name, make in (CORRECT | UNUSUAL).items() if "vector" not in name}
+ALL = CORRECT | UNUSUAL | NEIGHBORS
+SINGLE = {name: make for name, make in ALL.items() if "vector" not in name and "rows" not in name}
 
 
 @pytest.mark.parametrize("factory", SINGLE.values(), ids=SINGLE)

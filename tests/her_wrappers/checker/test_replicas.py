@@ -55,6 +55,60 @@ def test_replicas_are_made_from_the_spec_or_by_a_copy_and_their_absence_is_repor
     assert Client.copies == 0
 
 
+class OnlyOne(Reach):
+    """An environment that the next instance disconnects, like a robot on a serial port."""
+
+    owner = None
+
+    def __init__(self):
+        super().__init__()
+        OnlyOne.owner = self
+
+    def step(self, action):
+        if OnlyOne.owner is not self:
+            raise RuntimeError("disconnected")
+        return super().step(action)
+
+
+def test_the_first_instance_finishes_its_run_before_a_second_one_is_made():
+    report = check_goal_env(OnlyOne, max_steps=60)
+    assert report.steps == 60
+    [found] = report.of_severity("error")
+    assert found.place == "on a second environment, which replicas=False leaves out"
+
+
+@pytest.mark.parametrize("is_instance", [True, False])
+def test_without_replicas_one_instance_is_made_and_the_report_lists_what_needs_another(is_instance):
+    report = check_goal_env(OnlyOne() if is_instance else OnlyOne, max_steps=60, replicas=False)
+    assert not report.findings
+    codes = gaps(report)["replicas=False leaves out what needs a second environment"]
+    assert {"GE112", "GE209", "GE401", "GE402", "GE403", "GE404"} <= set(codes)
+
+
+class Closable(Reach):
+    """An environment whose copies have the same connection."""
+
+    connection = None
+
+    def __init__(self):
+        super().__init__()
+        self.is_open = [True]
+
+    def __deepcopy__(self, memo):
+        copied = Closable()
+        copied.is_open = self.is_open
+        return copied
+
+    def close(self):
+        self.is_open[0] = False
+
+
+def test_a_copy_does_not_close_the_connection_of_the_original():
+    env = Closable()
+    assert not check_goal_env(env, max_steps=60).findings
+    assert env.is_open == [True]
+
+
 def test_a_factory_that_returns_the_same_environment_gives_no_replicas():
     env = Reach()
     assert not check_goal_env(lambda: env, max_steps=60).findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
@@ -57,6 +58,26 @@ def test_an_async_environment_is_checked():
     env.close()
     assert not report.of_severity("error", "warning"), report.text()
     assert "no second environment of this kind could be made" in report.text()
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gym.wrappers.TimeLimit(env, 5)])
+def test_one_environment_in_two_slots_is_an_error(wrap):
+    env = Reach()
+    for target in (SyncVectorEnv([lambda: wrap(env)] * 2), lambda: SyncVectorEnv([lambda: wrap(env)] * 2)):
+        with pytest.raises(ValueError, match="different object in each slot"):
+            check_goal_env(target, max_steps=20)
+
+
+class Radius(Reach):
+    radius = 0.25
+
+
+def test_attributes_set_in_other_processes_are_named_as_the_cause_of_other_rewards():
+    env = AsyncVectorEnv([Radius] * 2)
+    env.set_attr("radius", 0.8)
+    [found] = [each for each in check_goal_env(env, max_steps=300).findings if each.code == "GE101"]
+    env.close()
+    assert "attributes set by set_attr do not reach" in found.message
 
 
 def test_a_check_with_more_environments_than_steps_ends():

@@ -4,9 +4,12 @@ from tests.support.specimens import (  # noqa: F401 - each module adds its speci
     broken_batches,
     broken_buffer_use,
     broken_episodes,
+    broken_observations,
     broken_resets,
     broken_rewards,
     broken_spaces,
+    broken_steps,
+    broken_terminations,
     broken_vectors,
 )
 from tests.support.specimens.reach import FAULTS

@@ -1,0 +1,92 @@
+"""Detection of achieved goals that belong to an earlier state than the rest of the observation.
+
+A linear or quadratic function of the observation is fitted to the achieved goals of the recorded steps. Goals
+that contradict it are stale, such as those of a simulator whose reset sets the joints, but computes positions
+only at the first step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from her_wrappers.checker.goal_calls import flat
+from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord
+
+MAX_STATES = 1000
+"""Largest number of states to which a function is fitted."""
+
+MAX_SIZE, MAX_SQUARED_SIZE = 64, 12
+"""Largest number of values of an observation for a linear, and for a quadratic function."""
+
+FITS, STALE, EXACT = 0.2, 0.05, 1e-3
+"""Largest error of a function that fits, smallest error of a stale goal, and largest error of an exact
+function, relative to the spread of goals. After mj_step, positions are one substep older than joints."""
+
+
+def stale_goal(rollout: Rollout) -> tuple[ResetRecord | StepRecord, str] | None:
+    """Return the first record with a stale achieved goal and the violation in words, or None."""
+    indices = np.unique(np.linspace(0, len(rollout.steps) - 1, MAX_STATES).astype(int))
+    steps, resets = [rollout.steps[i] for i in indices], rollout.resets[:MAX_STATES]
+    try:
+        goals = np.stack([flat(step.observation["achieved_goal"]) for step in steps])
+        before, states, starts = (
+            np.stack([flat(observation["observation"]) for observation in observations])
+            for observations in (
+                [step.before for step in steps],
+                [step.observation for step in steps],
+                [reset.observation for reset in resets],
+            )
+        )
+        first_goals = np.stack([flat(reset.observation["achieved_goal"]) for reset in resets])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None  # other rules report observations that are not arrays of one shape
+    spread = goals.std(axis=0).max(initial=0)
+    is_finite = all(np.isfinite(values).all() for values in (goals, before, states, starts, first_goals))
+    if not 0 < states.shape[1] <= MAX_SIZE or not is_finite or spread == 0:
+        return None
+    fits = [
+        (_fit(make(states), goals), make)
+        for make in ((_linear, _quadratic) if states.shape[1] <= MAX_SQUARED_SIZE else (_linear,))
+    ]
+    (error, weights), make_features = min(fits, key=lambda fit: fit[0][0])
+    if weights is not None and error < FITS * spread:
+        known = ((starts >= states.min(axis=0)) & (starts <= states.max(axis=0))).all(axis=1)
+        known &= _is_in_span(make_features(starts), make_features(states))
+        errors = np.abs(make_features(starts) @ weights - first_goals).max(axis=1)
+        stale = errors[known] > max(3 * error, STALE * spread)  # a stale goal may fit by chance
+        if len(stale) >= 3 and stale.mean() > 0.8:
+            message = (
+                f"the achieved goal does not fit the observation in {stale.sum()} of {len(known)} resets"
+            )
+            return resets[int(np.flatnonzero(known)[0])], f"{message}, but in all steps"
+    if error > STALE * spread and min(_fit(make(before), goals)[0] for _, make in fits) < EXACT * spread:
+        return steps[0], "the achieved goal fits the observation before the step, not the one after it"
+    return None
+
+
+def _linear(states: np.ndarray) -> np.ndarray:
+    return np.concatenate([states, np.ones((len(states), 1))], axis=1)
+
+
+def _quadratic(states: np.ndarray) -> np.ndarray:
+    rows, columns = np.triu_indices(states.shape[1] + 1)
+    features = _linear(states)
+    return np.asarray(features[:, rows] * features[:, columns])
+
+
+def _fit(features: np.ndarray, goals: np.ndarray) -> tuple[float, Any]:
+    """Fit goals to every second row of features; return the largest error in the others, and weights."""
+    if len(features) < 4 * features.shape[1]:
+        return np.inf, None
+    weights = np.linalg.lstsq(features[::2], goals[::2], rcond=None)[0]
+    return float(np.abs(features[1::2] @ weights - goals[1::2]).max()), weights
+
+
+def _is_in_span(features: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return which features lie in the linear span of known ones, as (N,) bool: weights are valid there."""
+    _, scale, directions = np.linalg.svd(known, full_matrices=False)
+    span = directions[scale > 1e-6 * scale[0]]
+    outside = np.linalg.norm(features - features @ span.T @ span, axis=1)
+    return np.asarray(outside < EXACT * np.linalg.norm(features, axis=1))

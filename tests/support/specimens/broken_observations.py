@@ -1,0 +1,35 @@
+"""Specimens whose observation contains values that depend on the desired goal."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+from tests.support.specimens.reach import DenseReach, Reach
+
+
+class Relative(Reach):
+    """The observation is the position and the values of ``extra``."""
+
+    def make_space(self):
+        box = spaces.Box(-9, 9, (2 + len(self.extra(np.zeros(2), np.ones(2))),), np.float32)
+        return spaces.Dict(super().make_space().spaces | {"observation": box})
+
+    def observe(self):
+        values = [*self.position, *self.extra(self.position, self.goal)]
+        return super().observe() | {"observation": np.float32(values)}
+
+
+class ObservesTheDifference(Relative, breaks="GE304"):
+    def extra(self, position, goal):
+        return goal - position
+
+
+class ObservesTheGoal(Relative, breaks="GE304"):
+    def extra(self, position, goal):
+        return goal
+
+
+class ObservesTheDistance(Relative, DenseReach, breaks="GE304"):
+    def extra(self, position, goal):
+        return [np.linalg.norm(goal - position)]
