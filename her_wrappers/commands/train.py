@@ -21,7 +21,7 @@ from her_agents.recipes import read_recipe, recipe_names
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, exits_with
-from her_wrappers.environments import BrokenModuleError, make_env
+from her_wrappers.environments import BrokenModuleError, absolute_name, make_env
 from her_wrappers.episode_limit import limit_episodes
 from her_wrappers.goal_interface import GOAL_KEYS, goal_spaces
 
@@ -244,7 +244,9 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
                 f"{', '.join(map(repr, unused))}."
             )
         if run.check:
-            known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
+            known = (
+                recipe.known_findings if recipe and absolute_name(recipe.options["env"]) == config.env else ()
+            )
             _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config.info_keys)

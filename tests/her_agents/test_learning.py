@@ -43,7 +43,7 @@ POINT_PUSH = {
     "algo": "ddpg",
     "seed": 2,
     "num_envs": 64,
-    "steps": 352_000,
+    "steps": 400_000,
     "steps_per_epoch": 32_000,
     "learning_starts": 32_000,
     "buffer_size": 100_000,

@@ -106,7 +106,7 @@ def unreachable(folder):
 
 def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(tmp_path):
     out = ["--out", tmp_path / "far", "--no-tensorboard"]
-    result = her("train", "--config", unreachable(tmp_path), "--steps", 880, *out)
+    result = her("train", "--config", unreachable(tmp_path), "--steps", 1600, *out)
     assert result.exit_code == 0, result.output
     assert "None of 10 evaluations had a success." in result.output
     assert "GD201 goals-outside-achieved" in result.output

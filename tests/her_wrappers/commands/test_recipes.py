@@ -106,7 +106,8 @@ def test_known_findings_of_a_recipe_do_not_prevent_its_training(recipes):
     (recipes / "reach.toml").write_text(f"known_findings = {json.dumps(found)}\n{recipe}")
     result = her("train", "--recipe", "reach", "--no-tensorboard")
     assert result.exit_code == 0, result.output
-    other = her("train", "./wrong.py:Env", "--recipe", "reach", "--no-tensorboard", "--seed", 1)
+    (recipes.parent / "other.py").write_text(WRONG_REWARDS)
+    other = her("train", "other.py:Env", "--recipe", "reach", "--no-tensorboard", "--seed", 1)
     assert other.exit_code == 3, "the findings are known of the recipe's environment only"
 
 

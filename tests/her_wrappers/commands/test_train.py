@@ -88,6 +88,7 @@ DQN = ["x", "--steps", "9000", "--algo", "dqn"]
 MISTAKES = [
     ([], "expected an environment, got none"),
     (["her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs a Box action space, got Discrete(10)"),
+    (["--algo", "sac", "--env", "her_envs/BitFlipping-v0"], "sac needs a Box action space, got Discrete(10)"),
     (["her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
     ([*DQN, "--agent.tauu", "1"], "--agent.tau"),
     ([*DQN, "--agent.tau", "0"], "tau must lie in (0, 1]"),
