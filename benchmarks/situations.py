@@ -48,7 +48,7 @@ class Reach(gym.Env[Any, Any]):
         super().reset(seed=seed)
         self.elapsed = 0
         self._draw()
-        return self._observe(), {"cost": self._cost()}
+        return self._observe(), {"cost": 0.0, "effort": self._effort()}
 
     def step(self, action: Any) -> Any:
         """Move the point."""
@@ -56,7 +56,7 @@ class Reach(gym.Env[Any, Any]):
         self.position = np.clip(self.position + STEP_SIZE * np.clip(action, -1, 1), -1, 1).astype(np.float32)
         if self.situation == "hidden reset" and self.elapsed == 10:
             self._draw()
-        obs, info = self._observe(), {"cost": self._cost()}
+        obs, info = self._observe(), {"cost": 0.0, "effort": self._effort()}
         reward = self.compute_reward(self.position, self.goal, info)
         ended = (
             self.situation == "termination" and float(np.linalg.norm(self.position - self.goal)) < self.radius
@@ -64,11 +64,11 @@ class Reach(gym.Env[Any, Any]):
         return obs, float(reward), bool(ended), self.elapsed >= 20, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return 0 at the goal and -1 elsewhere, less the cost in the info."""
+        """Return 0 at the goal and -1 elsewhere, less the effort in the info."""
         reward = (np.linalg.norm(achieved_goal - desired_goal, axis=-1) < self.radius) - 1.0
         if self.situation == "infos":
             each = [info] if isinstance(info, dict) else info
-            reward -= np.array([one.get("cost", 0.0) for one in each]).reshape(reward.shape)
+            reward -= np.array([one.get("effort", 0.0) for one in each]).reshape(reward.shape)
         return reward
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
@@ -82,7 +82,7 @@ class Reach(gym.Env[Any, Any]):
     def _draw(self) -> None:
         self.position, self.goal = self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)
 
-    def _cost(self) -> float:
+    def _effort(self) -> float:
         return 5.0 * (abs(float(self.position[0])) > 0.5)
 
     def _observe(self) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class EpisodeChecks:
             cause = (
                 f"likely causes are a reward wrapper, a cost outside of {name}, a reward that depends on the "
                 "info (pass info_keys=; Stable-Baselines3: copy_info_dict=True), or attributes that were "
-                f"set in the environments and not in the one "
+                "set in the environments and not in the one "
                 f"whose {name} is called: the first one, or a local copy (AsyncVectorEnv)"
             )
         self._warn(
