@@ -18,7 +18,7 @@ from her_wrappers.trees import NUMBERS, Tree
 
 Floats = NDArray[np.float64]
 
-MAX_ROWS = 1024  # number of states that are compared
+MAX_ROWS = 512  # number of states that are compared
 MAX_COLUMNS = (
     256  # number of values of an observation; larger leaves, such as images, are searched for copies
 )

@@ -12,7 +12,6 @@ from gymnasium.vector import AsyncVectorEnv
 
 from her_wrappers.arguments import require_count, require_keys
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.goal_interface import require_distinct
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.spaces import require_same_arrays
@@ -192,8 +191,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     Raises:
         TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
             ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
-        ValueError: The metadata have no autoreset mode, one environment object is in several slots, or
-            ``max_episode_steps`` is not an integer of at least 1.
+        ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is not an integer of at
+            least 1.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -219,7 +218,6 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             raise TypeError(
                 f"VectorEpisodeRecorder records a gymnasium VectorEnv, got {type(env).__name__}{use}"
             )
-        require_distinct(env)
         mode = declared_mode(env)
         if mode is None:
             raise ValueError(
