@@ -1,9 +1,10 @@
-"""The autoreset mode of a vector environment."""
+"""The autoreset mode of an environment."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
 
@@ -24,3 +25,16 @@ def declared_mode(env: Any) -> AutoresetMode | None:
     own = getattr(env.unwrapped, "autoreset_mode", None)
     shared = env.metadata is env.unwrapped.metadata
     return own if shared and isinstance(own, AutoresetMode) else mode
+
+
+def resets_itself(env: Any) -> bool:
+    """Whether a single environment has Gymnasium's wrapper `Autoreset`: its step after an end is a reset.
+
+    Args:
+        env: A single or vectorized environment, with any wrappers.
+    """
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.Autoreset):
+            return True
+        env = env.env
+    return False

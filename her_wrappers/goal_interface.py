@@ -7,6 +7,9 @@ wrappers forward no attributes.
 
 from __future__ import annotations
 
+import inspect
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -30,6 +33,7 @@ __all__ = [
     "goal_spaces",
     "require_distinct",
     "require_goal_space",
+    "require_own_goals",
 ]
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -80,8 +84,9 @@ class GoalInterface:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
                 does not take three arguments, or the elements of a goal space are not arrays of one shape.
             ValueError: The observation space is not a Dict with the three goal keys and with goals of the
-                same shape and dtype, the environment has no ``compute_reward``, ``compute_terminated``
-                returns a wrong shape, or ``get_wrapper_attr`` of a wrapper raises.
+                same shape and dtype, the environment has no ``compute_reward``, a wrapper changes the size
+                of the goals and not ``compute_reward``, ``compute_terminated`` returns a wrong shape, a
+                vector environment has one environment twice, or ``get_wrapper_attr`` of a wrapper raises.
 
         Example:
             >>> import gymnasium as gym, her_envs, numpy as np
@@ -92,6 +97,7 @@ class GoalInterface:
         observation_space, action_space = goal_spaces(env)
         if compute_reward is None:
             compute_reward = find_function(env, "compute_reward")
+            require_own_goals(observation_space, env, compute_reward)
         if compute_terminated is None:
             compute_terminated = find_function(env, "compute_terminated")
         if compute_reward is None:
@@ -132,13 +138,13 @@ def require_distinct(vector_env: Any) -> None:
     """Raise ValueError if a vector environment in this process has one environment object in several slots.
 
     Args:
-        vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers. Vector
-            environments without a list ``envs`` of environments are not examined.
+        vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers, or the list
+            of its environments. Others are not examined.
 
     Raises:
         ValueError: Two elements of ``envs`` are the same environment, possibly in different wrappers.
     """
-    envs = getattr(vector_env.unwrapped, "envs", None)
+    envs = vector_env if isinstance(vector_env, list) else getattr(vector_env.unwrapped, "envs", None)
     slots: dict[int, int] = {}  # first slot of each object
     for i, env in enumerate(envs if isinstance(envs, list | tuple) else ()):
         if isinstance(env, gym.Env) and (first := slots.setdefault(id(env.unwrapped), i)) != i:
@@ -178,6 +184,43 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
             f"got {achieved} and {desired}; use the same space for both"
         )
     return space
+
+
+def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
+    """Raise ValueError if goals have another size than those that an environment's ``compute_reward`` takes.
+
+    Args:
+        space: Observation space of the goals that the function will get.
+        env: Environment with ``compute_reward``, with any wrappers, or a vector environment.
+        function: The function, if it could be that of a copy of ``env``.
+
+    Raises:
+        ValueError: The sizes differ, as for goals of stacked frames.
+    """
+    owner = getattr(function, "__self__", None)
+    for layer in _layers(owner if isinstance(owner, gym.Env) else env):
+        if inspect.getattr_static(layer, "compute_reward", None) is not None:
+            break
+    own = getattr(layer, "single_observation_space", None) or layer.observation_space
+    if not isinstance(own, spaces.Dict) or "achieved_goal" not in own.keys():  # noqa: SIM118 - no `in`
+        return
+    got, expected = ([shape for shape, _ in _shapes(each["achieved_goal"]).values()] for each in (space, own))
+    if sum(map(math.prod, got)) != sum(map(math.prod, expected)):
+        raise ValueError(
+            f"goals must have the shape that compute_reward of the environment takes, {expected}, got {got}: "
+            "a wrapper changes achieved_goal and desired_goal (FrameStackObservation and VecFrameStack stack "
+            "every key); leave the goals as they are, and stack only 'observation' in an ObservationWrapper "
+            "of your own, or define compute_reward for the changed goals on the wrapper"
+        )
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """Yield an environment without and with its wrappers, from the outside; for N environments the first."""
+    yield env
+    if isinstance(env, gym.vector.SyncVectorEnv):
+        yield from _layers(env.envs[0])
+    elif isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
+        yield from _layers(env.env)
 
 
 def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:

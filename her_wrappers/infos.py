@@ -4,17 +4,20 @@ An info ``k`` of N environments is an array ``infos["k"]`` with one row per envi
 ``infos["_k"]``, (N,) bool, marks the environments that have the info; without a mask, all have it. In mode
 SAME_STEP, ``infos["final_obs"]`` has the last observations of the episodes that ended, as an array of dicts
 (Gymnasium's vector environments) or a dict of arrays (others), and ``infos["final_info"]`` has the last infos
-of these episodes.
+of these episodes. Infos that are a list of N dicts, as in Stable-Baselines3, are converted by `info_columns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from her_wrappers.trees import NUMBERS, STRINGS, map_tree
+
+FINAL_NAMES = "final_obs", "final_observation", "terminal_observation"
+"""Names of the last observation in infos: of Gymnasium, of its versions before 1.1, of Stable-Baselines3."""
 
 Where: TypeAlias = Callable[[int], str]
 """Function from an environment i to its place in messages, such as "at step 7 of environment 3"."""
@@ -144,9 +147,60 @@ def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
 
 def final_observations(infos: Any) -> Any:
     """Return the last observations of the episodes that ended, or None if the infos have none."""
-    names = ("final_obs", "final_observation")
-    found = (infos.get(name) for name in names) if isinstance(infos, Mapping) else ()
-    return next((value for value in found if value is not None), None)
+    return infos[name] if (name := _final_name(infos)) else None
+
+
+def final_mask(infos: Any, num_envs: int) -> np.ndarray:
+    """Return which environments have a last observation, (N,) bool."""
+    name = _final_name(infos)
+    mask: Any = infos.get(f"_{name}", True) if name else False
+    return np.broadcast_to(np.asarray(mask), num_envs)
+
+
+def _final_name(infos: Any) -> str | None:
+    names = FINAL_NAMES if isinstance(infos, Mapping) else ()
+    return next((name for name in names if infos.get(name) is not None), None)
+
+
+def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
+    """Return infos of N environments as one dict of arrays, with ``keys`` and the infos of last states.
+
+    Args:
+        infos: Infos in Gymnasium's format, which are returned as they are; a list of N dicts, in which an
+            episode's last observation and infos are under ``final_obs`` and ``final_info``, or, as in
+            Stable-Baselines3, ``terminal_observation`` is among its last infos; or None.
+        num_envs: Number of environments, N.
+        keys: Names of the infos to convert.
+
+    Raises:
+        ValueError: ``infos`` are not of these types, or the list does not have N elements.
+    """
+    if isinstance(infos, Mapping) or infos is None:
+        return infos or {}
+    if not isinstance(infos, Sequence) or len(infos) != num_envs:
+        length = f" of length {len(infos)}" if isinstance(infos, Sized) else ""
+        raise ValueError(
+            f"info must be a list of {num_envs} dicts, or one dict of arrays, "
+            f"got {type(infos).__name__}{length}"
+        )
+    last = [final_observations(info) for info in infos]
+    columns = _columns(infos, keys)
+    if any(each is not None for each in last):
+        ended = [{} if each is None else {"final_obs": each} for each in last]
+        columns |= _columns(ended, ["final_obs"])
+        columns["final_info"] = _columns([info.get("final_info", info) for info in infos], keys)
+    return columns
+
+
+def _columns(infos: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> dict[str, Any]:
+    """Return an array of objects with its mask for each key."""
+    columns: dict[str, Any] = {}
+    for key in keys:
+        columns[key] = np.empty(len(infos), object)
+        for i, info in enumerate(infos):
+            columns[key][i] = info.get(key)
+        columns[f"_{key}"] = np.array([key in info for info in infos])
+    return columns
 
 
 def final_observation_row(infos: Any, i: int) -> Any:

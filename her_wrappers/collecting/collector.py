@@ -14,6 +14,7 @@ the same rounds again.
 from __future__ import annotations
 
 import contextlib
+import io
 import pickle
 import sys
 import time
@@ -30,6 +31,7 @@ from her_wrappers.arguments import require_count, require_flag, require_function
 from her_wrappers.collecting.backends import LocalBackend, ProcessBackend
 from her_wrappers.collecting.ray_backend import RayBackend
 from her_wrappers.collecting.worker import Setup, Task, WorkerFailure, WorkerResult, seeds_of
+from her_wrappers.goal_interface import require_distinct
 from her_wrappers.recording.episodes import Episodes
 
 BACKENDS = ("local", "process", "ray")
@@ -128,8 +130,8 @@ class Collector:
         OSError: ``backend`` is ``"process"``, and the operating system is not POSIX.
         TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, ``info_keys`` is not a
             list of strings, or ``fresh_envs`` is not a bool.
-        ValueError: A number is out of range, the backend does not exist, or ``address`` is given for a
-            backend other than ``"ray"``.
+        ValueError: A number is out of range, the backend does not exist, ``address`` is given for a backend
+            other than ``"ray"``, or ``make_env`` returns one environment object for several of ``num_envs``.
 
     Example:
         >>> import gymnasium as gym, her_envs, numpy as np
@@ -176,6 +178,9 @@ class Collector:
             sys_path=tuple(sys.path),
             registered=tuple(_pickle_registered()),
         )
+        if (self._setup.num_envs or 1) > 1 and _has_env(make_env):  # other functions make new environments
+            copy_of_make_env = pickle.loads(self._setup.make_env)
+            require_distinct([copy_of_make_env() for _ in range(2)])
         numbers = {"seed": self._setup.seed, "num_envs": self._setup.num_envs}
         self._identity = {**numbers, "num_workers": self._num_workers}
         self._has_state = hasattr(policy, "load_state_dict")
@@ -376,6 +381,19 @@ def _pickle(name: str, value: Any) -> bytes:
             f"{name} must be picklable, since workers need copies of it, got {value!r}: {error}"
         ) from error
     return pickled
+
+
+def _has_env(make_env: Callable[[], Any]) -> bool:
+    """Whether a function has an environment object as a variable, a default or an attribute."""
+    found = False
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc] # has no annotations
+        def persistent_id(self, value: Any) -> None:
+            nonlocal found
+            found = found or isinstance(value, gym.Env)
+
+    Pickler(io.BytesIO(), protocol=5).dump(make_env)
+    return found
 
 
 def _pickle_registered() -> Iterator[bytes]:

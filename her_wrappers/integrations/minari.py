@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from her_wrappers.recording.dataset import Dataset, episodes_of
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.spaces import SpaceSpec, leaf_spaces
@@ -98,13 +98,14 @@ def to_minari(
         raise
 
 
-def from_minari(dataset: Any) -> Iterator[Episode]:
+def from_minari(dataset: Any, *, on_error: str = "raise") -> Iterator[Episode]:
     """Yield the episodes of a Minari dataset.
 
     Reading starts, and errors are raised, when the first episode is requested.
 
     Args:
         dataset: A ``minari.MinariDataset``, or the id of a local dataset.
+        on_error: ``"raise"``, or ``"skip"`` to leave out episodes that are not valid, with a warning.
 
     Raises:
         ImportError: Minari is not installed.
@@ -118,7 +119,8 @@ def from_minari(dataset: Any) -> Iterator[Episode]:
         dataset = _minari().load_dataset(dataset)
     if not isinstance(dataset, Dataset):
         raise TypeError(f"dataset must be a minari.MinariDataset or its id, got {type(dataset).__name__}")
-    yield from episodes_of(dataset)
+    errors = EpisodeErrors(on_error)
+    yield from errors.counted(episodes_of(dataset, errors))
 
 
 def _minari() -> Any:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import numpy as np
 
 from her_wrappers.arguments import removed_arguments
-from her_wrappers.goal_interface import require_goal_space
+from her_wrappers.goal_interface import require_goal_space, require_own_goals
+from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import GoalMixture
@@ -20,6 +22,7 @@ from her_wrappers.user_warning import warn_user
 try:
     import stable_baselines3 as sb3
     from stable_baselines3.common.buffers import BaseBuffer
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
     from stable_baselines3.her.goal_selection_strategy import KEY_TO_GOAL_STRATEGY, GoalSelectionStrategy
 except ImportError as error:
     raise ImportError(
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
     from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.recording.episodes import Episodes
     from her_wrappers.replay.goal_selection import GoalSelection
     from her_wrappers.replay.relabeling import TerminationMode
 
@@ -95,7 +99,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
-        ValueError: The observation space is not that of a goal environment, or an argument is not valid.
+        ValueError: The observation space is not that of a goal environment, its goals have another size than
+            those of the environment (VecFrameStack), or an argument is not valid.
 
     Attributes:
         hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
@@ -146,6 +151,16 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
+        self._reuse_watch = ReuseWatch(self._shapes.state_spec)
+        self._warned_of_infos = False
+        if env is not None and self.her_ratio > 0:
+            inner: Any = env.unwrapped
+            if isinstance(inner, DummyVecEnv):
+                require_own_goals(observation_space, inner.envs[0])
+            elif isinstance(inner, SubprocVecEnv):
+                first = gym.Env()
+                first.observation_space = inner.get_attr("observation_space", [0])[0]
+                require_own_goals(observation_space, first)
         compute_terminated = None
         if termination == "recompute":
             self._require_env()
@@ -200,17 +215,30 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         outcomes = self._shapes.read_states(next_obs, partial(self._open.where, ahead=1))
         if begun := self._open.environments_not_at(states):  # a reset interrupted episodes, or all begin
             self._store(begun, [False] * len(begun))
+            if self._reuse_watch.is_watching:
+                self._reuse_watch.began(begun, self._shapes.arrays_of(states))
             self._open.begin(begun, states)
+        ended = np.asarray(done).tolist()
+        if self._infos is not None and not self._warned_of_infos:
+            pairs = zip(infos, ended, strict=True)
+            if any(not end and "terminal_observation" in info for info, end in pairs):  # of an earlier step
+                self._warned_of_infos = True
+                warn_user(
+                    "the environment returns the same info dict at every step, and the reset overwrites the "
+                    "infos of last steps; wrap each environment in her_wrappers.repairs.CopyObservation"
+                )
         recorded = None if self._infos is None else self._infos.keep(infos)
         self._open.add(StepBytes(actions, rewards, recorded), outcomes)
         self.pos += 1  # SB3's algorithms read `pos` and `full`
         if self.pos == self.buffer_size:
             self.full, self.pos = True, 0
-        ended, lengths = np.asarray(done).tolist(), self._open.lengths
+        lengths = self._open.lengths
         over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
         if over:
             timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]
-            self._store(over, [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)])
+            flags = [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)]
+            episodes = self._store(over, flags)
+            self._reuse_watch.ended(over, episodes or ())
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override] # as in SB3's class
         """Sample transitions uniformly with replacement; relabeled transitions come first.
@@ -263,14 +291,15 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             "arrays of SB3's class; use hindsight.episodes() or sample()"
         )
 
-    def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> None:
-        """Store the open episodes of some environments, as terminated or as truncated."""
+    def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
+        """Store the open episodes of some environments, as terminated or as truncated, and return them."""
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
             self._batches.invalidate()
             self.hindsight.add_episodes(episodes)
             if self._infos is not None:
                 self._infos.evict(episodes, len(self.hindsight))
+        return episodes
 
     def _require_env(self) -> None:
         # Raises ValueError if rewards will be computed and there is no environment.

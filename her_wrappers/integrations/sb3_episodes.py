@@ -101,6 +101,11 @@ class Sb3Shapes:
         leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.state_spec]
         return [as_batch(leaf, value, count=self.n_envs, where=where).tobytes() for leaf, value in leaves]
 
+    def arrays_of(self, states: Row) -> list[np.ndarray]:
+        """Return the leaves of the observations of N environments, each (N, ...)."""
+        parts = zip(self._parts, states, strict=True)
+        return [np.ndarray(shape, dtype, data) for (_, shape, dtype), data in parts]
+
     def read_actions(self, action: Any, where: Where) -> list[bytes]:
         """Return the bytes of the actions of N environments, floats rounded; raise ValueError if invalid."""
         actions, leaf = np.asarray(action), self._action_leaf

@@ -19,14 +19,14 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numpy import ndarray
 
-from her_wrappers.infos import InfoBatch, Where, as_info, info_batch, missing_info
+from her_wrappers.infos import InfoBatch, Where, as_info, info_batch, info_columns, missing_info
 from her_wrappers.recording.episode import unchecked
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.last_states import LastStates, ReuseWatch, read_last_observations
 from her_wrappers.recording.ring import StepRing, write
-from her_wrappers.recording.values import as_batch, as_flags, as_reward, as_rewards
+from her_wrappers.recording.values import BATCH_HINT, as_batch, as_flags, as_reward, as_rewards
 from her_wrappers.spaces import LeafSpec, SpaceSpec
-from her_wrappers.trees import Tree
+from her_wrappers.trees import Tree, try_as_array
 
 Flags: TypeAlias = Any
 """(N,) bools, or one bool for a single environment. Both have ``&``, ``|``, and ``^ True`` for "not"."""
@@ -60,7 +60,8 @@ class EpisodeAccumulator:
         self._info_keys = tuple(dict.fromkeys(info_keys))
         self._max_steps = max_steps
         self._may_reset_twice = may_reset_twice
-        self._reuse_watch = ReuseWatch() if watches_reuse else None
+        repair = ", or use AutoresetMode.NEXT_STEP"
+        self._reuse_watch = ReuseWatch(self.observations, repair) if watches_reuse else None
         self._ring = StepRing(self.observations, SpaceSpec.of("action", action_space), num_envs)
         self._now = 0  # the current moment
         self._limit = 0  # the moment at which the ring must be prepared again
@@ -92,6 +93,8 @@ class EpisodeAccumulator:
             if self.is_single:
                 ring.infos.clear()
         now = self._now
+        if self._info_keys and not self.is_single:
+            infos = info_columns(infos, self.num_envs, self._info_keys)
         batches = self._read_infos(infos, self._none, self.where(None))
         if chosen is None:
             ring.seek(now)
@@ -129,10 +132,10 @@ class EpisodeAccumulator:
         write(ring.state_writers, observations, self._check, 1)
         batches: dict[str, InfoBatch] = {}
         if self._info_keys:
-            batches = self._read_infos(infos, True, self.where(0))
+            batches = self._read_infos(infos, not self._is_ended, self.where(0))
             ring.put_infos(now, batches, True)
-        if terminated or truncated or now == self._limit:
-            return self._advance(bool(terminated), bool(truncated), batches)
+        if terminated or truncated or now == self._limit or self._is_ended:
+            return self._advance(bool(terminated), bool(truncated), batches, self._is_ended)
         self._now = now
         self.is_moving = False
         self.is_ready = True
@@ -186,6 +189,8 @@ class EpisodeAccumulator:
         truncated = as_flags("truncations", truncations, count, ValueError)
         ended = self._ended_last = terminated | truncated
         numbers = as_rewards(rewards, count)
+        if self._info_keys or self._mode is AutoresetMode.SAME_STEP:
+            infos = info_columns(infos, count, self._info_keys)
         begins = self._is_ended
         if self._may_reset_twice:
             begins = begins | (self._in_doubt & ~ended & (numbers == 0))
@@ -197,9 +202,10 @@ class EpisodeAccumulator:
         write(ring.state_writers, observations, self._check, 1)
         ring.rewards[now % ring.capacity] = numbers
         ring.put_infos(now, batches, self._every)
+        episodes = self._advance(terminated, truncated, batches, begins, last)
         if last is not None and self._reuse_watch is not None:
-            self._reuse_watch.compare(last.observations, [rows[last.rows] for rows in ring.states_at(now)])
-        return self._advance(terminated, truncated, batches, begins, last)
+            self._reuse_watch.began(last.rows.tolist(), ring.states_at(now), batches)
+        return episodes
 
     def _advance(
         self,
@@ -282,20 +288,18 @@ class EpisodeAccumulator:
             every = slice(None) if rows is None else rows
             present = {key: np.atleast_1d(each)[every] for key, each in self._has_first.items()}
             firsts = self._ring.first_infos(rows, begun, present)
-        return unchecked(
+        episodes = unchecked(
             Episodes, **found, lengths=ends[0], terminated=ends[1], truncated=ends[2], reset_infos=firsts
         )
+        if last is not None and rows is not None and self._reuse_watch is not None:
+            self._reuse_watch.ended(rows.tolist(), episodes)
+        return episodes
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
         """Return the infos to record, by key, without those that no environment has."""
         if not self._info_keys:
             return {}
         is_dict = isinstance(infos, Mapping)
-        if not self.is_single and not is_dict:
-            raise ValueError(
-                f"infos must be a dict of arrays, got {type(infos).__name__}; "
-                "wrap the recorder in the wrapper that changes infos, not the other way around"
-            )
         batches: dict[str, InfoBatch] = {}
         for key in self._info_keys:
             batch = None
@@ -337,7 +341,13 @@ class EpisodeAccumulator:
             return array
         where = self.where(ahead)
         if self.is_single:
-            return leaf.check(leaf.find(tree, where(0)), where(0), rounding=rounding)
+            found = leaf.find(tree, where(0))
+            try:
+                return leaf.check(found, where(0), rounding=rounding)
+            except ValueError as error:
+                if (got := try_as_array(found).shape) != leaf.shape and got[1:] == leaf.shape:
+                    raise ValueError(f"{error}{BATCH_HINT}") from error
+                raise
         value = leaf.find(tree, "in the batch")
         return as_batch(leaf, value, count=self.num_envs, where=where, rounding=rounding)
 

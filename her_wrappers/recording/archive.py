@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import secrets
-import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,9 @@ from her_wrappers.files import Json
 from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, require_version
 from her_wrappers.files.atomic import PART, acquire_lock, open_regular, replacement
 from her_wrappers.goal_interface import AnyEnv
+from her_wrappers.locks import fork_safe_lock
 from her_wrappers.recording import shards
+from her_wrappers.recording.dataset import EpisodeErrors
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import Source, space_from_json
@@ -128,7 +129,7 @@ class EpisodeArchive:
     ) -> None:
         self.path = Path(path)
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._state = _ArchiveState()
         self._writer_lock: BaseFileLock | None = None
         self._process: int | None = None  # the process that has the archive open for writing
@@ -267,8 +268,11 @@ class EpisodeArchive:
                 raise CorruptFileError(f"{path} is damaged, or too short for {shard.steps} steps")
         return (episode for episodes in self.iter_shards() for episode in episodes)
 
-    def iter_shards(self) -> Iterator[Episodes]:
+    def iter_shards(self, on_error: str | EpisodeErrors = "raise") -> Iterator[Episodes]:
         """Flush, and iterate over the shards, which is faster than iterating over the episodes.
+
+        Args:
+            on_error: ``"raise"``, or ``"skip"`` to leave out damaged shards, with a warning.
 
         Yields:
             The `Episodes` of one shard; the order of the shards is the order in which they were written.
@@ -284,8 +288,17 @@ class EpisodeArchive:
         manifest = self._state.manifest
         if not manifest.archive:
             raise FileNotFoundError(f"there is no archive at {self.path}: it has no {MANIFEST}")
+        if isinstance(on_error, str):
+            errors = EpisodeErrors(on_error)
+            yield from errors.counted(self.iter_shards(errors))
+            return
         for number, shard in enumerate(manifest.shards):
-            yield shards.read_shard(shard_path(self.path, number), shard.checksum)
+            try:
+                episodes = shards.read_shard(shard_path(self.path, number), shard.checksum)
+            except (CorruptFileError, OSError) as error:
+                on_error.handle(error, shard.episodes)
+            else:
+                yield episodes
 
     def _open_for_writing(self, source: Source | None) -> None:
         """Lock the folder and read its manifest, unless this archive has the lock."""

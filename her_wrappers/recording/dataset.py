@@ -1,4 +1,4 @@
-"""Dataset: the interface of Minari's datasets, which can be read without importing Minari."""
+"""Dataset: the interface of Minari's datasets, read without importing Minari. EpisodeErrors of any source."""
 
 from __future__ import annotations
 
@@ -7,8 +7,51 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from her_wrappers.files.arrays import CorruptFileError
 from her_wrappers.recording.episode import Episode
 from her_wrappers.trees import map_tree
+from her_wrappers.user_warning import warn_user
+
+
+class EpisodeErrors:
+    """Raises the errors of single episodes of a source with their number, or counts and skips them."""
+
+    def __init__(self, on_error: str) -> None:
+        if on_error not in {"raise", "skip"}:
+            raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
+        self._skips = on_error == "skip"
+        self._skipped = 0
+        self._first = ""  # message of the first error
+        self.number = 0  # of the next episode of the source
+
+    def handle(self, error: Exception, count: int = 1) -> None:
+        """Skip the next ``count`` episodes, or raise ``error``."""
+        is_file = isinstance(error, CorruptFileError | OSError)  # the message names the file
+        message = str(error) if is_file else f"episode {self.number}: {error}"
+        if not self._skips:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise error if is_file else kind(message) from error
+        self._first = self._first or message
+        self._skipped += count
+        self.number += count
+
+    def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
+        """Yield the parts of a source, and finish."""
+        for part in parts:
+            yield part
+            self.number += 1 if isinstance(part, Episode) else len(part)
+        self.finish()
+
+    def finish(self) -> int:
+        """Return the number of skipped episodes; warn of them, or raise ValueError if all were skipped."""
+        if self._skipped:
+            message = (
+                f"{self._skipped} of {self.number} episodes were skipped; the first error: {self._first}"
+            )
+            if self._skipped == self.number:
+                raise ValueError(message)
+            warn_user(message)
+        return self._skipped
 
 
 @runtime_checkable
@@ -19,26 +62,33 @@ class Dataset(Protocol):
         """Return the episodes, which have the attributes of ``minari.EpisodeData``."""
 
 
-def episodes_of(dataset: Dataset) -> Iterator[Episode]:
-    """Yield the episodes of a dataset; infos with T + 1 rows for T steps begin with the one of the reset."""
+def episodes_of(dataset: Dataset, errors: EpisodeErrors) -> Iterator[Episode]:
+    """Yield the episodes of a dataset; the user of an episode increments ``errors.number``."""
     for data in dataset.iterate_episodes():
-        steps = len(data.rewards)
-        infos = _flat(data.infos or {})
-        for key, rows in infos.items():
-            if len(rows) not in {steps, steps + 1}:
-                raise ValueError(
-                    f"info {key!r} of episode {data.id} must have {steps} or {steps + 1} rows, "
-                    f"got {len(rows)}"
-                )
-        yield Episode(
-            observations=map_tree(np.asarray, data.observations),
-            actions=map_tree(np.asarray, data.actions),
-            rewards=np.asarray(data.rewards),
-            terminated=bool(data.terminations[-1]),
-            truncated=bool(data.truncations[-1]),
-            infos={key: rows[-steps:] for key, rows in infos.items()},
-            reset_info={key: np.asarray(rows[0]) for key, rows in infos.items() if len(rows) > steps},
-        )
+        try:
+            episode = _episode_of(data)
+        except (IndexError, TypeError, ValueError) as error:
+            errors.handle(error)
+        else:
+            yield episode
+
+
+def _episode_of(data: Any) -> Episode:
+    """Return an episode; infos with T + 1 rows for T steps begin with the one of the reset."""
+    steps = len(data.rewards)
+    infos = _flat(data.infos or {})
+    for key, rows in infos.items():
+        if len(rows) not in {steps, steps + 1}:
+            raise ValueError(f"info {key!r} must have {steps} or {steps + 1} rows, got {len(rows)}")
+    return Episode(
+        observations=map_tree(np.asarray, data.observations),
+        actions=map_tree(np.asarray, data.actions),
+        rewards=np.asarray(data.rewards),
+        terminated=bool(data.terminations[-1]),
+        truncated=bool(data.truncations[-1]),
+        infos={key: rows[-steps:] for key, rows in infos.items()},
+        reset_info={key: np.asarray(rows[0]) for key, rows in infos.items() if len(rows) > steps},
+    )
 
 
 def _flat(infos: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -19,7 +19,18 @@ from her_wrappers.recording.episode import (
     unchecked,
 )
 from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import Tree, as_leaf, concatenate_trees, copy_tree, map_tree, path_name
+from her_wrappers.trees import (
+    Tree,
+    as_array,
+    as_leaf,
+    concatenate_trees,
+    copy_tree,
+    leaf_arrays,
+    map_tree,
+    path_name,
+    take_rows,
+)
+from her_wrappers.user_warning import warn_user
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +148,100 @@ class Episodes(Sequence[Episode]):
         columns: Any = {key: concatenate_trees(key, [getattr(each, key) for each in parts]) for key in keys}
         return cls(**columns, reset_infos=[i for part in parts for i in part.reset_infos or [{}] * len(part)])
 
+    @classmethod
+    def from_arrays(
+        cls,
+        observations: Tree,
+        actions: Tree,
+        rewards: Any,
+        terminals: Any = None,
+        timeouts: Any = None,
+        *,
+        next_observations: Tree = None,
+        achieved_goal: Callable[[Any], Any] | None = None,
+        desired_goal: Any = None,
+    ) -> Episodes:
+        """Return the episodes of a dataset of flat arrays with N rows, as those of D4RL and OGBench.
+
+        Without ``next_observations``, the last row of each episode is only its last state, so that the
+        episode is truncated there. The last episode may have no end.
+
+        Args:
+            observations: (N, ...) array or tree of arrays, the states before the steps.
+            actions: (N, ...) array or tree of arrays.
+            rewards: (N,) rewards of the steps, or a function ``(achieved_goal, desired_goal, info)`` that
+                returns the (T,) rewards of the goals after T steps.
+            terminals: (N,) bools or numbers 0 and 1, whether the task and the episode ended with a row. Leave
+                them out if episodes continue after them, as after a success in D4RL's AntMaze.
+            timeouts: (N,) bools or numbers 0 and 1, whether the episode was truncated after a row.
+            next_observations: States after the steps, like ``observations``.
+            achieved_goal: Function from (n, ...) observations to (n, ...) goals; None if ``observations`` are
+                a dict of observations, achieved goals and desired goals.
+            desired_goal: (N, ...) goals such as D4RL's ``infos/goal``, or one goal; None: of each episode,
+                the achieved goal in its last state.
+
+        Raises:
+            ValueError: The numbers of rows differ, flags are not bools, no episode has a step, or
+                ``next_observations`` differ from the next row of ``observations`` within an episode.
+
+        Example:
+            >>> xy = np.array([[0.0, 0.0], [1, 0], [2, 0], [5, 5], [6, 5]])
+            >>> flat = {"observations": xy, "actions": xy, "rewards": np.ones(5), "timeouts": [0, 0, 1, 0, 1]}
+            >>> episodes = Episodes.from_arrays(**flat, achieved_goal=lambda observations: observations)
+            >>> episodes.lengths, episodes[1].observations["desired_goal"].tolist()
+            (array([2, 1]), [[6.0, 5.0], [6.0, 5.0]])
+        """
+        observations, actions, after = (
+            map_tree(as_array, tree) for tree in (observations, actions, next_observations)
+        )
+        count, has_after = len(leaf_arrays(actions)[0]), next_observations is not None
+
+        def column(name: str, values: Any, dtype: Any) -> np.ndarray:
+            values = np.zeros(count) if values is None else as_array(values)
+            return as_leaf(name, values.reshape(-1), (count,), np.dtype(dtype))
+
+        flags = [column("terminals", terminals, bool), column("timeouts", timeouts, bool)]
+        numbers = None if callable(rewards) else column("rewards", rewards, np.float64)
+        for leaf in (*leaf_arrays(observations), *(leaf_arrays(after) if has_after else ())):
+            if len(leaf) != count:
+                raise ValueError(f"observations must have {count} rows, as actions, got {len(leaf)}")
+        is_last = flags[0] | flags[1]
+        is_last[-1:] = True
+        ends = np.flatnonzero(is_last)
+        lengths = np.diff(ends, prepend=-1) - (not has_after)
+        rows = goal_rows = np.arange(count)  # of the states
+        if has_after:
+            _require_continuity(observations, after, is_last)
+            observations = concatenate_trees("observations", [observations, take_rows(after, ends)])
+            rows = np.insert(rows, ends + 1, count + np.arange(len(ends)))
+            goal_rows = np.insert(goal_rows, ends + 1, ends)
+        kept = lengths > 0
+        if not kept.all():
+            warn_user(
+                f"{np.count_nonzero(~kept)} of {len(kept)} episodes have one state and no step, and are left "
+                "out; leave terminals out if they mark successes after which episodes continue"
+            )
+        states, steps = np.repeat(kept, lengths + 1), np.flatnonzero(~is_last | has_after)
+        lengths, found = lengths[kept], take_rows(observations, rows[states])
+        if achieved_goal is not None:
+            achieved = as_array(achieved_goal(found))
+            if desired_goal is None:
+                desired = np.repeat(achieved[np.cumsum(lengths + 1) - 1], lengths + 1, axis=0)
+            else:
+                desired = np.asarray(desired_goal, achieved.dtype)
+                is_each = desired.ndim == achieved.ndim
+                desired = desired[goal_rows[states]] if is_each else np.broadcast_to(desired, achieved.shape)
+            found = {"observation": found, "achieved_goal": achieved, "desired_goal": np.array(desired)}
+        if numbers is None:
+            first = np.cumsum(lengths + 1) - lengths - 1
+            next_states = np.delete(np.arange(len(rows[states])), first)
+            goals = found["achieved_goal"][next_states], found["desired_goal"][next_states - 1]
+            numbers = as_array(rewards(*goals, [{} for _ in steps]))
+        else:
+            numbers = numbers[steps]
+        terminated = flags[0][ends][kept] & has_after
+        return cls(found, take_rows(actions, steps), numbers, lengths, terminated, ~terminated)
+
     def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
         """Return a copy whose observations and actions have the leaves, shapes and dtypes of two specs.
 
@@ -228,6 +333,18 @@ class Episodes(Sequence[Episode]):
             infos=cut(self.infos, steps),
             reset_infos=self.reset_infos[begin:end],
         )
+
+
+def _require_continuity(observations: Tree, after: Tree, is_last: np.ndarray) -> None:
+    """Raise ValueError if a next observation is not the observation in the next row of its episode."""
+    for here, there in zip(leaf_arrays(observations), leaf_arrays(after), strict=True):
+        same = (here[1:] == there[:-1]) | ((here[1:] != here[1:]) & (there[:-1] != there[:-1]))
+        jumps = np.flatnonzero(~same.reshape(len(same), -1).all(axis=1) & ~is_last[:-1])
+        if jumps.size:
+            raise ValueError(
+                f"next_observations[{jumps[0]}] must equal observations[{jumps[0] + 1}] within an episode; "
+                "pass terminals or timeouts that mark where episodes end"
+            )
 
 
 def _cast(name: str, tree: Tree, spec: SpaceSpec, rows: int, *, rounding: bool = False) -> Tree:

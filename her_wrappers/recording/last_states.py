@@ -1,19 +1,22 @@
-"""Last states of episodes in mode SAME_STEP, where ``step`` returns the first state of the next episode."""
+"""Last states of episodes: where they are in mode SAME_STEP, and whether the environment overwrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from her_wrappers.infos import Where, final_observations
+from her_wrappers.infos import InfoBatch, Where, final_mask, final_observations
+from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.values import as_batch
 from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import leaf_arrays
+from her_wrappers.trees import NUMBERS, leaf_arrays
 from her_wrappers.user_warning import warn_user
 
-MIN_EQUAL = 3  # last observations before the warning that all equal the next first observations
+MIN_JUMPS = 3  # last states before the warning that equal the next first states after a jump
+MAX_EPISODES = 50  # number of episodes that are examined
 
 
 class LastStates(NamedTuple):
@@ -40,8 +43,7 @@ def read_last_observations(
 ) -> list[np.ndarray]:
     """Return the leaves of the last observations of the environments ``rows``, each (n, ...)."""
     final = final_observations(infos)
-    mask = infos.get("_final_obs", True) if isinstance(infos, Mapping) else False
-    missing = rows if final is None else rows[~np.broadcast_to(np.asarray(mask), num_envs)[rows]]
+    missing = rows[~final_mask(infos, num_envs)[rows]]
     if missing.size:
         raise ValueError(
             f"infos have no final_obs {where(int(missing[0]))}, whose episode ended; "
@@ -55,25 +57,74 @@ def read_last_observations(
 
 
 class ReuseWatch:
-    """Warns if last observations are lost because the environment reuses its arrays.
+    """Warns if the environment overwrites its last states with the first states of the next episodes.
 
-    In mode SAME_STEP Gymnasium's vector environments do not copy the last observation before the reset. If
-    the environment reuses the array, ``final_obs`` has the first observation of the next episode instead.
+    Vector environments that reset at the step that ends an episode do not copy its last observation before.
+    If the environment reuses an array, the array then has the first observation of the next episode. A leaf
+    has this fault if its last state equals the next first one in all episodes, and is farther from the state
+    before than the states of other steps: environments that do not move at a reset have only the former.
     """
 
-    _is_watching = True
-    _equal = 0  # number of last observations that were compared
+    def __init__(self, spec: SpaceSpec, repair: str = "") -> None:
+        self.is_watching = True
+        self._leaves = [
+            (leaf.name, leaf.path[:1] in {("achieved_goal",), ("desired_goal",)}) for leaf in spec
+        ]
+        self._repair = repair  # end of the message
+        self._ended: dict[int, Episode] = {}  # by environment
+        self._count = 0  # number of examined episodes
+        self._cleared: set[str] = set()  # names of leaves that differed
+        self._largest: dict[str, float] = {}  # largest change of each leaf in a step before the last one
+        self._jumps: Counter[str] = Counter()
 
-    def compare(self, last: list[np.ndarray], first: list[np.ndarray]) -> None:
-        """Compare leaves of last observations with those of the next first ones, and warn at most once."""
-        if not self._is_watching:
+    def ended(self, envs: Iterable[int], episodes: Sequence[Episode]) -> None:
+        """Keep the episodes that ended, until `began` is called."""
+        if self.is_watching:
+            self._ended = dict(zip(envs, episodes, strict=True))
+
+    def began(
+        self, envs: Iterable[int], states: Sequence[np.ndarray], infos: Mapping[str, InfoBatch] | None = None
+    ) -> None:
+        """Compare episodes that ended with the first states and infos of the next ones; warn at most once.
+
+        ``states`` are the leaves, each (N, ...); ``envs`` the environments whose episodes begin.
+        """
+        ended, self._ended = self._ended, {}
+        envs = [i for i in envs if i in ended]
+        if not envs:
             return
-        self._equal += len(last[0])
-        self._is_watching = all(map(np.array_equal, last, first))
-        if self._is_watching and self._equal >= MIN_EQUAL:
-            self._is_watching = False
+        self._count += len(envs)
+        for i in envs:
+            for (name, is_goal), rows, first in zip(
+                self._leaves, leaf_arrays(ended[i].observations), states, strict=True
+            ):
+                self._compare(name, rows, first[i], is_goal)
+            for key, batch in (infos or {}).items():
+                if batch.present[i]:
+                    self._compare(f"info {key!r}", ended[i].infos[key], batch.values[i], False)
+        lost = any(jumps >= max(MIN_JUMPS, self._count / 2) for jumps in self._jumps.values())
+        if lost:
             warn_user(
-                f"all of the first {self._equal} final_obs equal the first observations of the next "
-                "episodes: the environment seems to reuse its arrays, and its last observations are lost; "
-                "wrap it in her_wrappers.repairs.CopyObservation, or use AutoresetMode.NEXT_STEP"
+                f"the last {', '.join(self._jumps)} of all {self._count} episodes equals the first of "
+                "the next episode: the environment seems to reuse its arrays, and overwrites last states "
+                "when it is reset; wrap each environment in her_wrappers.repairs.CopyObservation"
+                + self._repair
             )
+        is_fine = not self._largest.keys() - self._cleared and not infos
+        if lost or is_fine or self._count >= MAX_EPISODES:
+            self.is_watching = False
+
+    def _compare(self, name: str, rows: np.ndarray, first: np.ndarray, is_goal: bool) -> None:
+        if name in self._cleared or rows.dtype.kind not in NUMBERS:
+            return
+        if not np.array_equal(rows[-1], first, equal_nan=rows.dtype.kind == "f"):
+            self._cleared.add(name)
+            self._jumps.pop(name, None)
+            return
+        with np.errstate(all="ignore"):  # infinite values
+            changes = np.abs(np.diff(rows.reshape(len(rows), -1).astype(np.float64), axis=0)).sum(axis=1)
+        largest = max(self._largest.get(name, 0.0), *changes[:-1].tolist(), 0.0)
+        self._largest[name] = largest
+        # A goal may be constant in an episode; other values that change only at its end can be counters.
+        if len(changes) > 1 and changes[-1] > 1.5 * largest and (largest > 0 or is_goal):
+            self._jumps[name] += 1

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.infos import final_observations
+from her_wrappers.infos import final_observations, info_columns
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_flags, as_reward, as_rewards
 from her_wrappers.spaces import SpaceSpec
 from her_wrappers.trees import FLOAT32_OVERFLOW, Tree, take_rows, try_as_array
@@ -35,6 +36,8 @@ class OpenEpisodes:
         self._observations = SpaceSpec.of("observation", observation_space)
         self._info_keys = info_keys
         self._max_steps = max_steps
+        self.resets_itself = False  # whether a single environment has Gymnasium's wrapper Autoreset
+        self._reuse_watch = ReuseWatch(self._observations)
         self._recorded: EpisodeAccumulator | None = None  # None before the first transition
         self._just_ended = np.zeros(0, bool)  # (N,) environments whose next obs could be the last state
         self._may_warn = True
@@ -69,13 +72,24 @@ class OpenEpisodes:
         if not abs(number) < FLOAT32_OVERFLOW:
             raise ValueError(f"reward must be finite as float32, got {number} at step {length}")
         flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
+        last = final_observations(info) if any(flags) else None
         if length == 0:
-            recorded.begin(obs, {})
+            is_reset = self.resets_itself and number == 0 and self._begins_in_last_state(recorded, obs).any()
+            self._just_ended = np.zeros(1, bool)
+            if is_reset:  # the step of the wrapper Autoreset after an end
+                return None
+            self._begin(recorded, obs, np.ones(1, bool))
         else:
             self._require_continuation(recorded, obs, np.array([0]))
             self._require_room(length)
         recorded.act(action)
-        return recorded.observe(next_obs, number, *flags, info or {})
+        if last is not None:
+            next_obs, info = last, info.get("final_info", info)
+        episodes = recorded.observe(next_obs, number, *flags, info or {})
+        if episodes is not None:
+            self._just_ended = np.ones(1, bool)
+            self._reuse_watch.ended([0], episodes)
+        return episodes
 
     def truncate(self) -> Episodes | None:
         """End all open episodes as truncated, and return those with at least one step, or None."""
@@ -162,17 +176,23 @@ class OpenEpisodes:
             i = int(invalid.argmax())
             raise ValueError(f"reward must be finite as float32, got {rewards[i]} of environment {i}")
         self._require_room(int(lengths.max()))
-        if skip is None and self._may_warn and self._just_ended.any():
-            self._warn_of_resets(recorded, obs)
+        if skip is None and self._may_warn and (is_reset := self._begins_in_last_state(recorded, obs)).any():
+            self._may_warn = False
+            warn_user(
+                f"the transition of environment {is_reset.argmax()} begins in the last state of its "
+                "previous episode; in autoreset mode NEXT_STEP such a row is a reset and not a transition: "
+                "pass skip, an array that is True for the environments whose episode ended at the previous "
+                "step"
+            )
         if (is_skipped & has_steps).any():
             i = int((is_skipped & has_steps).argmax())
             raise ValueError(
                 f"skip must be False during an episode, got True for environment {i}, whose episode is open"
             )
-        infos = self._as_columns(info, count)
+        infos = info_columns(info, count, self._info_keys)
         self._require_continuation(recorded, obs, np.flatnonzero(has_steps))
         self._just_ended = np.zeros(count, bool)  # also if a value is rejected after the next line
-        recorded.begin(obs, {}, ~has_steps & ~is_skipped)
+        self._begin(recorded, obs, ~has_steps & ~is_skipped)
         has_last = final_observations(infos) is not None
         # A skipped row begins an episode and adds no step, like the reset after an end in mode NEXT_STEP.
         recorded.set_autoreset(AutoresetMode.SAME_STEP if has_last else AutoresetMode.DISABLED, is_skipped)
@@ -180,7 +200,16 @@ class OpenEpisodes:
         terminations, truncations = (each & ~is_skipped for each in ends)
         episodes = recorded.observe(next_obs, rewards, terminations, truncations, infos)
         self._just_ended = (terminations | truncations) & (not has_last)
+        if episodes is not None:
+            self._reuse_watch.ended(np.flatnonzero(terminations | truncations).tolist(), episodes)
         return episodes
+
+    def _begin(self, recorded: EpisodeAccumulator, obs: Tree, chosen: np.ndarray) -> None:
+        """Open episodes of the environments ``chosen``, (N,) bool."""
+        recorded.begin(obs, {}, None if recorded.is_single else chosen)
+        if self._reuse_watch.is_watching:
+            states = [was.reshape(recorded.num_envs, *leaf.shape) for leaf, was, _ in recorded.compare(obs)]
+            self._reuse_watch.began(np.flatnonzero(chosen).tolist(), states)
 
     def _require_room(self, length: int) -> None:
         if length >= self._max_steps:
@@ -204,38 +233,12 @@ class OpenEpisodes:
                     "is changed from outside, or call truncate_open_episode() after an interruption"
                 )
 
-    def _warn_of_resets(self, recorded: EpisodeAccumulator, obs: Tree) -> None:
-        """Warn if a row begins in the last state of an ended episode: it is a reset and not a transition."""
+    def _begins_in_last_state(self, recorded: EpisodeAccumulator, obs: Tree) -> np.ndarray:
+        """Return which rows begin in the last state of an episode that just ended, (N,) bool."""
         is_reset = self._just_ended
-        for _, was, given in recorded.compare(obs):
-            is_reset = is_reset & _equal(was, given)
-        if is_reset.any():
-            self._may_warn = False
-            warn_user(
-                f"the transition of environment {is_reset.argmax()} begins in the last state of its "
-                "previous episode; in autoreset mode NEXT_STEP such a row is a reset and not a transition: "
-                "pass skip, an array that is True for the environments whose episode ended at the previous "
-                "step"
-            )
-
-    def _as_columns(self, infos: Any, count: int) -> Any:
-        """Return infos in Gymnasium's format, also those that are a list of dicts (Stable-Baselines3)."""
-        if isinstance(infos, Mapping) or infos is None:
-            return infos or {}
-        if not isinstance(infos, Sequence) or len(infos) != count:
-            length = f" of length {len(infos)}" if isinstance(infos, Sized) else ""
-            raise ValueError(
-                f"info must be a list of {count} dicts, or one dict of arrays, "
-                f"got {type(infos).__name__}{length}"
-            )
-        columns: dict[str, Any] = {}
-        for key in self._info_keys:
-            columns |= _column(key, [info.get(key) for info in infos], [key in info for info in infos])
-        last = [info.get("terminal_observation") for info in infos]
-        has_last = [each is not None for each in last]
-        if any(has_last):
-            columns = {**columns, **_column("final_obs", last, has_last), "final_info": columns}
-        return columns
+        for leaf, *pair in recorded.compare(obs) if is_reset.any() else ():
+            is_reset = is_reset & _equal(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))
+        return is_reset
 
 
 def _equal(was: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -252,10 +255,3 @@ def _as_flag(name: str, value: Any) -> bool:
     if array.dtype != np.bool_ or array.size != 1:
         raise TypeError(f"{name} must be one bool, got {value!r}")
     return bool(array.reshape(-1)[0])
-
-
-def _column(key: str, values: Sequence[Any], present: Sequence[bool]) -> dict[str, np.ndarray]:
-    column = np.empty(len(values), object)
-    for i, value in enumerate(values):
-        column[i] = value
-    return {key: column, f"_{key}": np.array(present)}

@@ -8,10 +8,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import AsyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from her_wrappers.arguments import require_count, require_keys
-from her_wrappers.autoreset import declared_mode
+from her_wrappers.autoreset import declared_mode, resets_itself
+from her_wrappers.goal_interface import require_distinct
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.spaces import require_same_arrays
@@ -88,7 +89,8 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     """Record the episodes of a single environment.
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
-    terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, they get it as truncated.
+    terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, they get it as truncated. The
+    resets of Gymnasium's wrapper `Autoreset` inside of the recorder are not recorded as steps.
 
     After a KeyboardInterrupt, call ``reset``. The open episode, or the one that is being delivered, may be
     lost; no sink gets a wrong episode, or an episode twice.
@@ -136,7 +138,8 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             use = "; use VectorEpisodeRecorder" if isinstance(env, gym.vector.VectorEnv) else ""
             raise TypeError(f"EpisodeRecorder records a single gymnasium Env, got {type(env).__name__}{use}")
         spaces = env.observation_space, env.action_space
-        self._record(sinks, spaces, info_keys, max_steps=max_episode_steps)
+        mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
+        self._record(sinks, spaces, info_keys, max_steps=max_episode_steps, mode=mode)
         super().__init__(env)
 
     @property
@@ -191,8 +194,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     Raises:
         TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
             ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
-        ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is not an integer of at
-            least 1.
+        ValueError: The metadata have no autoreset mode, one environment object is in several slots, or
+            ``max_episode_steps`` is not an integer of at least 1.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -218,6 +221,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             raise TypeError(
                 f"VectorEpisodeRecorder records a gymnasium VectorEnv, got {type(env).__name__}{use}"
             )
+        require_distinct(env)
         mode = declared_mode(env)
         if mode is None:
             raise ValueError(

@@ -10,6 +10,12 @@ from her_wrappers.infos import Where
 from her_wrappers.spaces import LeafSpec
 from her_wrappers.trees import NUMBERS, as_leaf, try_as_array
 
+BATCH_HINT = (
+    "; if the environment steps several copies at once, make it a gymnasium.vector.VectorEnv with "
+    "num_envs and metadata['autoreset_mode'], and use VectorEpisodeRecorder or add() with N rows"
+)
+"""End of the message for a batch from an environment that declares to be a single one."""
+
 
 def as_reward(reward: Any, step: int) -> float:
     """Return the reward of a step as a float, or raise ValueError if it is not a single number."""
@@ -17,7 +23,8 @@ def as_reward(reward: Any, step: int) -> float:
         return reward
     number = try_as_array(reward)
     if number.shape != () or number.dtype.kind not in NUMBERS:
-        raise ValueError(f"reward must be one number, got {reward!r} at step {step}")
+        hint = BATCH_HINT if number.size > 1 else ""
+        raise ValueError(f"reward must be one number, got {reward!r} at step {step}{hint}")
     return float(number)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.arguments import require_count, require_flag, require_torch
+from her_wrappers.autoreset import resets_itself
 from her_wrappers.goal_interface import (
     AnyEnv,
     GoalFunction,
@@ -21,8 +21,9 @@ from her_wrappers.goal_interface import (
     goal_spaces,
     require_goal_space,
 )
+from her_wrappers.locks import fork_safe_lock
 from her_wrappers.recording.archive import EpisodeArchive
-from her_wrappers.recording.dataset import Dataset, episodes_of
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episodes import OpenEpisodes
@@ -158,7 +159,7 @@ class HindsightReplayBuffer:
         self._options = options = require_options(arguments)
         device, tensor_functions = arguments["device"], arguments["tensor_functions"]
         compute_reward, reward_fn = arguments["compute_reward"], arguments["reward_fn"]
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._missing = missing or set()
         self._device = None
         mixture, arrays = goal_mixture(options), NumPyArrays()
@@ -218,7 +219,9 @@ class HindsightReplayBuffer:
             options["compute_terminated"] = interface.compute_terminated
         elif relabels and options.get("compute_terminated") is None:
             options["compute_terminated"] = find_function(env, "compute_terminated")
-        return cls(*goal_spaces(env), **options)
+        buffer = cls(*goal_spaces(env), **options)
+        buffer._open_episodes.resets_itself = resets_itself(env)
+        return buffer
 
     def __len__(self) -> int:
         """Return the number of stored transitions."""
@@ -379,29 +382,46 @@ class HindsightReplayBuffer:
                 raise ValueError(f"episodes[{number}]: {error}") from error
         return Episodes.of(validated)
 
-    def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
+    def extend(self, episodes: Iterable[Episode] | Dataset, *, on_error: str = "raise") -> int:
         """Add the episodes of a source; if one is rejected, the episodes before it stay added.
 
         Args:
-            episodes: An `EpisodeArchive`, added shard by shard; `Episodes`, added all or none; a
-                ``minari.MinariDataset`` or an iterable of `Episode`, added one by one.
+            episodes: An `EpisodeArchive`, `Episodes`, a ``minari.MinariDataset`` or an iterable of `Episode`.
+            on_error: ``"raise"``: the error names the number of the episode. ``"skip"``: episodes that cannot
+                be read or added, and damaged shards, are left out, and a warning has their number.
+
+        Returns:
+            Number of episodes that were skipped.
 
         Raises:
             CorruptFileError: A shard of the archive is damaged.
             MemoryError: Not enough memory.
             OSError: The archive cannot be read or written.
             TypeError: An element is not an `Episode`.
-            ValueError: An episode is not valid, see `add_episode`.
+            ValueError: An episode is not valid, see `add_episode`; or all episodes are rejected.
         """
+        errors = EpisodeErrors(on_error)
+        blocks: Iterable[Sequence[Episode]]
         if isinstance(episodes, EpisodeArchive):
-            for block in episodes.iter_shards():
-                self.add_episodes(block)
+            blocks = episodes.iter_shards(errors)
         elif isinstance(episodes, Episodes):
-            self.add_episodes(episodes)
+            blocks = [episodes]
+        elif isinstance(episodes, Dataset):
+            blocks = ([episode] for episode in episodes_of(episodes, errors))
         else:
-            source = episodes_of(episodes) if isinstance(episodes, Dataset) else _iterate("extend", episodes)
-            for episode in source:
-                self.add_episode(episode)
+            blocks = ([episode] for episode in _iterate("extend", episodes))
+        for block in blocks:
+            try:
+                self.add_episodes(block)
+                errors.number += len(block)
+            except (TypeError, ValueError):
+                for episode in block:
+                    try:
+                        self.add_episode(episode)
+                        errors.number += 1
+                    except (TypeError, ValueError) as error:
+                        errors.handle(error)
+        return errors.finish()
 
     def sample(self, batch_size: int, beta: float | None = None) -> Batch:
         """Sample transitions with replacement, uniformly or by priorities; relabeled rows come first.
@@ -608,7 +628,7 @@ class HindsightReplayBuffer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the attributes, with a new lock."""
         self.__dict__.update(state)
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
 
 
 def _iterate(method: str, episodes: Any) -> Iterator[Episode]:

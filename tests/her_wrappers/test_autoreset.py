@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
 
 from her_envs import PointReach, TaskEnv
-from her_wrappers import VectorEpisodeRecorder
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
 from tests.support.specimens.reach import Reach
 
@@ -60,3 +60,39 @@ def test_episodes_are_recorded_by_the_mode_that_the_environment_has():
     for _ in range(12):
         recorder.step(np.zeros((1, 2), np.float32))
     assert [len(episode) for episode in episodes] == [3] * 4
+
+
+def autoreset(**options):
+    return gym.wrappers.Autoreset(TaskEnv(PointReach(), max_steps=3, **options))
+
+
+def assert_no_step_is_a_reset(buffer):
+    assert buffer.num_episodes == 4
+    for episode in buffer.episodes():
+        assert len(episode) == 3
+        moves = np.diff(episode.observations["achieved_goal"], axis=0)
+        np.testing.assert_allclose(moves, 0.05 * episode.actions, atol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gym.wrappers.TimeLimit(env, 100)])
+def test_resets_of_the_wrapper_autoreset_are_not_recorded_as_steps(wrap):
+    env = wrap(autoreset())
+    buffer = HindsightReplayBuffer.for_env(env, seed=0, n_sampled_goal=0)
+    recorder = EpisodeRecorder(env, buffer.add_episode, info_keys=["is_success"])
+    recorder.reset(seed=0)
+    for _ in range(15):
+        recorder.step(np.full(2, 0.1, np.float32))
+    assert_no_step_is_a_reset(buffer)
+
+
+@pytest.mark.parametrize("resets_too", [False, True])
+def test_add_skips_the_resets_of_the_wrapper_autoreset(resets_too):
+    env = autoreset()
+    buffer = HindsightReplayBuffer.for_env(env, seed=0, n_sampled_goal=0)
+    obs, _ = env.reset(seed=0)
+    for _ in range(12 if resets_too else 15):
+        action = np.full(2, 0.1, np.float32)
+        next_obs, *outcome, info = env.step(action)
+        buffer.add(obs, action, outcome[0], next_obs, *outcome[1:], info)
+        obs = env.reset()[0] if resets_too and any(outcome[1:]) else next_obs
+    assert_no_step_is_a_reset(buffer)

@@ -11,16 +11,18 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 import her_envs
 from her_agents.algorithms import default_options
 from her_envs import BitFlipping, PointReach, TaskEnv
-from her_wrappers import check_goal_env
+from her_wrappers import HindsightReplayBuffer, VectorEpisodeRecorder, check_goal_env
 from her_wrappers.goal_functions import BatchedTermination
 from her_wrappers.goal_interface import (
     GoalInterface,
     env_name,
     env_spec,
     goal_spaces,
+    require_distinct,
     require_goal_space,
 )
 from her_wrappers.recording.space_json import Source
+from her_wrappers.repairs import FlattenGoalObservation
 
 NEAR, FAR = np.float32([[0, 0], [0.5, 0.5]]), np.float32([[0, 0], [1, 1]])
 """Two arrays of two points: the first points are equal, the second points are not."""
@@ -116,6 +118,78 @@ class Raising(TaskEnv):
         if self.kind == "not-implemented":
             raise NotImplementedError
         return "yes" if np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.1 else ""
+
+
+class Stacked(gym.ObservationWrapper):
+    """A wrapper that repeats some keys of the observations, as if it stacked equal frames."""
+
+    def __init__(self, env, keys, count=2):
+        super().__init__(env)
+        self.keys, self.count = keys, count
+        parts = {
+            key: spaces.Box(-9, 9, (count * 2,), np.float32) if key in keys else part
+            for key, part in env.observation_space.items()
+        }
+        self.observation_space = spaces.Dict(parts)
+
+    def observation(self, observation):
+        return {
+            key: np.tile(value, self.count) if key in self.keys else value
+            for key, value in observation.items()
+        }
+
+
+class StaticReward(gym.Wrapper):
+    """An environment with a function that is not a method."""
+
+    @staticmethod
+    def compute_reward(achieved_goal, desired_goal, info):
+        return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+
+
+GOAL_KEYS = ["achieved_goal", "desired_goal"]
+STACKED = {
+    "frames": lambda: gym.wrappers.FrameStackObservation(make_reach(), 2),
+    "components": lambda: gym.wrappers.TimeLimit(Stacked(make_reach(), GOAL_KEYS), 9),
+    "static": lambda: Stacked(StaticReward(make_reach()), GOAL_KEYS, 3),
+    "sync": lambda: SyncVectorEnv([lambda: Stacked(make_reach(), GOAL_KEYS)] * 2),
+    "async": lambda: AsyncVectorEnv([lambda: Stacked(make_reach(), GOAL_KEYS)] * 2),
+}
+
+
+@pytest.mark.parametrize("kind", STACKED)
+def test_goals_of_another_size_than_the_function_takes_are_an_error(kind):
+    env = STACKED[kind]()
+    with pytest.raises(ValueError, match=r"compute_reward of the environment takes, \[\(2,\)\], got"):
+        HindsightReplayBuffer.for_env(env)
+    functions = dict.fromkeys(
+        ["compute_reward", "compute_terminated"], lambda *goals: np.zeros(len(goals[0]))
+    )
+    HindsightReplayBuffer.for_env(env, **functions)
+    HindsightReplayBuffer.for_env(env, n_sampled_goal=0)
+    env.close()
+
+
+def test_stacked_observations_and_a_function_for_changed_goals_are_right():
+    GoalInterface.of(Stacked(make_reach(), ["observation"]))
+    GoalInterface.of(DoubledReward(Stacked(make_reach(), GOAL_KEYS)))
+    GoalInterface.of(FlattenGoalObservation(make_reach()))
+
+
+SHARED = {
+    "one object": lambda env: [lambda: env] * 3,
+    "two of three": lambda env: [make_reach, lambda: env, lambda: env],
+    "late binding": lambda env: [lambda: each for each in (make_reach(), env)],  # noqa: B023
+    "other wrappers": lambda env: [lambda: env, lambda: gym.wrappers.TimeLimit(env, 9)],
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+@pytest.mark.parametrize("use", [VectorEpisodeRecorder, HindsightReplayBuffer.for_env, require_distinct])
+def test_one_object_in_several_slots_is_an_error(kind, use):
+    envs = gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(SHARED[kind](make_reach())))
+    with pytest.raises(ValueError, match=r"the same TaskEnv in slots .* and"):
+        use(envs)
 
 
 GOALS = spaces.Box(-1, 1, (3,))

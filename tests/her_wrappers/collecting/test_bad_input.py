@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import threading
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 
 from her_wrappers.collecting import Collector, CollectorError
 from tests.support.collecting import Noisy, Walk, disabled_walks, still
@@ -22,6 +24,8 @@ class Locked(Noisy):
         self.lock = threading.Lock()
 
 
+SHARED = Walk()
+
 MISTAKES = [
     ({"num_workers": 0}, ValueError, "num_workers must be an integer >= 1, got 0"),
     ({"num_envs": 0}, ValueError, "num_envs must be an integer >= 1, got 0"),
@@ -33,6 +37,12 @@ MISTAKES = [
     ({"policy": Locked()}, TypeError, "policy must be picklable"),
     ({"policy": None}, TypeError, "policy must be a function of observations, got None"),
     ({"make_env": Walk()}, TypeError, "make_env must be a function of no arguments"),
+    ({"make_env": lambda: SHARED, "num_envs": 2}, ValueError, "the same Walk in slots 0 and 1"),
+    (
+        {"make_env": partial(TimeLimit, Walk(), 9), "num_envs": 2},
+        ValueError,
+        "the same Walk in slots 0 and 1",
+    ),
 ]
 
 

@@ -230,7 +230,7 @@ def test_infos_of_other_lengths_are_errors():
         truncations=[False, False], infos={"a": [1, 2, 3, 4]},
     )  # fmt: skip
     dataset = minari.create_dataset_from_buffers("some/other-v0", [buffer], BOX, **METADATA)
-    with pytest.raises(ValueError, match="info 'a' of episode 0 must have 2 or 3 rows, got 4"):
+    with pytest.raises(ValueError, match="episode 0: info 'a' must have 2 or 3 rows, got 4"):
         list(from_minari(dataset))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import warnings
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -13,12 +15,14 @@ import torch
 
 import her_envs
 from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
+from tests.support.reusing import KEPT, Reusing
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 from stable_baselines3.common.env_util import make_vec_env  # noqa: E402 - after the check that it is there
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
 from stable_baselines3.common.noise import NormalActionNoise  # noqa: E402
 from stable_baselines3.common.vec_env import (  # noqa: E402
+    DummyVecEnv,
     SubprocVecEnv,
     VecFrameStack,
     VecNormalize,
@@ -208,13 +212,45 @@ def test_subprocesses_and_discrete_observations_work():
     torch.testing.assert_close(batch.rewards, reached.float() - 1)
 
 
-@pytest.mark.filterwarnings("ignore:step . of an episode has the reward")  # this env has no stacked goals
-def test_stacked_frames_and_action_noise_work():
-    env = VecFrameStack(make_vec_env(lambda: BitFlippingEnv(3, continuous=True, image_obs_space=True), 2), 2)
+@pytest.mark.parametrize("n_stack", [2, 3])
+@pytest.mark.parametrize("kind", [DummyVecEnv, SubprocVecEnv])
+def test_stacked_goals_are_an_error_that_names_the_wrapper(kind, n_stack):
+    env = VecFrameStack(make_vec_env("her_envs:her_envs/PointReach-v0", 2, vec_env_cls=kind), n_stack)
+    with pytest.raises(ValueError, match=rf"takes, \[\(2,\)\], got \[\({2 * n_stack},\)\].*VecFrameStack"):
+        model_of(sb3.SAC, env)
+    model_of(sb3.SAC, env, replay_buffer_kwargs={"n_sampled_goal": 0})  # nothing is relabeled
+    env.close()
+
+
+@pytest.mark.parametrize("kind", [DummyVecEnv, SubprocVecEnv])
+@pytest.mark.parametrize("kept", KEPT, ids=str)
+@pytest.mark.filterwarnings("ignore:step .* of an episode has the reward")  # since its last goal is wrong
+def test_overwritten_terminal_observations_are_noticed(kind, kept):
+    env = kind([partial(Reusing, kept)] * 2)
+    with pytest.warns(UserWarning, match=f"the last observation/.*{kept[-1]}.*CopyObservation"):
+        model_of(sb3.SAC, env, learning_starts=1000, replay_buffer_kwargs={"seed": 0}).learn(200)
+    env.close()
+
+
+@pytest.mark.parametrize("kept", [("info",), ()])
+def test_overwritten_infos_are_noticed(kept):
+    env = DummyVecEnv([partial(Reusing, kept)] * 2)
+    options = {"seed": 0, "copy_info_dict": True}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model_of(sb3.SAC, env, learning_starts=1000, replay_buffer_kwargs=options).learn(100)
+    messages = [str(each.message) for each in found if "CopyObservation" in str(each.message)]
+    assert [text.startswith("the environment returns the same info dict") for text in messages] == [
+        True
+    ] * len(kept)
+
+
+def test_images_and_action_noise_work():
+    env = make_vec_env(lambda: BitFlippingEnv(3, continuous=True, image_obs_space=True), 2)
     noise = NormalActionNoise(np.zeros(3), 0.1 * np.ones(3))
     model = model_of(sb3.TD3, env, action_noise=noise)
     model.learn(40)
-    assert model.replay_buffer.sample(5).observations["observation"].shape == (5, 2, 36, 36)
+    assert model.replay_buffer.sample(5).observations["observation"].shape == (5, 1, 36, 36)
 
 
 @BOTH

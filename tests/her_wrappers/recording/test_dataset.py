@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from her_wrappers.recording.dataset import Dataset, episodes_of
+from her_wrappers import EpisodeArchive, Episodes
+from her_wrappers.files.arrays import CorruptFileError
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from tests.support.counting import counting_buffer, counting_episode
 
 
@@ -49,7 +51,7 @@ def test_infos_of_states_are_split_into_reset_info_and_infos():
         "deep": {"force": np.arange(3)},
         "name": np.array([b"a", b"b", b"c"], object),
     }
-    (episode,) = episodes_of(Recorded(3, infos=infos))
+    (episode,) = episodes_of(Recorded(3, infos=infos), EpisodeErrors("raise"))
     assert episode.reset_info["cost"] == 0
     assert episode.infos["cost"].tolist() == [1, 2, 3]
     assert episode.infos["deep/force"].tolist() == [0, 1, 2]
@@ -60,3 +62,52 @@ def test_episodes_and_buffers_are_not_datasets():
     assert isinstance(Recorded(), Dataset)
     for other in ([], counting_episode(0, 3), counting_buffer(), "some/thing-v0"):
         assert not isinstance(other, Dataset)
+
+
+def test_the_error_names_the_bad_episode_and_skip_leaves_it_out():
+    buffer = counting_buffer(buffer_size=20)
+    with pytest.raises(ValueError, match=r"^episode 0: info 'cost' must have 3 or 4 rows, got 5"):
+        buffer.extend(Recorded(3, 2, infos={"cost": np.zeros(5)}))
+    with pytest.warns(
+        UserWarning, match=r"2 of 5 episodes were skipped; the first error: episode 1: .*21 steps"
+    ):
+        assert buffer.extend(Recorded(3, 21, 4, 30, 1), on_error="skip") == 2
+    assert [len(episode) for episode in buffer.episodes()] == [3, 4, 1]
+
+
+def with_nan(number):
+    return counting_episode(number, 3, rewards=np.array([0.0, np.nan, 0.0]))
+
+
+@pytest.mark.parametrize("kind", ["list", "generator", "episodes", "archive"])
+def test_every_source_can_skip_its_bad_episodes(kind, tmp_path):
+    listed = [with_nan(i) if i in {1, 4} else counting_episode(i, 3) for i in range(6)]
+    archive = EpisodeArchive(tmp_path, shard_steps=6)
+    archive.add_episodes(listed)
+    sources = {"list": listed, "generator": iter(listed), "episodes": Episodes.of(listed), "archive": archive}
+    buffer = counting_buffer()
+    with pytest.warns(UserWarning, match="2 of 6 episodes were skipped; the first error: episode 1: "):
+        assert buffer.extend(sources[kind], on_error="skip") == 2
+    assert [episode.observations["observation"][0, 0] for episode in buffer.episodes()] == [0, 2, 3, 5]
+    with pytest.raises(ValueError, match="episode 4: "):
+        counting_buffer().extend(listed[:1] * 4 + listed[4:])
+    with pytest.raises(ValueError, match="2 of 2 episodes were skipped"):
+        counting_buffer().extend([with_nan(0), with_nan(1)], on_error="skip")
+    with pytest.raises(ValueError, match="on_error must be 'raise' or 'skip', got 'ignore'"):
+        buffer.extend([], on_error="ignore")
+    archive.close()
+
+
+def test_a_damaged_shard_is_skipped(tmp_path):
+    with EpisodeArchive(tmp_path, shard_steps=6) as archive:
+        archive.add_episodes([counting_episode(number, 3) for number in range(6)])
+    damaged = tmp_path / "shard-000001.npz"
+    damaged.write_bytes(damaged.read_bytes()[:-100] + bytes(100))
+    with pytest.raises(CorruptFileError, match="shard-000001"):
+        counting_buffer().extend(archive)
+    buffer = counting_buffer()
+    with pytest.warns(UserWarning, match="2 of 6 episodes were skipped; .*shard-000001"):
+        assert buffer.extend(archive, on_error="skip") == 2
+    with pytest.warns(UserWarning, match="2 of 6 episodes were skipped"):
+        assert [len(shard) for shard in archive.iter_shards("skip")] == [2, 2]
+    assert buffer.num_episodes == 4

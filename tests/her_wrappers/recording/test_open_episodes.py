@@ -63,3 +63,49 @@ def test_resumed_episodes_must_have_the_given_lengths():
     assert episodes.copy()[1].tolist() == []
     episodes.resume(False, np.zeros(2, int), None)
     assert episodes.copy()[1].tolist() == [0, 0]
+
+
+LAST = {"place": np.array([0.0, 0, 1]), "nested": {"odd": 1}}
+
+
+def rows_of(place):
+    return {"place": np.array([place, place], float), "nested": {"odd": np.array([0, 0])}}
+
+
+def objects(*values):
+    array = np.empty(2, object)
+    array[:] = values
+    return array
+
+
+FORMS = {
+    "dict of objects": {"final_obs": objects(None, LAST), "_final_obs": np.array([False, True])},
+    "former name": {"final_observation": objects(None, LAST)},
+    "dict of arrays": {"final_obs": rows_of([0, 0, 1]), "_final_obs": np.array([False, True])},
+    "sb3's name in a dict": {"terminal_observation": objects(None, LAST)},
+    "list": [{}, {"final_obs": LAST, "final_info": {"place": LAST["place"]}, "place": np.zeros(3)}],
+    "list of sb3": [{}, {"terminal_observation": LAST, "place": LAST["place"]}],
+    "list with former name": [{}, {"final_observation": LAST, "place": LAST["place"]}],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_last_state_is_read_from_every_form_of_infos(form):
+    keys = ["place"] if form.startswith("list") else []
+    episodes = OpenEpisodes(Numbered.observation_space, Numbered.action_space, keys, 9)
+    infos = FORMS[form]
+    if keys:
+        infos = [{"place": np.zeros(3)}, infos[1]]
+    no, new = np.zeros(2, bool), rows_of([0, 1, 0])
+    ends = np.array([False, True])
+    (episode,) = episodes.add(rows_of([0, 0, 0]), np.zeros((2, 2)), np.zeros(2), new, no, ends, infos, None)
+    assert episode.observations["place"].tolist() == [[0, 0, 0], [0, 0, 1]]
+    for key in keys:
+        assert episode.infos[key].tolist() == [[0, 0, 1]]
+
+
+@pytest.mark.parametrize("name", ["final_obs", "terminal_observation"])
+def test_the_last_state_of_a_single_environment_that_resets_itself_is_in_its_info(name):
+    episodes, step = opened(), single(0, 0, terminated=True)
+    step |= {"next_obs": single(1, 0)["obs"], "info": {name: LAST, "place": LAST["place"]}}
+    assert episodes.add(**step)[0].observations["place"][:, 2].tolist() == [0, 1]

@@ -195,7 +195,8 @@ VECTOR_FAULTS = [
     (put(4, np.array([1, None, 2]), "odd"), "info 'odd' must be numbers or strings of one shape"),
     (put(4, {"a": np.zeros(3)}, "odd"), "info 'odd' must be numbers or strings with a row for each"),
     (put(4, np.array([1, "a", [2]], object), "odd"), "info 'odd' must be of one shape and kind"),
-    (put(4, [{}, {}, {}]), "infos must be a dict of arrays, got list; wrap the recorder"),
+    (put(4, [{}, {"odd": 1}, {}]), "info has no 'odd' at step 2 of environment 0"),
+    (put(4, [{}, {}]), "info must be a list of 3 dicts, or one dict of arrays, got list of length 2"),
 ]
 
 
@@ -219,7 +220,7 @@ def test_an_invalid_value_is_named_and_the_steps_before_are_kept(fault, message)
 FINAL_FAULTS = [
     (drop("final_obs"), "infos have no final_obs at step 2 of environment 1, whose episode ended"),
     (put(4, np.zeros(3, bool), "_final_obs"), "infos have no final_obs at step 2 of environment 1"),
-    (put(4, []), "infos have no final_obs at step 2 of environment 1"),
+    (put(4, [{}, {}, {}]), "infos have no final_obs at step 2 of environment 1"),
     (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1"),
     (put(4, np.array([None, {"place": np.zeros(3)}, None]), "final_obs"), "odd is missing at step 2 of"),
     (put(4, {"place": PLACE}, "final_obs"), "observation/nested/odd is missing in final_obs"),
@@ -321,3 +322,23 @@ class WithoutMode(gym.vector.VectorWrapper):
 def test_invalid_arguments_are_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+class Batched(Numbered):
+    """An environment of 4 copies that declares the spaces of one."""
+
+    def observe(self):
+        return {"place": np.tile(self.place, (4, 1)), "nested": {"odd": np.zeros(4, int)}}
+
+
+class BatchedReward(Numbered):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return (observation, np.full(4, reward), *rest)
+
+
+@pytest.mark.parametrize("kind", [Batched, BatchedReward])
+def test_a_batch_of_a_single_environment_leads_to_the_vector_recorder(kind):
+    env = EpisodeRecorder(kind())
+    with pytest.raises(ValueError, match=r"make it a gymnasium.vector.VectorEnv .*VectorEpisodeRecorder"):
+        drive(env, 1)

@@ -162,7 +162,9 @@ def test_an_error_at_the_last_step_does_not_join_two_episodes():
 def test_overwritten_last_observations_cause_one_warning():
     env = VectorEpisodeRecorder(SyncVectorEnv(makers(2, [[2]], reuse=True), autoreset_mode=SAME_STEP))
     drive(env, 3)
-    with pytest.warns(UserWarning, match="first 4 final_obs equal the first.*CopyObservation") as caught:
+    with pytest.warns(
+        UserWarning, match="last observation/place of all 4 episodes.*CopyObservation"
+    ) as caught:
         env.step(np.zeros((2, 2), np.float32))
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

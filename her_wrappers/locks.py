@@ -1,0 +1,32 @@
+"""Locks that a forked process does not inherit while another thread changes what they protect."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+_LOCKS: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
+_FORKING = threading.local()  # with the locks that a fork by this thread holds
+
+
+def fork_safe_lock() -> threading.RLock:
+    """Return a reentrant lock that a fork acquires before, and releases after, in both processes."""
+    lock = threading.RLock()
+    _LOCKS.add(lock)
+    return lock
+
+
+def _acquire_all() -> None:
+    _FORKING.locks = list(_LOCKS)
+    for lock in _FORKING.locks:
+        lock.acquire()
+
+
+def _release_all() -> None:
+    for lock in _FORKING.locks:
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_acquire_all, after_in_parent=_release_all, after_in_child=_release_all)
