@@ -91,6 +91,8 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
     if len(first) * np.log2(len(first)) < MIN_BITS:
         return None
     every = _Columns.of(observations["desired_goal"], "desired_goal")
+    if not every.places:  # goals that are not numbers
+        return None
     bits = [len(first) * np.log2(len(np.unique(values))) for values in every.values[first].T]
     varying = np.flatnonzero(np.array(bits) >= MIN_BITS)
     if not len(varying):
