@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, USED
 from her_wrappers.rules import Check, RuleSet, Severity, Violation
 
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
@@ -55,16 +55,19 @@ def replay_rule(
 
     def add(function: Check) -> Check:
         def check(results: Any) -> Iterator[Violation]:
-            if strategies:
-                for strategy in strategies:
-                    rows = results.of(f"strategy {strategy}")
+            for strategy in strategies:
+                for suffix in ("", ", long episodes", USED):
+                    rows = results.of(f"strategy {strategy}{suffix}")
                     violations = () if rows is None else function(rows)
                     yield from (replace(violation, subject=strategy) for violation in violations)
+            if strategies:
                 return
             result = results.of(scenario) if scenario else results
             failure = results.failures.get(scenario)
             if result is not None:
                 yield from function(result)
+                if f"{scenario}{USED}" in SCENARIOS and (used := results.of(f"{scenario}{USED}")) is not None:
+                    yield from function(used)
             elif reports_exceptions and failure and failure.code == "HB001":
                 yield Violation(str(failure), f"scenario {scenario!r}")
 

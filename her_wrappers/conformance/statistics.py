@@ -37,3 +37,12 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
 def counts_of(values: np.ndarray, low: int, high: int) -> np.ndarray:
     """Return the number of occurrences of each integer in [low, high), (high - low,) integers."""
     return np.bincount(values[(values >= low) & (values < high)] - low, minlength=high - low)
+
+
+def bins_of(position: np.ndarray, size: np.ndarray | int, bins: int) -> np.ndarray:
+    """Return integers that are uniform over [0, bins) if each position is uniform over [0, size).
+
+    If ``bins`` does not divide a size, positions at the border of two bins are assigned randomly.
+    """
+    inside = np.random.default_rng(0).random(len(position))
+    return np.asarray((position + inside) / np.maximum(size, 1) * bins).astype(int)

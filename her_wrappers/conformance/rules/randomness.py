@@ -93,7 +93,7 @@ def global_generator_seeded(seeded: dict[str, bool]) -> Iterator[Violation]:
 )
 def save_and_load(saved: SavedAndLoaded) -> Iterator[Violation]:
     yield from saved.rows.first_violation()
-    steps = sum(episode.length for episode in saved.rows.env.episodes)
+    steps = sum(each.length for each in saved.rows.env.episodes)
     found = len(np.unique(saved.rows.transition))
     if found < 0.9 * steps:
         yield Violation(
