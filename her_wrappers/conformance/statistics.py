@@ -12,11 +12,13 @@ LIMIT = 6.0
 
 
 def proportion_z(count: int, total: int, probability: float) -> float:
-    """Return the absolute deviation of a binomial count in standard deviations; 0 if ``total`` is 0."""
-    if not total:
-        return 0.0
-    deviation = math.sqrt(total * probability * (1 - probability))
-    return abs(count - total * probability) / deviation
+    """Return the absolute deviation of a binomial count in standard deviations; 0 if ``total`` is 0.
+
+    The deviation is the root of the deviance, which small counts exceed as rarely as large ones.
+    """
+    parts = ((count, probability), (total - count, 1 - probability))
+    deviance = 2 * sum(n * math.log(n / (total * p)) for n, p in parts if n)
+    return math.sqrt(max(deviance, 0.0))
 
 
 def uniformity_z(groups: Sequence[np.ndarray]) -> float:

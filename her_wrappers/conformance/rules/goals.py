@@ -197,12 +197,14 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
     rows, equal = results.of("few episodes"), results.of("strategy future")
     if rows is None or equal is None:
         return
-    always_final = (equal.goal_step == equal.length)[equal.has_own_goal].all()  # which HB106 reports
+    own = equal.has_own_goal
+    always_final = (equal.goal_step == equal.length)[own].all()  # which HB106 reports
+    always_next = (equal.goal_step == equal.step + 1)[own].all()  # which HB105 reports
     for name, group in (("an episode in a batch", rows.batch * 64 + rows.episode), ("a step", rows.transition)):
         open_ended = rows.relabeled & (rows.step + 1 < rows.length)
         goals = [rows.goal_step[open_ended & (group == each)] for each in np.unique(group)]
         groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
-        if groups and max(groups) == 1 and not always_final:
+        if groups and max(groups) == 1 and not (always_final or always_next):
             found = f"in each of {len(groups)} groups of 12 rows or more"
             yield Violation(f"all relabeled rows of {name} have one goal, {found}")
 

@@ -215,8 +215,8 @@ def _wrong_weights(sampled: Prioritized) -> Iterator[Violation]:
         yield Violation("a weight is not a positive number")
         return
     level = np.where(sampled.is_new, 0.0, sampled.priority)
-    steps = sampled.rows.step[~sampled.is_new]
-    high = (steps == sampled.marked).mean()
+    is_high = (sampled.rows.step == sampled.marked)[~sampled.is_new | (sampled.marked < 0)]
+    ratio_of_rows = 3 * is_high.mean() / (1 - is_high.mean())
     for each in np.unique(batch):
         groups = {p: weight[(batch == each) & (level == p)] for p in (0.0, 1.0, 20.0)}
         for priority, group in groups.items():
@@ -225,11 +225,10 @@ def _wrong_weights(sampled: Prioritized) -> Iterator[Violation]:
                 return
         if len(groups[1.0]) and len(groups[20.0]):
             ratio = groups[1.0][0] / groups[20.0][0]
-            most = 2 * 3 * high / (1 - high)
-            if not 1.001 < ratio < most:
+            if not 1.001 < ratio < 2 * ratio_of_rows:
                 yield Violation(
                     f"the weight of rows with priority 1 is {ratio:.3g} times that of rows with priority 20; "
-                    f"the ratio of their sampling probabilities is about {most / 2:.3g}"
+                    f"the ratio of their sampling probabilities is about {ratio_of_rows:.3g}"
                 )
                 return
 

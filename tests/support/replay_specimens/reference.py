@@ -79,7 +79,11 @@ class Reference(ReplayAdapter):
                 batch["reward"][index] += self.power(m) * steps["reward"]
         lengths = np.array([len(row["window"]) for row in rows])
         batch["discount"] = self.discount(lengths) * ~batch["terminated"].astype(bool)
+        batch["weight"] = self.weights(np.array([self.priorities.get(i, 20.0) for i in batch["index"].tolist()]))
         return batch
+
+    def weights(self, priorities):
+        return (priorities.min() / priorities) ** 0.5
 
     def with_rewards(self, rows):
         """Return the columns of rows, with the rewards of relabeled rows for their goals."""
@@ -158,12 +162,14 @@ class Reference(ReplayAdapter):
         self.priorities |= dict(zip(index.tolist(), priorities.tolist(), strict=True))
 
     def save(self, path):
-        Path(path).write_bytes(pickle.dumps((self.episodes, self.rng)))
+        Path(path).write_bytes(pickle.dumps(self.state()))
+
+    def state(self):
+        return {key: getattr(self, key) for key in ("episodes", "rng", "priorities", "steps_stored")}
 
     def load(self, path):
-        episodes, self.rng = pickle.loads(Path(path).read_bytes())
-        for episode in episodes:
-            self.store(episode)
+        vars(self).update(pickle.loads(Path(path).read_bytes()))
+        self.rows = [(episode, t) for episode in self.episodes for t in range(len(episode))]
 
 
 class Full(Reference):
