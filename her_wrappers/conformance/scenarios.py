@@ -25,8 +25,8 @@ from her_wrappers.conformance.rows import HORIZON, Batches, BufferDriver, Decode
 
 ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
 
-USED = ", used buffer"
-"""End of the name of a scenario that repeats another one in a used buffer; the same rules judge both."""
+USED, LONG_EPISODES = ", used buffer", ", long episodes"
+"""Ends of the names of variants of a scenario, which the same rules judge."""
 
 N_STEPS, GAMMA = 3, 0.5
 """Options of the scenario of n-step returns."""
@@ -323,7 +323,7 @@ def _strategy(name: str) -> dict[str, Scenario]:
         f"strategy {name}": Scenario(
             lambda make: make(strategy=name).add_episodes([6] * 100).rows(16), {name}
         ),
-        f"strategy {name}, long episodes": Scenario(partial(long_episodes, strategy=name), {name}),
+        f"strategy {name}{LONG_EPISODES}": Scenario(partial(long_episodes, strategy=name), {name}),
         f"strategy {name}{USED}": Scenario(partial(used_buffer, strategy=name), {name}),
     }
 

@@ -30,8 +30,24 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
     degrees = sum(len(group) - 1 for group in kept)
     if not degrees:
         return 0.0
-    # The sum of the chi-square statistics, made approximately normal (Wilson and Hilferty 1931)
-    statistic = sum(((group - group.mean()) ** 2 / group.mean()).sum() for group in kept)
+    return chi_square_z(sum(((group - group.mean()) ** 2 / group.mean()).sum() for group in kept), degrees)
+
+
+def dependence_z(table: np.ndarray) -> float:
+    """Return the deviation of (groups, outcomes) counts from one distribution, in standard deviations.
+
+    Groups with fewer than 5 counts per outcome on average are ignored.
+    """
+    table = table[table.sum(axis=1) >= 5 * table.shape[1]]
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / max(table.sum(), 1)
+    degrees = (len(table) - 1) * (table.shape[1] - 1)
+    if degrees < 1 or not expected.all():
+        return 0.0
+    return chi_square_z(((table - expected) ** 2 / expected).sum(), degrees)
+
+
+def chi_square_z(statistic: float, degrees: int) -> float:
+    """Return a chi-square statistic as an approximately normal deviation (Wilson and Hilferty 1931)."""
     spread = 2 / (9 * degrees)
     return float(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))
 

@@ -216,6 +216,7 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
     wrong='batch["observation"]["desired_goal"] = goals',
     right='batch["observation"]["desired_goal"] = batch["next_observation"]["desired_goal"] = goals',
     source=f"{PAPER}, algorithm 1: (s||g', a, r', s'||g')",
+    implies=("HB501",),
 )
 def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
     yield from equal.rows.violation(~equal.rows.is_next_goal, "the next observation has another desired goal")

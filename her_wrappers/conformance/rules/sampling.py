@@ -14,13 +14,15 @@ from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rows import N_SAMPLED_GOAL, DecodedRows, Values, first_of_each
 from her_wrappers.conformance.scenarios import (
     ENDS,
+    LONG_EPISODES,
+    SCENARIOS,
     EQUAL_EPISODES,
     PRIORITIZED_CAPACITY,
     EqualEpisodes,
     Prioritized,
     PrioritizedRows,
 )
-from her_wrappers.conformance.statistics import LIMIT, bins_of, counts_of, proportion_z, uniformity_z
+from her_wrappers.conformance.statistics import LIMIT, bins_of, dependence_z, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
 
 PER = "Schaul et al. 2016, Prioritized Experience Replay, arXiv 1511.05952"
@@ -37,7 +39,7 @@ def _wrong_share(relabeled: Values, k: int, place: str = "") -> Iterator[Violati
 @replay_rule(
     "HB201",
     scenario=None,
-    inconclusive_without=(EQUAL_EPISODES,),
+    inconclusive_without=tuple(SCENARIOS),
     meaning="The share of relabeled rows is not k / (k + 1).",
     fix="relabel each row with probability k / (k + 1)",
     wrong="relabeled = rng.random(B) < 1 - 1 / k",
@@ -93,7 +95,7 @@ def _is_judged(rows: DecodedRows) -> Values:
 @replay_rule(
     "HB204",
     scenario=None,
-    inconclusive_without=(EQUAL_EPISODES,),
+    inconclusive_without=tuple(SCENARIOS),
     meaning="Some steps or some kinds of episodes are relabeled more often than others.",
     fix="decide independently of step and episode whether a row is relabeled",
     wrong="relabeled &= t < T - 1  # the last step has no later state",
@@ -128,7 +130,7 @@ def share_depends_on_step(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB205",
     scenario=None,
-    inconclusive_without=("different lengths",),
+    inconclusive_without=tuple(SCENARIOS),
     meaning="Transitions are not sampled uniformly, for example those of short episodes more often.",
     fix="sample transitions, not episodes",
     wrong="episode = rng.choice(episodes); t = rng.integers(len(episode))",
@@ -151,12 +153,13 @@ def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     "HB206",
     severity="warning",
     scenario=None,
-    inconclusive_without=(EQUAL_EPISODES,),
+    inconclusive_without=tuple(SCENARIOS),
     meaning="Rows of a batch depend on each other: more rows of one episode, shared decisions, related goals.",
     fix="sample transition, relabeling and goal of each row independently",
     wrong="goal = t + 1 + (rng.random() * (T - t)).astype(int)  # one random number for all rows",
     right="goal = t + 1 + (rng.random(B) * (T - t)).astype(int)",
     source="Mnih et al. 2015, DQN: random samples break the correlations of successive steps",
+    implies=("HB106", "HB108", "HB201", "HB204", "HB205"),
 )
 def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
     equal = results.of(EQUAL_EPISODES)
@@ -167,21 +170,19 @@ def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
         if pairs > expected + LIMIT * np.sqrt(expected):
             yield Violation(f"batches have {pairs:.0f} pairs of rows of one episode instead of {expected:.0f}")
     for strategy in ("future", "episode"):
-        rows = results.of(f"strategy {strategy}, long episodes")
+        rows = results.of(f"strategy {strategy}{LONG_EPISODES}")
         if rows is None:
             continue
-        group = rows.batch * 64 + rows.episode
-        relabeled = [rows.relabeled[group == each] for each in np.unique(group)]
-        share = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
-        excess = sum((each.sum() - len(each) * share) ** 2 / (len(each) * share * (1 - share)) for each in relabeled)
         first = rows.step if strategy == "future" else np.zeros(len(rows), int)
         index = first_of_each(rows, rows.has_own_goal & (rows.goal_step > first))
-        place = bins_of((rows.goal_step - first - 1)[index], (rows.length - first)[index], 4)
-        groups = [counts_of(place[group[index] == each], 0, 4) for each in np.unique(group)]
-        if excess > len(relabeled) + LIMIT * np.sqrt(2 * len(relabeled)):
-            yield Violation("rows of one episode in a batch are relabeled together", subject=strategy)
-        if uniformity_z([sum(groups)]) <= LIMIT < uniformity_z(groups):
-            yield Violation("goals of the rows of one episode in a batch depend on each other", subject=strategy)
+        part = bins_of((rows.goal_step - first - 1)[index], (rows.length - first)[index], 4)
+        group = rows.batch * 3 + rows.episode
+        for text, table in (
+            ("relabeled together", np.stack([np.bincount(group, each) for each in (rows.relabeled, ~rows.relabeled)])),
+            ("given related goals", np.bincount(part * 1000 + group[index], minlength=4000).reshape(4, -1)),
+        ):
+            if dependence_z(table.T) > LIMIT:
+                yield Violation(f"the rows of one episode in a batch are {text}", subject=strategy)
 
 
 def _priority_rule(code: str, name: str, judge: Callable[[Prioritized], Iterator[Violation]], **texts: Any) -> None:
@@ -195,10 +196,11 @@ def _priority_rule(code: str, name: str, judge: Callable[[Prioritized], Iterator
 
 
 def _ignored(sampled: Prioritized) -> Iterator[Violation]:
-    steps = sampled.rows.step[~sampled.is_new]
-    if sampled.marked >= 0 and (steps == sampled.marked).mean() < 0.35:
-        share = (steps == sampled.marked).mean()
-        yield Violation(f"one step of 4 has a priority of 20 instead of 1, but only {share:.0%} of the rows")
+    rows = sampled.rows
+    for part in (rows.episode < 40, rows.episode >= 40):
+        share = (rows.step == sampled.marked)[part & ~sampled.is_new].sum() / max((part & ~sampled.is_new).sum(), 1)
+        if sampled.marked >= 0 and (part & ~sampled.is_new).any() and share < 0.35:
+            yield Violation(f"one step of 4 has a priority of 20 instead of 1, but only {share:.0%} of the rows")
 
 
 def _changes_share(sampled: Prioritized) -> Iterator[Violation]:

@@ -201,12 +201,17 @@ class EpisodesAreRelabeledTogether(Reference, code="HB206"):
 
 
 class WholeEpisodesAreDrawn(Reference, code="HB206"):
+    offers = Reference.offers - {"save generator"}
     drawn = ()
+
+    def sample(self, batch_size):
+        self.drawn = []
+        return super().sample(batch_size)
 
     def choose(self):
         if not self.drawn:
-            episode, _ = super().choose()
-            self.drawn = [(episode, t) for t in range(len(episode))]
+            episode = self.episodes[self.rng.integers(len(self.episodes))]
+            self.drawn = [(episode, t) for t in self.rng.permutation(len(episode)).tolist()]
         return self.drawn.pop()
 
 
@@ -276,6 +281,8 @@ class OldEpisodesAreRelabeledLess(Reference, code="HB204"):
 
 
 class ShareIsLostByLoading(Reference, code="HB201"):
+    offers = Reference.offers - {"save generator"}
+
     def load(self, path):
         super().load(path)
         self.k = 1

@@ -168,8 +168,12 @@ class Reference(ReplayAdapter):
         return {key: getattr(self, key) for key in ("episodes", "rng", "priorities", "steps_stored")}
 
     def load(self, path):
-        vars(self).update(pickle.loads(Path(path).read_bytes()))
-        self.rows = [(episode, t) for episode in self.episodes for t in range(len(episode))]
+        state = pickle.loads(Path(path).read_bytes())
+        episodes = state.pop("episodes")
+        self.steps_stored = episodes[0][0].get("number", 0)
+        for episode in episodes:
+            self.store(episode)
+        vars(self).update(state)
 
 
 class Full(Reference):
