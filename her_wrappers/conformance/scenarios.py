@@ -72,12 +72,13 @@ def different_lengths(make: Make) -> DecodedRows:
     return driver.rows(27)
 
 
-LONG = 300
+LONG = (600, 150, 150, 150, 150)
+"""Numbers of steps of long episodes, longer than a byte can count and than usual."""
 
 
 def long_episodes(make: Make, strategy: str) -> DecodedRows:
-    """Three episodes of LONG steps, more than fit into a byte."""
-    return make(max_episode_steps=LONG, strategy=strategy).add_episodes([LONG] * 3).rows(6, 256)
+    """Episodes of `LONG` steps."""
+    return make(max_episode_steps=max(LONG), strategy=strategy).add_episodes(LONG).rows(6, 256)
 
 
 def used_buffer(make: Make, **options: Any) -> DecodedRows:

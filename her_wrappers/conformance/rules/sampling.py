@@ -14,6 +14,7 @@ from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rows import N_SAMPLED_GOAL, DecodedRows, Values, first_of_each
 from her_wrappers.conformance.scenarios import (
     ENDS,
+    LONG,
     LONG_EPISODES,
     SCENARIOS,
     EQUAL_EPISODES,
@@ -176,7 +177,7 @@ def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
         first = rows.step if strategy == "future" else np.zeros(len(rows), int)
         index = first_of_each(rows, rows.has_own_goal & (rows.goal_step > first))
         part = bins_of((rows.goal_step - first - 1)[index], (rows.length - first)[index], 4)
-        group = rows.batch * 3 + rows.episode
+        group = rows.batch * len(LONG) + rows.episode
         for text, table in (
             ("relabeled together", np.stack([np.bincount(group, each) for each in (rows.relabeled, ~rows.relabeled)])),
             ("given related goals", np.bincount(part * 1000 + group[index], minlength=4000).reshape(4, -1)),
