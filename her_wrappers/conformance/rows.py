@@ -84,7 +84,11 @@ class BufferDriver:
         self.buffer = adapter(self.env, seed=self.seed, **self.options)
 
     def add_episodes(
-        self, lengths: Sequence[int], ends: Sequence[EndOfEpisode] = ("time limit",), *, steps: int | None = None
+        self,
+        lengths: Sequence[int],
+        ends: Sequence[EndOfEpisode] = ("time limit",),
+        *,
+        steps: int | None = None,
     ) -> BufferDriver:
         """Add episodes, or the first ``steps`` steps of each; episode i ends as ``ends[i % len(ends)]``."""
         for length, end in zip(lengths, itertools.cycle(ends), strict=False):

@@ -106,7 +106,7 @@ class FullBuffer(NamedTuple):
 
 def full_buffer(make: Make) -> FullBuffer:
     """Episodes of different lengths with several times as many steps as the buffer can store."""
-    driver = make(buffer_size=CAPACITY)
+    driver = make(buffer_size=CAPACITY, strategy="episode")
     batches, newest = [], []
     ends = itertools.cycle(ENDS)
     for length in driver.rng.integers(1, 10, size=48).tolist():
@@ -174,8 +174,7 @@ def shared_memory(make: Make) -> MemoryChanges:
                 array[...] = 77
     first = driver.buffer.sample(128)
     copies = driver.read(first, 128)
-    stored = driver.rows(4)
-    driver.add_episodes([6] * 20)
+    stored = driver.add_episodes([6] * 5).rows(4)
     batch_changed = _changed_keys(first, copies)
     for batch in (first, *(driver.buffer.sample(128) for _ in range(3))):
         for key in copies:
@@ -233,7 +232,7 @@ class SavedAndLoaded(NamedTuple):
 
 def saved_and_loaded(make: Make) -> SavedAndLoaded:
     """A buffer is saved and loaded; then the same episodes are added to both buffers."""
-    driver = make().add_episodes([5, 6, 7] * 6, ENDS)
+    driver = make(strategy="episode").add_episodes([5, 6, 7] * 6, ENDS)
     driver.batches(1)
     saved = copy.copy(driver)
     driver.reload()

@@ -201,7 +201,10 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
     own = equal.has_own_goal
     always_final = (equal.goal_step == equal.length)[own].all()  # which HB106 reports
     always_next = (equal.goal_step == equal.step + 1)[own].all()  # which HB105 reports
-    for name, group in (("an episode in a batch", rows.batch * 64 + rows.episode), ("a step", rows.transition)):
+    for name, group in (
+        ("an episode in a batch", rows.batch * 64 + rows.episode),
+        ("a step", rows.transition),
+    ):
         open_ended = rows.relabeled & (rows.step + 1 < rows.length)
         goals = [rows.goal_step[open_ended & (group == each)] for each in np.unique(group)]
         groups = [len(np.unique(each)) for each in goals if len(each) >= 12]

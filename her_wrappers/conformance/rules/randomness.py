@@ -89,7 +89,7 @@ def global_generator_seeded(seeded: dict[str, bool]) -> Iterator[Violation]:
     wrong="np.savez(path, obs=self.obs, action=self.actions)",
     right="np.savez(path, obs=self.obs, action=self.actions, episode_start=self.starts, ...)",
     source="stable-baselines3, save_replay_buffer",
-    implies=("HB606",),
+    implies=("HB205", "HB606"),
 )
 def save_and_load(saved: SavedAndLoaded) -> Iterator[Violation]:
     yield from saved.rows.first_violation()

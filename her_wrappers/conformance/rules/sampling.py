@@ -116,7 +116,9 @@ def share_depends_on_step(results: ScenarioResults) -> Iterator[Violation]:
             "end": ends[rows.episode.clip(0, len(ends) - 1)],
             "env_index": envs[rows.episode.clip(0, len(ends) - 1)],
             "is_complete": rows.is_complete,
-            "age": np.searchsorted([each.number for each in episodes], rows.episode) * 4 // (len(episodes) + 1),
+            "age": np.searchsorted([each.number for each in episodes], rows.episode)
+            * 4
+            // (len(episodes) + 1),
         }
         share = float(np.clip(rows.relabeled[judged].mean(), 0.001, 0.999)) if judged.any() else 0.5
         for kind, values in kinds.items():
@@ -169,7 +171,9 @@ def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
         counts = np.unique(rows.batch * 1024 + rows.episode, return_counts=True)[1]
         pairs, expected = (counts * (counts - 1) / 2).sum(), 48 * 128 * 127 / 2 / 400
         if pairs > expected + LIMIT * np.sqrt(expected):
-            yield Violation(f"batches have {pairs:.0f} pairs of rows of one episode instead of {expected:.0f}")
+            yield Violation(
+                f"batches have {pairs:.0f} pairs of rows of one episode instead of {expected:.0f}"
+            )
     for strategy in ("future", "episode"):
         rows = results.of(f"strategy {strategy}{LONG_EPISODES}")
         if rows is None:
@@ -179,14 +183,19 @@ def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
         part = bins_of((rows.goal_step - first - 1)[index], (rows.length - first)[index], 4)
         group = rows.batch * len(LONG) + rows.episode
         for text, table in (
-            ("relabeled together", np.stack([np.bincount(group, each) for each in (rows.relabeled, ~rows.relabeled)])),
+            (
+                "relabeled together",
+                np.stack([np.bincount(group, each) for each in (rows.relabeled, ~rows.relabeled)]),
+            ),
             ("given related goals", np.bincount(part * 1000 + group[index], minlength=4000).reshape(4, -1)),
         ):
             if dependence_z(table.T) > LIMIT:
                 yield Violation(f"the rows of one episode in a batch are {text}", subject=strategy)
 
 
-def _priority_rule(code: str, name: str, judge: Callable[[Prioritized], Iterator[Violation]], **texts: Any) -> None:
+def _priority_rule(
+    code: str, name: str, judge: Callable[[Prioritized], Iterator[Violation]], **texts: Any
+) -> None:
     """Add a rule that judges the rows of each situation after priorities were set."""
 
     def check(result: PrioritizedRows) -> Iterator[Violation]:
@@ -199,9 +208,13 @@ def _priority_rule(code: str, name: str, judge: Callable[[Prioritized], Iterator
 def _ignored(sampled: Prioritized) -> Iterator[Violation]:
     rows = sampled.rows
     for part in (rows.episode < 40, rows.episode >= 40):
-        share = (rows.step == sampled.marked)[part & ~sampled.is_new].sum() / max((part & ~sampled.is_new).sum(), 1)
+        share = (rows.step == sampled.marked)[part & ~sampled.is_new].sum() / max(
+            (part & ~sampled.is_new).sum(), 1
+        )
         if sampled.marked >= 0 and (part & ~sampled.is_new).any() and share < 0.35:
-            yield Violation(f"one step of 4 has a priority of 20 instead of 1, but only {share:.0%} of the rows")
+            yield Violation(
+                f"one step of 4 has a priority of 20 instead of 1, but only {share:.0%} of the rows"
+            )
 
 
 def _changes_share(sampled: Prioritized) -> Iterator[Violation]:
@@ -283,7 +296,7 @@ _priority_rule(
 )
 def index_ambiguous(result: PrioritizedRows) -> Iterator[Violation]:
     names = list(result.rounds)
-    for part in (names[:2], names[2:-2], names[-2:]):  # loading and evicting may change the indices
+    for part in filter(None, (names[:2], names[2:-2], names[-2:])):  # loading may change the indices
         rows = [result.rounds[name].rows for name in part]
         index = np.concatenate([each.columns["index"] for each in rows])
         name = np.concatenate([each.transition for each in rows])

@@ -52,7 +52,7 @@ _rows_rule(
     wrong="self.storage[pos] = step  # the bounds of the old episode stay",
     right="self.remove_episode_at(pos); self.storage[pos] = step",
     source="stable-baselines3 HerReplayBuffer.add; tianshou issue 811",
-    implies=("HB507",),
+    implies=("HB507", "HB510", "HB517"),
 )
 _rows_rule(
     "HB507",

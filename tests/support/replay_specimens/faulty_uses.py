@@ -390,7 +390,7 @@ class ChangedGoalsAreLostWhenFull(Reference, code="HB504"):
 class WindowIsOneStepWhenFull(Full, code="HB702"):
     def window(self, episode, t, goal, relabeled):
         steps = super().window(episode, t, goal, relabeled)
-        return steps[:1] if self.steps_stored > self.buffer_size else steps
+        return steps[:1] if self.steps_stored > self.buffer_size and t % 2 else steps
 
 
 class WindowHasTheFirstInfo(Full, code="HB701"):

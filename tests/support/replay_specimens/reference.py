@@ -79,7 +79,9 @@ class Reference(ReplayAdapter):
                 batch["reward"][index] += self.power(m) * steps["reward"]
         lengths = np.array([len(row["window"]) for row in rows])
         batch["discount"] = self.discount(lengths) * ~batch["terminated"].astype(bool)
-        batch["weight"] = self.weights(np.array([self.priorities.get(i, 20.0) for i in batch["index"].tolist()]))
+        batch["weight"] = self.weights(
+            np.array([self.priorities.get(i, 20.0) for i in batch["index"].tolist()])
+        )
         return batch
 
     def weights(self, priorities):
