@@ -68,13 +68,13 @@ def replay_rule(
                     yield from (replace(violation, subject=strategy) for violation in violations)
             if strategies:
                 return
-            for each in _with_variants(scenario) if scenario else [None]:
-                result = results.of(each) if each else results
-                failure = results.failures.get(each)
+            for variant in _with_variants(scenario) if scenario else [None]:
+                result = results.of(variant) if variant else results
+                failure = results.failures.get(variant)
                 if result is not None:
                     yield from function(result)
                 elif reports_exceptions and failure and failure.code == "HB001":
-                    yield Violation(str(failure), f"scenario {each!r}")
+                    yield Violation(str(failure), f"scenario {variant!r}")
 
         words = name or function.__name__.replace("_", "-")
         REPLAY_RULES.rule(code, words, severity, source=source, needs=offers, **texts)(check)

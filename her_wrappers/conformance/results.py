@@ -63,9 +63,10 @@ class ScenarioResults:
             if name == f"strategy {first_strategy(self.adapter)}":  # of which the first scenario has rows
                 equal = self.of(EQUAL_EPISODES)
                 self._results[name] = None if equal is None else equal.rows
-            elif EQUAL_EPISODES not in self.failures and not self._timed_out:
-                if not (name.endswith(USED) and self._is_wrong_in_a_situation):
-                    self._results[name] = self._run(name)
+            elif EQUAL_EPISODES not in self.failures and not (
+                self._timed_out or (name.endswith(USED) and self._is_wrong_in_a_situation)
+            ):
+                self._results[name] = self._run(name)
         return self._results.get(name)
 
     def missing(self, need: str) -> str:

@@ -79,7 +79,7 @@ class BufferDriver:
         self.env = env or ConformanceEnv()
         self.env.sparse = adapter.termination == "success"
         self.rng = np.random.default_rng(self.seed)
-        self.options = {"buffer_size": 4000, "n_sampled_goal": N_SAMPLED_GOAL, "num_envs": 1}
+        self.options: dict[str, Any] = {"buffer_size": 4000, "n_sampled_goal": N_SAMPLED_GOAL, "num_envs": 1}
         self.options |= {"max_episode_steps": HORIZON, "strategy": self.strategy, **options}
         self.buffer = adapter(self.env, seed=self.seed, **self.options)
 
@@ -97,7 +97,7 @@ class BufferDriver:
         return self
 
     def reload(self) -> None:
-        """Replace the buffer with one of another seed that loads it from a file, if the adapter offers that."""
+        """Save the buffer, and replace it with one of another seed that loads the file, if offered."""
         if "save" not in self.adapter.offers:
             return
         other = self.adapter(self.env, seed=self.seed + 1, **self.options)
@@ -153,7 +153,7 @@ class DecodedRows:
         env = self.env = driver.env
         self.k: int = driver.options["n_sampled_goal"]
         self.strategy, self._known_faults = driver.strategy, driver.known_faults
-        self.termination = termination = driver.adapter.termination
+        self.termination = driver.adapter.termination
         columns = self.columns = {
             key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]
         }
@@ -213,6 +213,12 @@ class DecodedRows:
         self.is_next_goal: Values = is_same | (~self.relabeled & is_next)
         self.is_precise = np.logical_and.reduce([self._is_precise(columns[key]) for key in GOAL_KEYS])
 
+        self._decode_rewards_and_ends()
+
+    def _decode_rewards_and_ends(self) -> None:
+        env, columns, termination = self.env, self.columns, self.termination
+        desired, next_achieved = columns["desired_goal"], columns["next_achieved_goal"]
+
         # The reward: recomputed for the goal of relabeled rows, else as it was added.
         self.recomputed = self.rewards_for(next_achieved, desired)
         self.recorded = self.recorded_reward(self.step)
@@ -235,9 +241,9 @@ class DecodedRows:
         self.has_right_truncation: Values = (truncated == self.expected_truncation) | (self.is_last & either)
 
         # The discount: 0 for terminated rows, the same for all others.
-        self.expected_discount = np.where(self.is_terminated, 0.0, columns.get("discount", np.ones(1)).max())
-        wrong = np.abs(columns.get("discount", self.expected_discount) - self.expected_discount) > TOLERANCE
-        self.has_right_discount: Values = ~wrong
+        discount = columns.get("discount", np.where(self.is_terminated, 0.0, 1.0)).astype(float)
+        self.expected_discount = np.where(self.is_terminated, 0.0, discount.max())
+        self.has_right_discount: Values = np.abs(discount - self.expected_discount) <= TOLERANCE
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -254,7 +260,7 @@ class DecodedRows:
         return (goals == self.env.encode(*self.env.decode(goals))).all(axis=1)
 
     def rewards_for(self, achieved: Any, desired: Any, ahead: Any = 0) -> Values:
-        """Return the (B,) rewards of B achieved and B desired goals, with the infos of ``ahead`` steps later."""
+        """Return the (B,) rewards of B pairs of goals, with the infos of ``ahead`` steps later."""
         infos = {"cost": self.env.cost(self.episode, self.step + ahead)}
         return np.asarray(self.env.rewards(achieved, desired, infos), float)
 

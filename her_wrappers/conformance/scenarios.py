@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -239,7 +237,7 @@ def saved_and_loaded(make: Make) -> SavedAndLoaded:
     before, after = saved.batches(2), driver.batches(2)
     for transition in itertools.chain(*(driver.env.transitions(6) for _ in range(8))):
         for buffer in (saved.buffer, driver.buffer):
-            buffer.add(*transition, env_index=0)
+            buffer.add(*copy.deepcopy(transition), env_index=0)
     before, after = before + saved.batches(2), after + driver.batches(2)
     return SavedAndLoaded(DecodedRows(driver, after + driver.batches(8)), before, after)
 
@@ -263,7 +261,7 @@ class PrioritizedRows(NamedTuple):
 
 
 def set_priorities(make: Make) -> PrioritizedRows:
-    """Priorities are set, the buffer is saved and loaded, episodes are evicted, and priorities are set again."""
+    """Priorities are set, saved and loaded, and set again after episodes were evicted."""
     driver = make(prioritized=True, buffer_size=PRIORITIZED_CAPACITY).add_episodes([4] * 40)
     first = driver.buffer.sample(128)
     copies = driver.read(first, 128)
@@ -328,7 +326,7 @@ def _strategy(name: str) -> dict[str, Scenario]:
     }
 
 
-WINDOWS = {"n_steps": N_STEPS, "gamma": GAMMA}
+WINDOWS: dict[str, Any] = {"n_steps": N_STEPS, "gamma": GAMMA}
 EQUAL_EPISODES = "equal episodes"
 ENDS_OF_EPISODES = "ends of episodes"
 

@@ -24,7 +24,8 @@ def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
         running &= step < rows.length
         achieved, desired = rows.achieved_after(step), rows.columns["desired_goal"]
         recomputed, recorded = rows.rewards_for(achieved, desired, m), rows.recorded_reward(step)
-        returns += np.where(running, GAMMA**m * np.where(rows.relabeled, recomputed, recorded), 0.0)
+        reward: np.ndarray = np.where(rows.relabeled, recomputed, recorded)
+        returns += np.where(running, GAMMA**m * reward, 0.0)
         steps += running
         ended = rows.recorded_end(step)
         if rows.termination != "keep":

@@ -14,11 +14,11 @@ from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rows import N_SAMPLED_GOAL, DecodedRows, Values, first_of_each
 from her_wrappers.conformance.scenarios import (
     ENDS,
+    EQUAL_EPISODES,
     LONG,
     LONG_EPISODES,
-    SCENARIOS,
-    EQUAL_EPISODES,
     PRIORITIZED_CAPACITY,
+    SCENARIOS,
     EqualEpisodes,
     Prioritized,
     PrioritizedRows,
@@ -157,7 +157,7 @@ def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     severity="warning",
     scenario=None,
     inconclusive_without=tuple(SCENARIOS),
-    meaning="Rows of a batch depend on each other: more rows of one episode, shared decisions, related goals.",
+    meaning="Rows of a batch depend on each other: their episodes, goals, or choices to relabel.",
     fix="sample transition, relabeling and goal of each row independently",
     wrong="goal = t + 1 + (rng.random() * (T - t)).astype(int)  # one random number for all rows",
     right="goal = t + 1 + (rng.random(B) * (T - t)).astype(int)",
@@ -235,7 +235,7 @@ def _wrong_weights(sampled: Prioritized) -> Iterator[Violation]:
     ratio_of_rows = 3 * is_high.mean() / (1 - is_high.mean())
     for each in np.unique(batch):
         groups = {p: weight[(batch == each) & (level == p)] for p in (0.0, 1.0, 20.0)}
-        for priority, group in groups.items():
+        for group in groups.values():
             if len(group) and group.max() > group.min() * 1.001:
                 yield Violation("rows of equal priority in a batch have different weights")
                 return
@@ -310,7 +310,7 @@ _priority_rule(
     "HB804",
     "importance-weights",
     _wrong_weights,
-    meaning="weight does not correct for the priorities: rows of equal priority differ, or high ones do not weigh less.",
+    meaning="weight does not correct for the priorities of the rows.",
     fix="return weights proportional to (sampling probability)^-beta, or no weights",
     wrong="weight = p[i] ** beta",
     right="weight = (p[i] / p.min()) ** -beta",
@@ -319,7 +319,7 @@ _priority_rule(
     "HB805",
     "new-priority",
     _new_priority,
-    meaning="Transitions added after update_priorities are hardly sampled, or have the priorities of evicted ones.",
+    meaning="New transitions are hardly sampled, or have the priorities of evicted ones.",
     fix="give new transitions one priority, such as the largest so far",
     wrong="self.transitions[pos] = transition  # the priority of the old transition stays",
     right="self.transitions[pos] = transition; self.priorities[pos] = self.largest_priority",
