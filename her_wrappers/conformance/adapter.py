@@ -26,7 +26,7 @@ OFFERS = {
     "images": "uint8 images as goals",
     "discrete": "goals of a Discrete space",
     "seed": "seed makes batches reproducible",
-    "save": "save and load, with the transitions",
+    "save": "save and load, with the transitions and priorities",
     "save generator": "a loaded buffer continues with the same random sequence",
     "n-step": "options n_steps and gamma",
     "priorities": "update_priorities and the key index",
@@ -118,7 +118,8 @@ class ReplayAdapter(ABC):
             ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
             and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``;
             ``discount``, the factor of the value of the next observation; ``index``, the indices of the
-            transitions, which the offer ``"priorities"`` requires; ``weight``, the importance weights.
+            transitions, which the offer ``"priorities"`` requires; ``weight``, the importance weights, which
+            are smaller for higher priorities.
         """
 
     def end_episode(self, env_index: int = 0) -> None:

@@ -115,7 +115,10 @@ class ScenarioResults:
         if first is None:
             return set(ASPECTS)
         ends = self.of(ENDS_OF_EPISODES)
-        return {*first.rows.faults, *({"termination"} & ends.faults.keys() if ends else ())}
+        return {
+            *first.rows.faults,
+            *({"termination", "truncation", "discount"} & ends.faults.keys() if ends else ()),
+        }
 
     def _run(self, name: str) -> Any:
         is_simple = name in {EQUAL_EPISODES, ENDS_OF_EPISODES, *OPTIONS.values()}

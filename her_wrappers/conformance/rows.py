@@ -241,7 +241,7 @@ class DecodedRows:
         self.has_right_truncation: Values = (truncated == self.expected_truncation) | (self.is_last & either)
 
         # The discount: 0 for terminated rows, the same for all others.
-        discount = columns.get("discount", np.where(self.is_terminated, 0.0, 1.0)).astype(float)
+        discount: Values = np.asarray(columns.get("discount", np.where(self.is_terminated, 0.0, 1.0)))
         self.expected_discount = np.where(self.is_terminated, 0.0, discount.max())
         self.has_right_discount: Values = np.abs(discount - self.expected_discount) <= TOLERANCE
 

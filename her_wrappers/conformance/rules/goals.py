@@ -167,8 +167,10 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     episode, step, length = rows.goal_episode[first], rows.goal_step[first], rows.goal_length[first]
     inside = (step > 0) & (step < length)  # the first and the last states are goals in only some buffers
     goal = (episode * 1024 + step)[inside]
+    if not len(goal):
+        return
     stored = np.unique((rows.transition + 1)[rows.step + 1 < rows.length])
-    if len(goal) and np.isin(goal, stored).mean() < 0.95:  # goals of all episodes so far are right too
+    if np.isin(goal, stored).mean() < 0.95:  # goals of all episodes so far are right too
         stored = np.array([e.number * 1024 + t for e in rows.env.episodes for t in range(1, e.length)])
     rank = np.searchsorted(stored, goal)
     by_age = counts_of(bins_of(rank, len(stored), 10), 0, 10)

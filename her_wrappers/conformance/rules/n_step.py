@@ -24,7 +24,7 @@ def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
         running &= step < rows.length
         achieved, desired = rows.achieved_after(step), rows.columns["desired_goal"]
         recomputed, recorded = rows.rewards_for(achieved, desired, m), rows.recorded_reward(step)
-        reward: np.ndarray = np.where(rows.relabeled, recomputed, recorded)
+        reward: Any = np.where(rows.relabeled, recomputed, recorded)
         returns += np.where(running, GAMMA**m * reward, 0.0)
         steps += running
         ended = rows.recorded_end(step)

@@ -162,7 +162,7 @@ def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     wrong="goal = t + 1 + (rng.random() * (T - t)).astype(int)  # one random number for all rows",
     right="goal = t + 1 + (rng.random(B) * (T - t)).astype(int)",
     source="Mnih et al. 2015, DQN: random samples break the correlations of successive steps",
-    implies=("HB106", "HB108", "HB201", "HB204", "HB205"),
+    implies=("HB105", "HB106", "HB108", "HB201", "HB204", "HB205"),
 )
 def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
     equal = results.of(EQUAL_EPISODES)
@@ -271,7 +271,7 @@ _priority_rule(
     fix="sample transitions in proportion to their priorities, also after loading and evicting episodes",
     wrong="i = rng.integers(len(self), size=B)",
     right="i = rng.choice(len(self), size=B, p=priorities / priorities.sum())",
-    implies=("HB804",),
+    implies=("HB804", "HB805"),
 )
 _priority_rule(
     "HB802",
