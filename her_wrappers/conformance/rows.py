@@ -236,7 +236,7 @@ class DecodedRows:
 
         # The truncation: as recorded, but a relabeled success need not be truncated too.
         self.expected_truncation: Values = self.is_last & ~self.recorded_termination
-        truncated = columns.get("truncated", self.expected_truncation).astype(bool)
+        truncated: Values = np.asarray(columns.get("truncated", self.expected_truncation), bool)
         either = ~self.is_complete | (self.relabeled & self.is_terminated)
         self.has_right_truncation: Values = (truncated == self.expected_truncation) | (self.is_last & either)
 
