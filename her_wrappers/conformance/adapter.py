@@ -26,7 +26,7 @@ OFFERS = {
     "images": "uint8 images as goals",
     "discrete": "goals of a Discrete space",
     "seed": "seed makes batches reproducible",
-    "save": "save and load, with the transitions and priorities",
+    "save": "save and load, with the transitions",
     "save generator": "a loaded buffer continues with the same random sequence",
     "n-step": "options n_steps and gamma",
     "priorities": "update_priorities and the key index",
@@ -146,7 +146,7 @@ class ReplayAdapter(ABC):
         raise NotImplementedError("define update_priorities, or remove 'priorities' from offers")
 
     def save(self, path: str) -> None:
-        """Save the buffer and its transitions.
+        """Save the buffer with its transitions and, if offered, their priorities.
 
         Args:
             path: Path of the new file or folder, which does not exist yet.

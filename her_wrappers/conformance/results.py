@@ -96,7 +96,7 @@ class ScenarioResults:
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        """Options of the environments of all other scenarios: those that work in their simple scenarios."""
+        """Options of the environments of other scenarios, each only if its simple scenario has no fault."""
         rows = {option: self.of(name) for option, name in OPTIONS.items()}
         works = {option: bool(each) and not each.faults for option, each in rows.items()}
         # With termination="success", a reward other than 0 and -1 would have no meaning.
