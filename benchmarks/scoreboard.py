@@ -82,6 +82,7 @@ Each cell is the result of one rule for one buffer:
 
 - `ok`: the buffer follows the rule.
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
+- `not run`: the rule is newer than the stored report.
 - a code: not judged, because findings of the rule would follow from the finding with this code.
 - `-`: the library [does not offer](#what-each-library-offers) the subject of the rule.
 
@@ -126,7 +127,8 @@ def find_adapter(adapter: str) -> type[ReplayAdapter]:
 def run(adapter: str) -> None:
     """Check an adapter and store the report."""
     report = check_replay(find_adapter(adapter), max_seconds=600)
-    path_of(adapter).write_text(report.json() + "\n", encoding="utf-8")
+    stored = json.loads(report.json()) | {"rules": list(REPLAY_RULES)}
+    path_of(adapter).write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
     print(report.summary())
 
 
@@ -137,6 +139,8 @@ def read_reports() -> dict[str, dict[str, Any]]:
 
 def verdict(report: dict[str, Any], code: str) -> str:
     """Return the cell of a rule in the table."""
+    if code not in report["rules"]:
+        return "not run"
     for finding in report["findings"]:
         if finding["code"] == code:
             return str(finding["severity"])

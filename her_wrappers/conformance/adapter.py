@@ -118,7 +118,8 @@ class ReplayAdapter(ABC):
             ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
             and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``;
             ``discount``, the factor of the value of the next observation; ``index``, the indices of the
-            transitions, which the offer ``"priorities"`` requires; ``weight``, the importance weights.
+            transitions, which the offer ``"priorities"`` requires; ``weight``, the importance weights, which
+            are smaller for higher priorities.
         """
 
     def end_episode(self, env_index: int = 0) -> None:
@@ -145,7 +146,7 @@ class ReplayAdapter(ABC):
         raise NotImplementedError("define update_priorities, or remove 'priorities' from offers")
 
     def save(self, path: str) -> None:
-        """Save the buffer and its transitions.
+        """Save the buffer with its transitions and, if offered, their priorities.
 
         Args:
             path: Path of the new file or folder, which does not exist yet.

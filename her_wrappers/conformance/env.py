@@ -11,12 +11,12 @@ import numpy as np
 from gymnasium import spaces
 
 UNREACHED = 200
-"""Step number in desired goals, which only the last state of an episode with success achieves."""
+"""Step number in desired goals, and the number of steps that no episode has; 1000 for vectors as goals."""
 
 SHIFT = 1 / 3
 """Added to episode numbers in float64 goals, so that a conversion to float32 changes the goals."""
 
-ACTION_SCALE = 128.0
+ACTION_SCALE = 1024.0
 CODES = 256
 LARGEST = 2**31
 
@@ -42,6 +42,7 @@ class AddedEpisode:
 
     number: int  # part of the goals
     end: EndOfEpisode
+    env_index: int = 0
     length: int = 0  # number of steps added
     is_complete: bool = False  # whether the last step was added
 
@@ -58,7 +59,8 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     A goal is the pair (episode, step), encoded as `kind` says. The goal (e, s) is reached in the states
     (e, s) and (e, s + 1). Therefore rewards and terminations change if the two goals are swapped, if the
-    achieved goal before the step is used, or if a goal is from another episode.
+    achieved goal before the step is used, or if a goal is from another episode. Desired goals have even step
+    numbers s >= `unreached`; the last state of a success has s + 1, so no achieved goal is a desired goal.
 
     Args:
         kind: ``"vector"``: goals are (2,) float64 vectors; ``"image"``: (2, 2) uint8 images; ``"discrete"``:
@@ -90,6 +92,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.observation_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
         self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
         self.kind, self.sparse, self.costs, self.bonus, self.changing = kind, sparse, costs, bonus, changing
+        self.unreached = 1000 if kind == "vector" else UNREACHED
         self.episodes: list[AddedEpisode] = []
         self.reward_calls = 0
 
@@ -144,9 +147,11 @@ class ConformanceEnv(gym.Env[Any, Any]):
             episodes, steps = episode - goal, step - goal_step
         return (abs(episodes) < 0.5) & (steps > -0.5) & (steps < 1.5)
 
-    def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Transition]:
+    def transitions(
+        self, length: int, end: EndOfEpisode = "time limit", env_index: int = 0
+    ) -> Iterator[Transition]:
         """Yield the steps of a new episode of ``length`` steps, which the first step adds to ``episodes``."""
-        episode = AddedEpisode(len(self.episodes), end)
+        episode = AddedEpisode(len(self.episodes), end, env_index)
         self.episodes.append(episode)
         for t in range(length):
             last = t + 1 == length
@@ -166,8 +171,8 @@ class ConformanceEnv(gym.Env[Any, Any]):
             )
 
     def observe(self, episode: AddedEpisode, t: int, *, last: bool) -> dict[str, Any]:
-        """Return the observation of state t; the last state of a success achieves the desired goal."""
-        achieved = UNREACHED if last and episode.end == "success" else t
+        """Return the observation of state t; the last state of a success reaches the desired goal."""
+        achieved = self.desired_step(t) + 1 if last and episode.end == "success" else t
         return {
             "observation": np.array([episode.number, t, 0.5], np.float32),
             "achieved_goal": self.encode(episode.number, achieved),
@@ -176,7 +181,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     def desired_step(self, t: Any) -> Any:
         """Return the step numbers in the desired goals of states t."""
-        return UNREACHED + t // 2 * self.changing
+        return self.unreached + t // 2 * 2 * self.changing
 
     @staticmethod
     def cost(episode: Any, t: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, LONG_EPISODES, SCENARIOS, USED
 from her_wrappers.rules import Check, RuleSet, Severity, Violation
 
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
@@ -16,6 +16,11 @@ REPLAY_RULES = RuleSet()
 
 REPORTED_SCENARIOS: set[str] = set()
 """Scenarios whose exceptions a rule of their own reports; HB001 reports those of the others."""
+
+
+def _with_variants(scenario: str) -> list[str]:
+    """Return the name of a scenario, and those of its variants, which the same rules judge."""
+    return [name for name in (scenario, scenario + LONG_EPISODES, scenario + USED) if name in SCENARIOS]
 
 
 def replay_rule(
@@ -46,27 +51,30 @@ def replay_rule(
         **texts: Other fields of `Rule`, such as ``meaning`` and ``fix``.
     """
     if scenario and reports_exceptions:
-        REPORTED_SCENARIOS.add(scenario)
+        REPORTED_SCENARIOS.update(_with_variants(scenario))
     if scenario:
         offers = (*offers, *SCENARIOS[scenario].offers)
-        texts["inconclusive_without"] = (scenario, *(f"strategy {name}" for name in strategies))
+        names = [scenario, *(f"strategy {strategy}" for strategy in strategies)]
+        texts["inconclusive_without"] = tuple(each for name in names for each in _with_variants(name))
     if len(strategies) == 1:
         offers = (*offers, *strategies)
 
     def add(function: Check) -> Check:
         def check(results: Any) -> Iterator[Violation]:
-            if strategies:
-                for strategy in strategies:
-                    rows = results.of(f"strategy {strategy}")
+            for strategy in strategies:
+                for each in _with_variants(f"strategy {strategy}"):
+                    rows = results.of(each)
                     violations = () if rows is None else function(rows)
                     yield from (replace(violation, subject=strategy) for violation in violations)
+            if strategies:
                 return
-            result = results.of(scenario) if scenario else results
-            failure = results.failures.get(scenario)
-            if result is not None:
-                yield from function(result)
-            elif reports_exceptions and failure and failure.code == "HB001":
-                yield Violation(str(failure), f"scenario {scenario!r}")
+            for variant in _with_variants(scenario) if scenario else [None]:
+                result = results.of(variant) if variant else results
+                failure = results.failures.get(variant)
+                if result is not None:
+                    yield from function(result)
+                elif reports_exceptions and failure and failure.code == "HB001":
+                    yield Violation(str(failure), f"scenario {variant!r}")
 
         words = name or function.__name__.replace("_", "-")
         REPLAY_RULES.rule(code, words, severity, source=source, needs=offers, **texts)(check)

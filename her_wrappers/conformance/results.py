@@ -12,14 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.conformance.adapter import OFFERS
-from her_wrappers.conformance.rows import ASPECTS, BufferDriver, ScenarioError, first_strategy
-from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES, EQUAL_EPISODES, SCENARIOS
+from her_wrappers.conformance.env import ConformanceEnv
+from her_wrappers.conformance.rows import ASPECTS, BufferDriver, DecodedRows, ScenarioError, first_strategy
+from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES, EQUAL_EPISODES, SCENARIOS, USED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from her_wrappers.conformance.adapter import ReplayAdapter
-    from her_wrappers.conformance.env import ConformanceEnv
+
+OPTIONS = {
+    "changing": "goals that change",
+    "bonus": "rewards with a bonus",
+    "costs": "rewards with costs",
+}
+"""Options of `ConformanceEnv`, and the simple scenarios of each."""
+
+SITUATIONS = ("different lengths", "full buffer", "overwritten without sampling", "saved and loaded")
+"""Scenarios whose situations a used buffer combines."""
 
 SLICE = 0.1
 """Seconds that a time limit is counted in."""
@@ -53,7 +63,9 @@ class ScenarioResults:
             if name == f"strategy {first_strategy(self.adapter)}":  # of which the first scenario has rows
                 equal = self.of(EQUAL_EPISODES)
                 self._results[name] = None if equal is None else equal.rows
-            elif EQUAL_EPISODES not in self.failures and not self._timed_out:
+            elif EQUAL_EPISODES not in self.failures and not (
+                self._timed_out or (name.endswith(USED) and self._is_wrong_in_a_situation)
+            ):
                 self._results[name] = self._run(name)
         return self._results.get(name)
 
@@ -69,6 +81,28 @@ class ScenarioResults:
             return f"the scenario {self._timed_out!r} did not end, so no further scenario was run"
         return ""
 
+    def rows(self) -> Iterator[tuple[str, DecodedRows]]:
+        """Yield the names and the rows of the scenarios, except those with priorities."""
+        for name in SCENARIOS:
+            rows = getattr(result := self.of(name), "rows", result)
+            if isinstance(rows, DecodedRows) and name != "full buffer":  # which changes between batches
+                yield name, rows
+
+    @cached_property
+    def _is_wrong_in_a_situation(self) -> bool:
+        """Whether rows are wrong in one situation alone, so that a used buffer would show nothing new."""
+        rows = {name: getattr(result := self.of(name), "rows", result) for name in SITUATIONS}
+        return any(name in self.failures or (each and each.faults) for name, each in rows.items())
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        """Options of the environments of other scenarios, each only if its simple scenario has no fault."""
+        rows = {option: self.of(name) for option, name in OPTIONS.items()}
+        works = {option: bool(each) and not each.faults for option, each in rows.items()}
+        # With termination="success", a reward other than 0 and -1 would have no meaning.
+        bonus = -0.25 * (works["bonus"] and self.adapter.termination != "success")
+        return works | {"bonus": bonus}
+
     @property
     def _timed_out(self) -> str:
         """Name of the scenario that exceeded its time limit, or an empty text."""
@@ -81,10 +115,17 @@ class ScenarioResults:
         if first is None:
             return set(ASPECTS)
         ends = self.of(ENDS_OF_EPISODES)
-        return {*first.rows.faults, *({"termination"} & ends.faults.keys() if ends else ())}
+        return {
+            *first.rows.faults,
+            *({"termination", "truncation", "discount"} & ends.faults.keys() if ends else ()),
+        }
 
     def _run(self, name: str) -> Any:
+        is_simple = name in {EQUAL_EPISODES, ENDS_OF_EPISODES, *OPTIONS.values()}
+        env_options = {} if is_simple else self._options
+
         def make(**options: Any) -> BufferDriver:
+            options.setdefault("env", ConformanceEnv(**env_options))
             driver = BufferDriver(self.adapter, seed=self.seed, **options)
             if name not in {EQUAL_EPISODES, ENDS_OF_EPISODES}:
                 driver.known_faults = lambda: self._known_faults

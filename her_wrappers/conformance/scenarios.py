@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +20,11 @@ from her_wrappers.checker.global_generators import get_global_states, seeded_gen
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.env import ConformanceEnv, EndOfEpisode, Transition
 from her_wrappers.conformance.rows import HORIZON, Batches, BufferDriver, DecodedRows, ScenarioError
+
+ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
+
+USED, LONG_EPISODES = ", used buffer", ", long episodes"
+"""Ends of the names of variants of a scenario, which the same rules judge."""
 
 N_STEPS, GAMMA = 3, 0.5
 """Options of the scenario of n-step returns."""
@@ -63,12 +66,33 @@ def different_lengths(make: Make) -> DecodedRows:
     """Episodes of 1 to 12 steps."""
     driver = make()
     lengths = driver.rng.permutation(np.tile(np.arange(1, HORIZON + 1), 8)).tolist()
-    driver.add_episodes([HORIZON, *lengths])
+    driver.add_episodes([HORIZON, *lengths], ENDS)
     return driver.rows(27)
 
 
-CAPACITY = 40
-"""buffer_size of the scenarios in which transitions are overwritten."""
+LONG = (600, 150, 150, 150, 150)
+"""Numbers of steps of long episodes, longer than a byte can count and than usual."""
+
+
+def long_episodes(make: Make, strategy: str) -> DecodedRows:
+    """Episodes of `LONG` steps."""
+    return make(max_episode_steps=max(LONG), strategy=strategy).add_episodes(LONG).rows(6, 256)
+
+
+def used_buffer(make: Make, **options: Any) -> DecodedRows:
+    """Rows of a full buffer that was sampled between additions, saved and loaded."""
+    driver = make(buffer_size=USED_CAPACITY, **options)
+    # The goal of the original rows of a window is undefined if goals change.
+    driver.env.changing &= "n_steps" not in options
+    for part in range(6):
+        driver.add_episodes((1 + driver.rng.permutation(HORIZON)).tolist(), ENDS).batches(1)
+        if part == 3:
+            driver.reload()
+    return driver.rows(24)
+
+
+CAPACITY, USED_CAPACITY, PRIORITIZED_CAPACITY = 40, 120, 200
+"""Values of buffer_size of the scenarios in which transitions are overwritten."""
 
 
 class FullBuffer(NamedTuple):
@@ -80,10 +104,11 @@ class FullBuffer(NamedTuple):
 
 def full_buffer(make: Make) -> FullBuffer:
     """Episodes of different lengths with several times as many steps as the buffer can store."""
-    driver = make(buffer_size=CAPACITY)
+    driver = make(buffer_size=CAPACITY, strategy="episode")
     batches, newest = [], []
+    ends = itertools.cycle(ENDS)
     for length in driver.rng.integers(1, 10, size=48).tolist():
-        newest_episode = len(driver.add_episodes([length]).env.episodes) - 1
+        newest_episode = len(driver.add_episodes([length], [next(ends)]).env.episodes) - 1
         if newest_episode >= 8 and newest_episode % 2 == 0:
             batches += driver.batches(1, 96)
             newest.append(newest_episode)
@@ -111,11 +136,11 @@ def interleaved_steps(make: Make) -> DecodedRows:
     """Interleaved steps of three environments, with episodes of different lengths."""
     driver = make(num_envs=3)
 
-    def endless(ends: Sequence[EndOfEpisode]) -> Iterator[Transition]:
+    def endless(env_index: int, ends: Sequence[EndOfEpisode]) -> Iterator[Transition]:
         for end in itertools.cycle(ends):
-            yield from driver.env.transitions(int(driver.rng.integers(1, 9)), end)
+            yield from driver.env.transitions(int(driver.rng.integers(1, 9)), end, env_index)
 
-    streams = [endless(ends) for ends in (("time limit",), ("time limit", "crash"), ("time limit",))]
+    streams = [endless(i, ends) for i, ends in enumerate((ENDS[:1], ENDS[:2], ENDS))]
     for _ in range(60):
         for env_index, stream in enumerate(streams):
             driver.buffer.add(*next(stream), env_index=env_index)
@@ -127,28 +152,27 @@ class MemoryChanges(NamedTuple):
 
     arguments_changed: list[str]  # such as action or obs['desired_goal']
     stored_changed: DecodedRows  # sampled after the caller changed the arrays that were added
-    batch_changed: list[str]  # keys of a batch that changed when later batches were sampled
+    batch_changed: list[str]  # keys of a batch that changed when episodes were added or batches were sampled
     storage_changed: DecodedRows  # sampled after the caller changed batches
 
 
 def shared_memory(make: Make) -> MemoryChanges:
     """Arrays are overwritten after they were added, and after they were sampled."""
-    driver = make()
+    driver = make(buffer_size=USED_CAPACITY)
     changed: set[str] = set()
     for _ in range(20):
         for transition in driver.env.transitions(6):
             before = copy.deepcopy(transition)
             driver.buffer.add(*transition)
-            for name in ("obs", "next_obs"):
+            for name in ("obs", "next_obs", "info"):
                 new, old = getattr(transition, name), getattr(before, name)
-                changed |= {f"{name}[{key!r}]" for key in old if not _is_same(new[key], old[key])}
-                for array in new.values():
-                    array[...] = 77
+                changed |= {f"{name}[{key!r}]" for key in old if not _is_same(new.get(key), old[key])}
             changed |= set() if _is_same(transition.action, before.action) else {"action"}
-            transition.action[...] = 77
+            for array in (*transition.obs.values(), *transition.next_obs.values(), transition.action):
+                array[...] = 77
     first = driver.buffer.sample(128)
     copies = driver.read(first, 128)
-    stored = driver.rows(4)
+    stored = driver.add_episodes([6] * 5).rows(4)
     batch_changed = _changed_keys(first, copies)
     for batch in (first, *(driver.buffer.sample(128) for _ in range(3))):
         for key in copies:
@@ -174,9 +198,9 @@ def seeds(make: Make) -> list[Batches]:
     """Batches of two buffers with the same seed and of a third with another seed, with the same episodes."""
     batches: list[Batches] = []
     for number, offset in enumerate((0, 0, 1)):
-        driver = make(seed_offset=offset).add_episodes([6] * 20)
+        driver = make(seed_offset=offset, buffer_size=USED_CAPACITY).add_episodes([6] * 15)
         np.random.random(number)  # noqa: NPY002 - gives the global generator another state
-        batches.append(driver.batches(2))
+        batches.append([*driver.batches(2), *driver.add_episodes([6] * 15).batches(2)])
     return batches
 
 
@@ -186,7 +210,9 @@ def global_generators(make: Make) -> dict[str, bool]:
 
     def use_buffer() -> None:
         before = get_global_states()
-        make().add_episodes([4] * 4).batches(2, 32)
+        driver = make(buffer_size=CAPACITY).add_episodes([4] * 8)
+        driver.batches(2, 32)
+        driver.add_episodes([4] * 4).batches(2, 32)
         after = get_global_states()
         changed.update(name for name in before if before[name] != after[name])
 
@@ -203,37 +229,78 @@ class SavedAndLoaded(NamedTuple):
 
 
 def saved_and_loaded(make: Make) -> SavedAndLoaded:
-    """A buffer is saved, and loaded into another buffer."""
-    driver = make().add_episodes([5, 6, 7] * 6)
+    """A buffer is saved and loaded; then the same episodes are added to both buffers."""
+    driver = make(strategy="episode").add_episodes([5, 6, 7] * 6, ENDS)
     driver.batches(1)
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "buffer")
-        driver.buffer.save(path)
-        other = make(seed_offset=1, env=driver.env)
-        other.buffer.load(path)
-    before, after = driver.batches(2), other.batches(2)
-    return SavedAndLoaded(DecodedRows(other, [*after, *other.batches(6)]), before, after)
+    saved = copy.copy(driver)
+    driver.reload()
+    before, after = saved.batches(2), driver.batches(2)
+    for transition in itertools.chain(*(driver.env.transitions(6) for _ in range(8))):
+        for buffer in (saved.buffer, driver.buffer):
+            buffer.add(*copy.deepcopy(transition), env_index=0)
+    before, after = before + saved.batches(2), after + driver.batches(2)
+    return SavedAndLoaded(DecodedRows(driver, after + driver.batches(8)), before, after)
+
+
+class Prioritized(NamedTuple):
+    """Rows sampled by priorities."""
+
+    rows: DecodedRows
+    marked: int  # steps with this number have a priority of 20, others 1; -1 if none was set
+    priority: np.ndarray  # (B,) priorities that were set, NaN for others
+    is_new: np.ndarray  # (B,) whether the step was added after the last update
+    new: np.ndarray  # number of rows of each step that was added after priorities were set
 
 
 class PrioritizedRows(NamedTuple):
-    """Rows before and after the first step of each episode gets 20 times the priority of other steps."""
+    """Rows before and after priorities were set, by the situation."""
 
-    before: DecodedRows
-    after: DecodedRows
+    rounds: dict[str, Prioritized]
+    arguments_changed: list[str]  # arguments of update_priorities
     batch_changed: list[str]  # keys of a batch that changed when later batches were sampled
 
 
 def set_priorities(make: Make) -> PrioritizedRows:
-    """Sampled transitions get the priority 20 if they are the first step of an episode, else 1."""
-    driver = make(prioritized=True).add_episodes([4] * 40)
+    """Priorities are set, saved and loaded, and set again after episodes were evicted."""
+    driver = make(prioritized=True, buffer_size=PRIORITIZED_CAPACITY).add_episodes([4] * 40)
     first = driver.buffer.sample(128)
     copies = driver.read(first, 128)
-    before = driver.rows(12)
-    if "index" not in before.columns:
-        raise ScenarioError("HB002", "the batch has no key index, although priorities are offered")
-    index = before.columns["index"]
-    driver.buffer.update_priorities(index, np.where(before.step == 0, 20.0, 1.0))
-    return PrioritizedRows(before, driver.rows(12), _changed_keys(first, copies))
+    rounds: dict[str, Prioritized] = {}
+    known: dict[tuple[int, int], float] = {}
+    changed: set[str] = set()
+
+    def sample(name: str, marked: int, updated: int) -> None:
+        rows = driver.rows(12)
+        if "index" not in rows.columns:
+            raise ScenarioError("HB002", "the batch has no key index, although priorities are offered")
+        pairs = zip(rows.columns["index"].tolist(), rows.transition.tolist(), strict=True)
+        priority = np.array([known.get(pair, np.nan) for pair in pairs])
+        steps = np.arange(min(updated, len(driver.env.episodes)) * 4, len(driver.env.episodes) * 4)
+        new = (rows.episode * 4 + rows.step == steps[:, None]).sum(axis=1) if marked >= 0 else steps[:0]
+        rounds[name] = Prioritized(rows, marked, priority, rows.episode >= updated, new)
+
+    def update(marked: int) -> None:
+        rows = list(rounds.values())[-1].rows
+        index, priorities = rows.columns["index"].copy(), np.where(rows.step == marked, 20.0, 1.0)
+        known.update(
+            zip(zip(index.tolist(), rows.transition.tolist(), strict=True), priorities.tolist(), strict=True)
+        )
+        arguments = {"index": index, "priorities": priorities}
+        copies = copy.deepcopy(arguments)
+        driver.buffer.update_priorities(index, priorities)
+        changed.update(_changed_keys(arguments, copies))
+
+    sample("before priorities are set", -1, 0)
+    update(0)
+    sample("after priorities are set", 0, 40)
+    if "save" in driver.adapter.offers:
+        driver.reload()
+        sample("after loading", 0, 40)
+    driver.add_episodes([4] * 20)
+    sample("after adding episodes", 0, 40)
+    update(3)
+    sample("after priorities are set again", 3, 1000)
+    return PrioritizedRows(rounds, sorted(changed), _changed_keys(first, copies))
 
 
 class Scenario(NamedTuple):
@@ -248,25 +315,32 @@ def _twenty_episodes(length: int = 6, **options: Any) -> Callable[[Make], Decode
     return lambda make: make(env=ConformanceEnv(**options)).add_episodes([length] * 20).rows(8)
 
 
-def _strategy(name: str) -> Callable[[Make], DecodedRows]:
-    return lambda make: make(strategy=name).add_episodes([6] * 100).rows(16)
+def _strategy(name: str) -> dict[str, Scenario]:
+    """Return the scenarios of a goal selection strategy."""
+    return {
+        f"strategy {name}": Scenario(
+            lambda make: make(strategy=name).add_episodes([6] * 100).rows(16), {name}
+        ),
+        f"strategy {name}{LONG_EPISODES}": Scenario(partial(long_episodes, strategy=name), {name}),
+        f"strategy {name}{USED}": Scenario(partial(used_buffer, strategy=name), {name}),
+    }
 
 
+WINDOWS: dict[str, Any] = {"n_steps": N_STEPS, "gamma": GAMMA}
 EQUAL_EPISODES = "equal episodes"
 ENDS_OF_EPISODES = "ends of episodes"
-ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
 
 SCENARIOS: dict[str, Scenario] = {
     EQUAL_EPISODES: Scenario(equal_episodes),  # must succeed for the others to run
     ENDS_OF_EPISODES: Scenario(lambda make: make(strategy="episode").add_episodes([5] * 60, ENDS).rows(16)),
-    **{f"strategy {name}": Scenario(_strategy(name), {name}) for name in STRATEGIES},
+    "goals that change": Scenario(_twenty_episodes(8, changing=True), {"changing goals"}),
+    "rewards with a bonus": Scenario(_twenty_episodes(bonus=-0.25), {"recorded rewards"}),
+    "rewards with costs": Scenario(_twenty_episodes(costs=True), {"infos"}),
+    **{key: each for name in STRATEGIES for key, each in _strategy(name).items()},
     "one relabeled per original": Scenario(
         lambda make: make(n_sampled_goal=1).add_episodes([6] * 60).rows(12)
     ),
     "few episodes": Scenario(lambda make: make().add_episodes([HORIZON] * 3).rows(12)),
-    "goals that change": Scenario(_twenty_episodes(8, changing=True), {"changing goals"}),
-    "rewards with a bonus": Scenario(_twenty_episodes(bonus=-0.25), {"recorded rewards"}),
-    "rewards with costs": Scenario(_twenty_episodes(costs=True), {"infos"}),
     "image goals": Scenario(_twenty_episodes(kind="image"), {"images"}),
     "discrete goals": Scenario(_twenty_episodes(kind="discrete"), {"discrete"}),
     "different lengths": Scenario(different_lengths),
@@ -283,8 +357,9 @@ SCENARIOS: dict[str, Scenario] = {
     "global generators": Scenario(global_generators),
     "saved and loaded": Scenario(saved_and_loaded, {"save"}),
     "n-step returns": Scenario(
-        lambda make: make(n_steps=N_STEPS, gamma=GAMMA).add_episodes([7] * 40, ENDS[:2]).rows(10), {"n-step"}
+        lambda make: make(**WINDOWS, env=ConformanceEnv()).add_episodes([7] * 40, ENDS).rows(10), {"n-step"}
     ),
+    f"n-step returns{USED}": Scenario(partial(used_buffer, **WINDOWS), {"n-step"}),
     "set priorities": Scenario(set_priorities, {"priorities"}),
 }
 """All scenarios by name, in the order in which a check runs them."""

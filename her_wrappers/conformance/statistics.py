@@ -12,11 +12,13 @@ LIMIT = 6.0
 
 
 def proportion_z(count: int, total: int, probability: float) -> float:
-    """Return the absolute deviation of a binomial count in standard deviations; 0 if ``total`` is 0."""
-    if not total:
-        return 0.0
-    deviation = math.sqrt(total * probability * (1 - probability))
-    return abs(count - total * probability) / deviation
+    """Return the absolute deviation of a binomial count in standard deviations; 0 if ``total`` is 0.
+
+    The deviation is the root of the deviance, which small counts exceed as rarely as large ones.
+    """
+    parts = ((count, probability), (total - count, 1 - probability))
+    deviance = 2 * sum(n * math.log(n / (total * p)) for n, p in parts if n)
+    return math.sqrt(max(deviance, 0.0))
 
 
 def uniformity_z(groups: Sequence[np.ndarray]) -> float:
@@ -28,8 +30,25 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
     degrees = sum(len(group) - 1 for group in kept)
     if not degrees:
         return 0.0
-    # The sum of the chi-square statistics, made approximately normal (Wilson and Hilferty 1931)
-    statistic = sum(((group - group.mean()) ** 2 / group.mean()).sum() for group in kept)
+    return chi_square_z(sum(((group - group.mean()) ** 2 / group.mean()).sum() for group in kept), degrees)
+
+
+def dependence_z(table: np.ndarray) -> float:
+    """Return the deviation of (groups, outcomes) counts from one distribution, in standard deviations.
+
+    Groups with fewer than 5 counts per outcome on average are ignored.
+    """
+    table = table[table.sum(axis=1) >= 5 * table.shape[1]]
+    table = table[:, table.any(axis=0)]
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / max(table.sum(), 1)
+    degrees = (len(table) - 1) * (table.shape[1] - 1)
+    if degrees < 1:
+        return 0.0
+    return chi_square_z(((table - expected) ** 2 / expected).sum(), degrees)
+
+
+def chi_square_z(statistic: float, degrees: int) -> float:
+    """Return a chi-square statistic as an approximately normal deviation (Wilson and Hilferty 1931)."""
     spread = 2 / (9 * degrees)
     return float(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))
 
@@ -37,3 +56,12 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
 def counts_of(values: np.ndarray, low: int, high: int) -> np.ndarray:
     """Return the number of occurrences of each integer in [low, high), (high - low,) integers."""
     return np.bincount(values[(values >= low) & (values < high)] - low, minlength=high - low)
+
+
+def bins_of(position: np.ndarray, size: np.ndarray | int, bins: int) -> np.ndarray:
+    """Return integers that are uniform over [0, bins) if each position is uniform over [0, size).
+
+    If ``bins`` does not divide a size, positions at the border of two bins are assigned randomly.
+    """
+    inside = np.random.default_rng(0).random(len(position))
+    return np.asarray((position + inside) / np.maximum(size, 1) * bins).astype(int)

@@ -9,9 +9,9 @@ import numpy as np
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.results import ScenarioResults
-from her_wrappers.conformance.rows import DecodedRows
+from her_wrappers.conformance.rows import HORIZON, DecodedRows, first_of_each
 from her_wrappers.conformance.scenarios import EQUAL_EPISODES, EqualEpisodes
-from her_wrappers.conformance.statistics import LIMIT, counts_of, uniformity_z
+from her_wrappers.conformance.statistics import LIMIT, bins_of, counts_of, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
 
 IN_EPISODE = ("future", "final", "episode", "geometric")
@@ -89,16 +89,27 @@ def goal_of_the_present_state(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB106", "HB108"),
 )
 def last_state_never_a_goal(rows: DecodedRows) -> Iterator[Violation]:
-    early = rows.has_own_goal & (rows.step < 4)
-    if early.sum() > 200 and not (early & (rows.goal_step == rows.length)).any():
+    first = 0 if rows.strategy == "episode" else rows.step
+    early = rows.has_own_goal & (rows.length - first > 1)
+    expected = (1 / (rows.length - first)[early]).sum()
+    if expected > 20 and not (early & (rows.goal_step == rows.length)).any():
         yield Violation(f"the last state was never chosen as a goal: 0 of {int(early.sum())} rows")
 
 
-def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
-    """Return the first chosen row of each transition; buffers that relabel when storing repeat its goals."""
-    index = np.flatnonzero(chosen)
-    _, first = np.unique(rows.transition[index], return_index=True)
-    return index[first]
+def _not_uniform(rows: DecodedRows, first: np.ndarray | int) -> Iterator[Violation]:
+    """Yield a violation if goals are not uniform over the states ``first`` + 1 to T."""
+    count = rows.length - first
+    chosen = rows.has_own_goal & (rows.goal_step > first)  # state 0 is optional
+    index = first_of_each(rows, chosen)
+    count, position = count[index], (rows.goal_step - first - 1)[index]
+    groups = [counts_of(position[count == n], 0, n) for n in range(2, HORIZON + 1)]
+    for power in range(6):
+        many = (count > HORIZON * 2**power) & (count <= HORIZON * 2 ** (power + 1))
+        groups.append(counts_of(bins_of(position[many], count[many], HORIZON), 0, HORIZON))
+    if uniformity_z(groups) > LIMIT:
+        found = max(groups, key=lambda each: uniformity_z([each]))
+        states = "states" if len(found) < HORIZON else "parts of the states"
+        yield Violation(f"the {states} that can be chosen, in order, were goals {found.tolist()} times")
 
 
 @replay_rule(
@@ -111,11 +122,7 @@ def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
     source=f"{PAPER}, section 4.5: 'k random states'",
 )
 def future_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
-    first = _first_of_each(rows, rows.has_own_goal)
-    t, s = rows.step[first], rows.goal_step[first]
-    groups = [counts_of(s[t == step], step + 1, 7) for step in range(6)]
-    if uniformity_z(groups) > LIMIT:
-        yield Violation(f"from step 0, the states 1 to 6 were chosen {groups[0].tolist()} times as goals")
+    yield from _not_uniform(rows, rows.step)
 
 
 @replay_rule(
@@ -142,11 +149,7 @@ def final_not_last(rows: DecodedRows) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
 )
 def episode_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
-    first = _first_of_each(rows, rows.has_own_goal)
-    t, s = rows.step[first], rows.goal_step[first]
-    groups = [counts_of(s[t == step], 1, 7) for step in range(6)]  # state 0 is optional
-    if uniformity_z(groups) > LIMIT:
-        yield Violation(f"from step 3, the states 1 to 6 were chosen {groups[3].tolist()} times as goals")
+    yield from _not_uniform(rows, np.zeros(len(rows), int))
 
 
 @replay_rule(
@@ -160,14 +163,25 @@ def episode_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5: 'k random states encountered so far in the whole training procedure'",
 )
 def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
-    first = _first_of_each(rows, rows.relabeled & rows.is_achieved)
-    by_age = counts_of(rows.goal_episode[first] * 20 // len(rows.env.episodes), 0, 20)
-    by_step = counts_of(rows.goal_step[first], 1, 6)  # states 0 and 6 are goals in only some buffers
-    other = (~rows.is_own[first]).mean() if len(first) else 1.0
-    if uniformity_z([by_age, by_step]) > LIMIT or other < 0.9:
+    first = first_of_each(rows, rows.relabeled & rows.is_achieved)
+    episode, step, length = rows.goal_episode[first], rows.goal_step[first], rows.goal_length[first]
+    inside = (step > 0) & (step < length)  # the first and the last states are goals in only some buffers
+    goal = (episode * 1024 + step)[inside]
+    if not len(goal):
+        return
+    stored = np.unique((rows.transition + 1)[rows.step + 1 < rows.length])
+    if np.isin(goal, stored).mean() < 0.95:  # goals of all episodes so far are right too
+        stored = np.array([e.number * 1024 + t for e in rows.env.episodes for t in range(1, e.length)])
+    rank = np.searchsorted(stored, goal)
+    by_age = counts_of(bins_of(rank, len(stored), 10), 0, 10)
+    same = length[inside] == 6
+    by_step = counts_of(step[inside][same], 1, 6)
+    own, expected = rows.is_own[first][inside], (rows.length[first][inside] - 1).mean() / max(len(stored), 1)
+    is_own = own.mean() > expected and proportion_z(int(own.sum()), len(own), float(expected)) > LIMIT
+    if uniformity_z([by_age, by_step]) > LIMIT or is_own:
         yield Violation(
-            f"of 20 groups of episodes, from old to new, each had {by_age.tolist()} goals; "
-            f"{other:.0%} of the goals are from other episodes"
+            f"of 10 groups of states, from old to new, each had {by_age.tolist()} goals; "
+            f"{own.mean():.0%} of the goals are from the episode of the row"
         )
 
 
@@ -175,41 +189,43 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     "HB110",
     scenario=None,
     inconclusive_without=("few episodes", EQUAL_EPISODES, "strategy future"),
-    meaning="All relabeled rows of an episode in a batch have the same goal.",
+    meaning="All relabeled rows of an episode in a batch, or all rows of a step, have the same goal.",
     fix="sample a goal for each row",
     wrong="goal[rows_of_episode] = next_achieved_goal[rng.integers(t, T)]",
     right="goal[rows] = next_achieved_goal[rng.integers(t[rows], T[rows])]",
     source="tianshou 2.0.1, HERReplayBuffer.rewrite_transitions",
-    implies=("HB103",),
+    implies=("HB103", "HB206"),
 )
 def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
     rows, equal = results.of("few episodes"), results.of("strategy future")
     if rows is None or equal is None:
         return
-    group = rows.batch * 64 + rows.episode
-    goals = [rows.goal_step[rows.relabeled & (group == each)] for each in np.unique(group)]
-    groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
-    always_final = (equal.goal_step == equal.length)[equal.has_own_goal].all()  # which HB106 reports
-    if groups and max(groups) == 1 and not always_final:
-        yield Violation(
-            "all relabeled rows of an episode in a batch have one goal, "
-            f"in each of {len(groups)} groups of 12 rows or more"
-        )
+    own = equal.has_own_goal
+    always_final = (equal.goal_step == equal.length)[own].all()  # which HB106 reports
+    always_next = (equal.goal_step == equal.step + 1)[own].all()  # which HB105 reports
+    for name, group in (
+        ("an episode in a batch", rows.batch * 64 + rows.episode),
+        ("a step", rows.transition),
+    ):
+        open_ended = rows.relabeled & (rows.step + 1 < rows.length)
+        goals = [rows.goal_step[open_ended & (group == each)] for each in np.unique(group)]
+        groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
+        if groups and max(groups) == 1 and not (always_final or always_next):
+            found = f"in each of {len(groups)} groups of 12 rows or more"
+            yield Violation(f"all relabeled rows of {name} have one goal, {found}")
 
 
 @replay_rule(
     "HB111",
-    meaning="Observation and next observation of a relabeled row have different desired goals.",
+    meaning="The desired goal of the next observation is not that of the row.",
     fix="replace the desired goal in both observations",
     wrong='batch["observation"]["desired_goal"] = goals',
     right='batch["observation"]["desired_goal"] = batch["next_observation"]["desired_goal"] = goals',
     source=f"{PAPER}, algorithm 1: (s||g', a, r', s'||g')",
+    implies=("HB501",),
 )
 def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
-    rows = equal.rows
-    episode, code = rows.env.decode(rows.columns["next_desired_goal"])
-    differs = (episode != rows.goal_episode) | (code != rows.goal_code)
-    yield from rows.violation(rows.relabeled & differs, "the next observation has another desired goal")
+    yield from equal.rows.violation(~equal.rows.is_next_goal, "the next observation has another desired goal")
 
 
 @replay_rule(

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.conformance.env import UNREACHED
 from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.rows import TOLERANCE, DecodedRows
 from her_wrappers.conformance.scenarios import GAMMA, N_STEPS
@@ -18,18 +17,21 @@ MULTI_STEP = f"{PAPER}; Plappert et al. 2018, arXiv 1802.09464, section 4: HER a
 
 def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
     """Return the (B,) expected values of windows of up to N_STEPS steps under the goal of each row."""
-    env, desired = rows.env, rows.columns["desired_goal"]
     returns, steps = np.zeros(len(rows)), np.zeros(len(rows), int)
     terminated, running = np.zeros(len(rows), bool), np.ones(len(rows), bool)
     for m in range(N_STEPS):
-        running &= rows.step + m < rows.length
-        achieved = env.encode(np.maximum(rows.episode, 0), np.minimum(rows.step + m + 1, UNREACHED - 1))
-        returns += np.where(running, GAMMA**m * rows.rewards_for(achieved, desired), 0.0)
+        step = rows.step + m
+        running &= step < rows.length
+        achieved, desired = rows.achieved_after(step), rows.columns["desired_goal"]
+        recomputed, recorded = rows.rewards_for(achieved, desired, m), rows.recorded_reward(step)
+        reward: Any = np.where(rows.relabeled, recomputed, recorded)
+        returns += np.where(running, GAMMA**m * reward, 0.0)
         steps += running
-        ended = crashed = (rows.step + m + 1 == rows.length) & rows.crashes
+        ended = rows.recorded_end(step)
         if rows.termination != "keep":
-            reached = np.asarray(env.compute_terminated(achieved, desired, None), bool)
-            ended = np.where(rows.relabeled, (reached | crashed) & (rows.termination != "never"), crashed)
+            reached = np.asarray(rows.env.compute_terminated(achieved, desired, None), bool)
+            crashed = ended & ~rows.succeeds_after(step)
+            ended = np.where(rows.relabeled, (reached | crashed) & (rows.termination != "never"), ended)
         terminated |= running & ended
         running &= ~ended
     return {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import DecodedRows, Values
+from her_wrappers.conformance.rows import GOAL_KEYS, DecodedRows, Values
 from her_wrappers.conformance.scenarios import EqualEpisodes
 from her_wrappers.rules import Violation
 
@@ -145,7 +145,7 @@ def recorded_reward_replaced(rows: DecodedRows) -> Iterator[Violation]:
 )
 def goal_precision(equal: EqualEpisodes) -> Iterator[Violation]:
     rows = equal.rows
-    for key in ("achieved_goal", "desired_goal", "next_achieved_goal"):
+    for key in GOAL_KEYS:
         episode, code = rows.env.decode(rows.columns[key])
         exact, got = rows.env.encode(np.maximum(episode, 0), code), rows.columns[key]
         if got.dtype != exact.dtype or not np.array_equal(got, exact):

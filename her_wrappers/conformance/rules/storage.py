@@ -52,7 +52,7 @@ _rows_rule(
     wrong="self.storage[pos] = step  # the bounds of the old episode stay",
     right="self.remove_episode_at(pos); self.storage[pos] = step",
     source="stable-baselines3 HerReplayBuffer.add; tianshou issue 811",
-    implies=("HB507",),
+    implies=("HB507", "HB510", "HB517"),
 )
 _rows_rule(
     "HB507",
@@ -126,6 +126,7 @@ _rows_rule(
     wrong="if len(self) >= buffer_size: return  # new transitions are not stored",
     right="while len(self) > buffer_size: self.episodes.pop(0)",
     source="Lin 1992; DQN: the buffer holds the most recent transitions",
+    implies=("HB205",),
 )
 def newest_episode_missing(full: FullBuffer) -> Iterator[Violation]:
     rows = full.rows
@@ -171,16 +172,18 @@ def one_step_episode(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB514",
-    scenario="shared memory",
-    meaning="add changes the observations or the action that the caller passes.",
+    scenario=None,
+    inconclusive_without=("shared memory", "set priorities"),
+    meaning="add or update_priorities changes an argument of the caller.",
     fix="copy arguments before changing their shape or dtype",
     wrong='obs["desired_goal"] = obs["desired_goal"].reshape(1, -1)',
     right='goal = np.asarray(obs["desired_goal"]).reshape(1, -1)',
     source="stable-baselines3 DictReplayBuffer.add reshapes Discrete entries of the caller's dict",
 )
-def arguments_changed(memory: MemoryChanges) -> Iterator[Violation]:
-    if memory.arguments_changed:
-        yield Violation(f"add changed {', '.join(memory.arguments_changed)}")
+def arguments_changed(results: ScenarioResults) -> Iterator[Violation]:
+    for result in map(results.of, ("shared memory", "set priorities")):
+        if result is not None and result.arguments_changed:
+            yield Violation(f"the buffer changed the argument {', '.join(result.arguments_changed)}")
 
 
 @replay_rule(
@@ -203,7 +206,7 @@ def arguments_aliased(memory: MemoryChanges) -> Iterator[Violation]:
     "HB516",
     scenario=None,
     inconclusive_without=("shared memory", "set priorities"),
-    meaning="A batch changes when the next batch is sampled.",
+    meaning="A batch changes when the next batch is sampled, or when transitions are added.",
     fix="return new arrays",
     wrong='np.take(self.rewards, i, out=self.out); return {"reward": self.out, ...}',
     right='return {"reward": self.rewards[i], ...}',
@@ -214,7 +217,7 @@ def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
     for result in map(results.of, ("shared memory", "set priorities")):
         if result is not None and result.batch_changed:
             changed = ", ".join(result.batch_changed)
-            yield Violation(f"{changed} of a batch changed while other batches were sampled")
+            yield Violation(f"{changed} of a batch changed while the buffer was used")
 
 
 @replay_rule(

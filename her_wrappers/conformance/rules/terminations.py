@@ -1,4 +1,4 @@
-"""HB401 to HB407: terminations and truncations of relabeled and original rows."""
+"""HB401 to HB408: terminations, truncations and discounts of relabeled and original rows."""
 
 from __future__ import annotations
 
@@ -121,14 +121,23 @@ def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
 @rule(
     "HB407",
     severity="warning",
-    meaning="An original row does not have the truncation of its step.",
+    meaning="A row does not have the truncation of its step.",
     fix="return the stored flag",
     wrong="truncated = terminated",
     right="truncated = stored_truncated[indices]",
     source="Gymnasium, Env.step",
 )
 def truncation(rows: DecodedRows) -> Iterator[Violation]:
-    if "truncated" in rows.columns:
-        expected, got = rows.is_last & ~rows.recorded_termination, rows.columns["truncated"].astype(bool)
-        wrong = ~rows.relabeled & (got != expected)
-        yield from rows.violation(wrong, lambda i: f"{expected[i]} was added, but truncated is {got[i]}")
+    yield from rows.violation(~rows.has_right_truncation, rows.truncation_fault)
+
+
+@rule(
+    "HB408",
+    meaning="discount is not 0 for terminated rows and gamma for all others.",
+    fix="return gamma * (1 - terminated)",
+    wrong="discount = gamma * (1 - done)  # with done = terminated or truncated",
+    right="discount = gamma * (1 - terminated)",
+    source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
+)
+def discount(rows: DecodedRows) -> Iterator[Violation]:
+    yield from rows.violation(~rows.has_right_discount, rows.discount_fault)

@@ -8,7 +8,12 @@ from her_wrappers.conformance import REPLAY_RULES, check_replay, parametrize_wit
 from her_wrappers.conformance.adapter import OFFERS, STRATEGIES
 from her_wrappers.conformance.adapters.ours import Ours
 from her_wrappers.conformance.adapters.sb3 import OursForStableBaselines3
-from tests.support.replay_specimens import faulty_goals, faulty_storage, faulty_values  # noqa: F401
+from tests.support.replay_specimens import (  # noqa: F401
+    faulty_goals,
+    faulty_storage,
+    faulty_uses,
+    faulty_values,
+)
 from tests.support.replay_specimens.correct import CORRECT, RewardsRowByRow
 from tests.support.replay_specimens.reference import FAULTS, Reference
 

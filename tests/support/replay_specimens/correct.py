@@ -143,6 +143,99 @@ class Ring(Reference):
         return slot % self.buffer_size
 
 
+class StratifiedPriorities(Full):
+    """Each row of a batch is sampled from another part of the sum of the priorities."""
+
+    def sample_row(self, i, batch_size):
+        self.part = i, batch_size
+        return super().sample_row(i, batch_size)
+
+    def choose(self):
+        if not self.priorities:
+            return super().choose()
+        if self.part[0] == 0:
+            self.sums = np.cumsum([self.priority(episode[t]) for episode, t in self.rows])
+        place = (self.part[0] + self.rng.random()) / self.part[1]
+        return self.rows[np.searchsorted(self.sums, place * self.sums[-1])]
+
+
+class PrioritizedCopies(RelabelsWhenStoring):
+    """Stored copies have priorities of their own, and indices that later copies use again."""
+
+    offers = RelabelsWhenStoring.offers | {"priorities"}
+
+    def store(self, episode):
+        first = len(self.rows) and self.rows[-1][-1]["index"] + 1
+        super().store(episode)
+        slots = self.buffer_size * (self.k + 1)
+        for i, copy in enumerate(copy for copies in self.rows[-len(episode) :] for copy in copies):
+            copy["index"] = (first + i) % slots
+            self.priorities.pop(copy["index"], None)
+
+    def evict(self):
+        del self.rows[0]
+
+    def sample_row(self, i, batch_size):
+        while True:
+            row = super().sample_row(i, batch_size)
+            if self.rng.random() < self.priorities.get(row["index"], 20.0) / 20:
+                return row
+
+
+class WithoutReplacement(Reference):
+    """A batch has no transition twice, if enough are stored."""
+
+    def sample(self, batch_size):
+        count = len(self.rows)
+        self.order = self.rng.permutation(count) if count >= batch_size else None
+        return super().sample(batch_size)
+
+    def sample_row(self, i, batch_size):
+        self.place = i
+        return super().sample_row(i, batch_size)
+
+    def choose(self):
+        return super().choose() if self.order is None else self.rows[self.order[self.place]]
+
+
+class RandomOfAllEpisodes(Reference):
+    """The strategy random uses achieved goals of the whole run, evicted ones too."""
+
+    def goal(self, episode, t):
+        if self.strategy != "random":
+            return super().goal(episode, t)
+        return self.goals[self.rng.integers(len(self.goals))]
+
+    def store(self, episode):
+        super().store(episode)
+        self.goals = getattr(self, "goals", [])
+        self.goals += [step["next_obs"]["achieved_goal"] for step in episode]
+
+    def state(self):
+        return super().state() | {"goals": self.goals}
+
+
+class NewPriorityIsOne(Full):
+    """New transitions have the priority 1, not the largest one."""
+
+    def store(self, episode):
+        super().store(episode)
+        self.priorities |= {step["number"]: 1.0 for step in episode}
+
+
+class WeightsAreNotNormalized(Full):
+    def weights(self, priorities):
+        return 3 / priorities
+
+
+class NextGoalIsThatOfTheNextState(Reference):
+    """Original rows have the desired goals of both states, which differ if goals change."""
+
+    def row(self, step, goal, relabeled):
+        next_goal = goal if relabeled else step["next_obs"]["desired_goal"]
+        return super().row(step, goal, relabeled) | {"next_desired_goal": next_goal}
+
+
 CORRECT = [
     Ring,
     Full,
@@ -156,4 +249,11 @@ CORRECT = [
     Float32Rewards,
     ReadOnlyBatches,
     SamplesOpenEpisodes,
+    StratifiedPriorities,
+    PrioritizedCopies,
+    WithoutReplacement,
+    RandomOfAllEpisodes,
+    NewPriorityIsOne,
+    WeightsAreNotNormalized,
+    NextGoalIsThatOfTheNextState,
 ]

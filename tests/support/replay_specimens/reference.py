@@ -79,7 +79,13 @@ class Reference(ReplayAdapter):
                 batch["reward"][index] += self.power(m) * steps["reward"]
         lengths = np.array([len(row["window"]) for row in rows])
         batch["discount"] = self.discount(lengths) * ~batch["terminated"].astype(bool)
+        batch["weight"] = self.weights(
+            np.array([self.priorities.get(i, 20.0) for i in batch["index"].tolist()])
+        )
         return batch
+
+    def weights(self, priorities):
+        return (priorities.min() / priorities) ** 0.5
 
     def with_rewards(self, rows):
         """Return the columns of rows, with the rewards of relabeled rows for their goals."""
@@ -158,12 +164,18 @@ class Reference(ReplayAdapter):
         self.priorities |= dict(zip(index.tolist(), priorities.tolist(), strict=True))
 
     def save(self, path):
-        Path(path).write_bytes(pickle.dumps((self.episodes, self.rng)))
+        Path(path).write_bytes(pickle.dumps(self.state()))
+
+    def state(self):
+        return {key: getattr(self, key) for key in ("episodes", "rng", "priorities", "steps_stored")}
 
     def load(self, path):
-        episodes, self.rng = pickle.loads(Path(path).read_bytes())
+        state = pickle.loads(Path(path).read_bytes())
+        episodes = state.pop("episodes")
+        self.steps_stored = episodes[0][0].get("number", 0)
         for episode in episodes:
             self.store(episode)
+        vars(self).update(state)
 
 
 class Full(Reference):

@@ -1,0 +1,494 @@
+"""Buffers whose one fault appears only after use, in some episodes, or in an optional field of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.support.replay_specimens.faulty_goals import ChoosesFrom, achieved
+from tests.support.replay_specimens.reference import Full, Reference
+
+# --- importance weights ---------------------------------------------------------------------------
+
+
+class WeightsAreOnes(Full, code="HB804"):
+    def weights(self, priorities):
+        return np.ones(len(priorities))
+
+
+class WeightsAreInverted(Full, code="HB804"):
+    def weights(self, priorities):
+        return (priorities / priorities.max()) ** 0.5
+
+
+class WeightsAreOfOtherRows(Full, code="HB804"):
+    def weights(self, priorities):
+        return np.roll(super().weights(priorities), 1)
+
+
+class WeightsAreTooDifferent(Full, code="HB804"):
+    def weights(self, priorities):
+        return (priorities.min() / priorities) ** 2
+
+
+class WeightsAreNaN(Full, code="HB804"):
+    def weights(self, priorities):
+        return super().weights(priorities) * np.nan
+
+
+class WeightsOfLoadedBufferAreOnes(Full, code="HB804"):
+    is_loaded = False
+
+    def load(self, path):
+        super().load(path)
+        self.is_loaded = True
+
+    def weights(self, priorities):
+        return np.ones(len(priorities)) if self.is_loaded else super().weights(priorities)
+
+
+# --- priorities of added, evicted and loaded transitions ------------------------------------------
+
+
+class NewTransitionsAreRarelySampled(Full, code="HB805"):
+    """New transitions get the smallest priority, once priorities were set."""
+
+    def store(self, episode):
+        super().store(episode)
+        if self.priorities:
+            self.priorities |= {step["number"]: 0.05 for step in episode}
+
+
+class NewTransitionsAreNeverSampled(Full, code="HB805"):
+    def priority(self, step):
+        return super().priority(step) if step["number"] in self.priorities else 0.0
+
+
+class PrioritiesStayInTheirSlots(Full, code="HB805"):
+    """New transitions have the priorities of the evicted transitions of the same slots."""
+
+    def priority(self, step):
+        numbers = range(step["number"], -1, -self.buffer_size)
+        return next((self.priorities[i] for i in numbers if i in self.priorities), 20.0)
+
+
+class AddingResetsPriorities(Full, code="HB801"):
+    def store(self, episode):
+        super().store(episode)
+        self.priorities = dict.fromkeys(self.priorities, 20.0)
+
+
+class PrioritiesAreSetOnce(Full, code="HB801"):
+    def update_priorities(self, index, priorities):
+        earlier = self.priorities.copy()
+        super().update_priorities(index, priorities)
+        self.priorities |= earlier
+
+
+class EvictionShiftsPriorities(Full, code="HB801"):
+    def evict(self):
+        super().evict()
+        self.priorities = {i + 1: priority for i, priority in self.priorities.items()}
+
+
+class LoadForgetsPriorities(Full, code="HB801"):
+    def load(self, path):
+        super().load(path)
+        self.priorities = {}
+
+
+class LoadShiftsPriorities(Full, code="HB801"):
+    def load(self, path):
+        super().load(path)
+        self.priorities = {i + 1: priority for i, priority in self.priorities.items()}
+
+
+class IndexIsNotUniqueAfterLoad(Full, code="HB803"):
+    """Numbers begin at 0 again after loading, so new and loaded transitions share them."""
+
+    def state(self):
+        return super().state() | {"steps_stored": 60}
+
+
+class PrioritiesAreScaledInPlace(Full, code="HB514"):
+    def update_priorities(self, index, priorities):
+        super().update_priorities(index, priorities)
+        priorities += 1e-6
+
+
+# --- other fields of a batch ----------------------------------------------------------------------
+
+
+class NextGoalOfOriginalRowsIsZero(Reference, code="HB111"):
+    def row(self, step, goal, relabeled):
+        row = super().row(step, goal, relabeled)
+        return row if relabeled else row | {"next_desired_goal": goal * 0}
+
+
+class NextGoalOfLastStepIsOfOtherEpisode(Reference, code="HB111"):
+    def row(self, step, goal, relabeled):
+        row = super().row(step, goal, relabeled)
+        is_last = step["truncated"] and not relabeled
+        return row | {"next_desired_goal": self.rows[0][0][0]["obs"]["desired_goal"]} if is_last else row
+
+
+class DiscountIgnoresTermination(Reference, code="HB408"):
+    def sample(self, batch_size):
+        return super().sample(batch_size) | {"discount": np.full(batch_size, 0.9)}
+
+
+class DiscountOfTruncatedRowsIsZero(Reference, code="HB408"):
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        return batch | {"discount": batch["discount"] * ~batch["truncated"].astype(bool)}
+
+
+class RelabeledRowsAreNotTruncated(Reference, code="HB407"):
+    def row(self, step, goal, relabeled):
+        row = super().row(step, goal, relabeled)
+        return row | {"truncated": False} if relabeled else row
+
+
+class RelabeledRowsAreTruncated(Reference, code="HB407"):
+    def row(self, step, goal, relabeled):
+        row = super().row(step, goal, relabeled)
+        return row | {"truncated": True} if relabeled else row
+
+
+class NextGoalsAreFloat32(Reference, code="HB501"):
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        goals = batch["next_desired_goal"]
+        return batch | {"next_desired_goal": goals.astype(np.float32) if goals.dtype == float else goals}
+
+
+class ObservationsHaveNoise(Reference, code="HB005"):
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        return batch | {"observation": batch["observation"] + np.float32(0.02)}
+
+
+# --- rows of the same batch -----------------------------------------------------------------------
+
+
+class OneRandomNumberPerBatch(ChoosesFrom, code="HB206"):
+    def sample(self, batch_size):
+        self.place = self.rng.random()
+        return super().sample(batch_size)
+
+    def other_goal(self, episode, t):
+        return achieved(episode[t + int(self.place * (len(episode) - t))])
+
+
+class OneRandomNumberPerEpisode(ChoosesFrom, code="HB206"):
+    def sample(self, batch_size):
+        self.places = {}
+        return super().sample(batch_size)
+
+    def other_goal(self, episode, t):
+        place = self.places.setdefault(id(episode), self.rng.random())
+        return achieved(episode[t + int(place * (len(episode) - t))])
+
+
+class EpisodesAreRelabeledTogether(Reference, code="HB206"):
+    """All rows of an episode in a batch are relabeled, or none, as in Tianshou."""
+
+    def sample(self, batch_size):
+        self.decisions = {}
+        return super().sample(batch_size)
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return self.decisions.setdefault(id(episode), super().is_relabeled(episode, t, i, batch_size))
+
+
+class WholeEpisodesAreDrawn(Reference, code="HB206"):
+    offers = Reference.offers - {"save generator"}
+    drawn = ()
+
+    def sample(self, batch_size):
+        self.drawn = []
+        return super().sample(batch_size)
+
+    def choose(self):
+        if not self.drawn:
+            episode = self.episodes[self.rng.integers(len(self.episodes))]
+            self.drawn = [(episode, t) for t in self.rng.permutation(len(episode)).tolist()]
+        return self.drawn.pop()
+
+
+class GoalsAreSharedByEpisodesAndRows(Reference, code="HB110"):
+    """Each episode of a batch is relabeled or not, and has one goal, as in Tianshou."""
+
+    def sample(self, batch_size):
+        self.shared, self.decisions = {}, {}
+        return super().sample(batch_size)
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return self.decisions.setdefault(id(episode), super().is_relabeled(episode, t, i, batch_size))
+
+    def goal(self, episode, t):
+        if self.strategy != "future":
+            return super().goal(episode, t)
+        return self.shared.setdefault(id(episode), super().goal(episode, t))
+
+
+class EachStepHasOneGoal(ChoosesFrom, code="HB110"):
+    """The goal of a step is selected once for all its rows."""
+
+    def other_goal(self, episode, t):
+        if "goal" not in episode[t]:
+            episode[t]["goal"] = achieved(episode[self.rng.integers(t, len(episode))])
+        return episode[t]["goal"]
+
+
+# --- kinds of episodes ----------------------------------------------------------------------------
+
+
+class CrashesAreNotRelabeled(Reference, code="HB204"):
+    def is_relabeled(self, episode, t, i, batch_size):
+        return not episode[-1]["crashed"] and super().is_relabeled(episode, t, i, batch_size)
+
+
+class SuccessesAreNotRelabeled(Reference, code="HB204"):
+    def is_relabeled(self, episode, t, i, batch_size):
+        success = episode[-1]["terminated"] and not episode[-1]["crashed"]
+        return not success and super().is_relabeled(episode, t, i, batch_size)
+
+
+class LongEpisodesAreNotRelabeled(Reference, code="HB204"):
+    def is_relabeled(self, episode, t, i, batch_size):
+        return len(episode) < 9 and super().is_relabeled(episode, t, i, batch_size)
+
+
+class InterruptedEpisodesAreNotRelabeled(Reference, code="HB204"):
+    def is_relabeled(self, episode, t, i, batch_size):
+        ends = episode[-1]["terminated"] or episode[-1]["truncated"]
+        return ends and super().is_relabeled(episode, t, i, batch_size)
+
+
+class SecondEnvironmentIsNotRelabeled(Reference, code="HB204"):
+    def end_episode(self, env_index=0):
+        self.open[env_index][0]["env_index"] = env_index
+        super().end_episode(env_index)
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return episode[0]["env_index"] != 1 and super().is_relabeled(episode, t, i, batch_size)
+
+
+class OldEpisodesAreRelabeledLess(Reference, code="HB204"):
+    def is_relabeled(self, episode, t, i, batch_size):
+        is_old = episode[0]["number"] < self.steps_stored - 80
+        return self.rng.random() < (0.3 if is_old else self.k / (self.k + 1))
+
+
+class ShareIsLostByLoading(Reference, code="HB201"):
+    offers = Reference.offers - {"save generator"}
+
+    def load(self, path):
+        super().load(path)
+        self.k = 1
+
+
+class CrashesAreSampledTwiceAsOften(Reference, code="HB205"):
+    def choose(self):
+        episode, t = super().choose()
+        return (episode, t) if episode[-1]["crashed"] or self.rng.random() < 0.5 else super().choose()
+
+
+class NewestTransitionsAreSampledMoreWhenFull(Reference, code="HB205"):
+    def choose(self):
+        if self.steps_stored > self.buffer_size and self.rng.random() < 0.5:
+            return self.rows[-1 - self.rng.integers(len(self.rows) // 2)]
+        return super().choose()
+
+
+# --- long episodes --------------------------------------------------------------------------------
+
+
+class FutureIsAtMostEightStepsAhead(ChoosesFrom, code="HB106"):
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(t, min(t + 8, len(episode)))])
+
+
+class OffsetIsInt8(ChoosesFrom, code="HB103"):
+    def other_goal(self, episode, t):
+        offset = np.int64(self.rng.integers(len(episode) - t)).astype(np.int8)
+        return achieved(episode[max(t + int(offset), 0)])
+
+
+class OffsetIsUint8(ChoosesFrom, code="HB106"):
+    def other_goal(self, episode, t):
+        return achieved(episode[t + (int(self.rng.integers(len(episode) - t)) & 255)])
+
+
+class LastStateOfLongEpisodesIsNoGoal(ChoosesFrom, code="HB105"):
+    def other_goal(self, episode, t):
+        end = len(episode) - (len(episode) > 12)
+        return achieved(episode[self.rng.integers(t, max(end, t + 1))])
+
+
+class EpisodeIsItsFirstHundredSteps(ChoosesFrom, code="HB108"):
+    changed = "episode"
+
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(min(len(episode), 100))])
+
+
+# --- full buffers ---------------------------------------------------------------------------------
+
+
+class RandomIsOfTheFirstEpisodes(ChoosesFrom, code="HB109"):
+    """Goals are no longer stored when the buffer is full."""
+
+    changed, first = "random", ()
+
+    def other_goal(self, episode, t):
+        goals = [achieved(step) for each in self.episodes for step in each]
+        if self.steps_stored <= self.buffer_size or not self.first:
+            self.first = goals
+        return self.first[self.rng.integers(len(self.first))]
+
+
+class RandomIsBeforeTheCursor(ChoosesFrom, code="HB109"):
+    changed = "random"
+
+    def other_goal(self, episode, t):
+        newest = min(self.steps_stored, len(self.rows))
+        newest = newest if self.steps_stored <= self.buffer_size else newest // 3
+        other, s = self.rows[-1 - self.rng.integers(newest)]
+        return achieved(other[s])
+
+
+class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB102"):
+    changed = "final"
+
+    def other_goal(self, episode, t):
+        place = next(i for i, each in enumerate(self.episodes) if each is episode)
+        is_full = self.steps_stored > self.buffer_size
+        return achieved(self.episodes[max(place - is_full, 0)][-1])
+
+
+class InfosAreLostWhenFull(Reference, code="HB504"):
+    def rewards(self, batch, infos):
+        is_full = self.steps_stored > self.buffer_size
+        return super().rewards(batch, [{"cost": 0.0}] * len(infos) if is_full else infos)
+
+
+class CrashesAreForgottenWhenFull(Reference, code="HB504"):
+    def terminated(self, step, goal):
+        is_full = self.steps_stored > self.buffer_size
+        return self.is_reached(step["next_obs"], goal) if is_full else super().terminated(step, goal)
+
+
+class ChangedGoalsAreLostWhenFull(Reference, code="HB504"):
+    def evict(self):
+        super().evict()
+        for episode in self.episodes:
+            for step in episode:
+                step["obs"]["desired_goal"] = episode[0]["obs"]["desired_goal"]
+
+
+class WindowIsOneStepWhenFull(Full, code="HB702"):
+    def window(self, episode, t, goal, relabeled):
+        steps = super().window(episode, t, goal, relabeled)
+        return steps[:1] if self.steps_stored > self.buffer_size and t % 2 else steps
+
+
+class WindowHasTheFirstInfo(Full, code="HB701"):
+    def row_of_window(self, row, m):
+        return super().row_of_window(row, m) | {"info": row["window"][0]["info"]}
+
+
+class BatchesAreOverwrittenByAdding(Reference, code="HB516"):
+    """The last batch shares memory with the storage, which new transitions overwrite."""
+
+    batch = None
+
+    def store(self, episode):
+        super().store(episode)
+        if self.batch is not None:
+            self.batch["reward"][:] = 9
+
+    def sample(self, batch_size):
+        self.batch = super().sample(batch_size)
+        return self.batch
+
+
+# --- seeds and files ------------------------------------------------------------------------------
+
+
+class AddingForgetsTheSeed(Reference, code="HB601"):
+    offers = Reference.offers - {"save generator"}
+    is_sampled = False
+
+    def store(self, episode):
+        super().store(episode)
+        if self.is_sampled:
+            self.rng = np.random.default_rng()
+
+    def sample(self, batch_size):
+        self.is_sampled = True
+        return super().sample(batch_size)
+
+
+class EvictionForgetsTheSeed(Reference, code="HB601"):
+    offers = Reference.offers - {"save generator"}
+
+    def evict(self):
+        super().evict()
+        self.rng = np.random.default_rng()
+
+
+class EvictionUsesTheGlobalGenerator(Reference, code="HB603"):
+    def evict(self):
+        super().evict()
+        np.random.random()  # noqa: NPY002 - the fault
+
+
+class AddingToALoadedBufferForgetsTheSequence(Reference, code="HB606"):
+    is_loaded = False
+
+    def load(self, path):
+        super().load(path)
+        self.is_loaded = True
+
+    def store(self, episode):
+        super().store(episode)
+        if self.is_loaded:
+            self.rng.random()
+
+
+class SaveForgetsInfos(Reference, code="HB605"):
+    def load(self, path):
+        super().load(path)
+        for episode in self.episodes:
+            for step in episode:
+                step["info"] = {"cost": 0.0}
+
+
+class SaveMakesGoalsFloat32(Reference, code="HB605"):
+    def load(self, path):
+        super().load(path)
+        for episode in self.episodes:
+            for step in episode:
+                for key in ("obs", "next_obs"):
+                    goal = step[key]["achieved_goal"]
+                    step[key]["achieved_goal"] = goal.astype(np.float32).astype(goal.dtype)
+
+
+class SaveForgetsCrashes(Reference, code="HB605"):
+    def load(self, path):
+        super().load(path)
+        for episode in self.episodes:
+            episode[-1]["crashed"] = False
+
+
+class ALoadedBufferStoresNothing(Reference, code="HB605"):
+    is_loaded = False
+
+    def load(self, path):
+        super().load(path)
+        self.is_loaded = True
+
+    def store(self, episode):
+        if not self.is_loaded:
+            super().store(episode)
