@@ -153,7 +153,8 @@ def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
     for function in evidence.functions:
         is_reward = function is evidence.reward
         batches = (result for _, result in function.batch_results)
-        for result in [*(evidence.recomputed if is_reward else ()), *function.pair_results, *batches]:
+        of_steps = evidence.recomputed if is_reward else map(function.at, evidence.steps)
+        for result in [*of_steps, *function.pair_results, *batches]:
             if result.mutated_argument:
                 subject = f"{result.mutated_argument}{'' if is_reward else f' of {function.name}'}"
                 yield Violation(f"{function.name} changed this argument in place", subject=subject)

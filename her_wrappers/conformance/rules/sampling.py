@@ -179,13 +179,17 @@ def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
         if rows is None:
             continue
         first = rows.step if strategy == "future" else np.zeros(len(rows), int)
-        index = first_of_each(rows, rows.has_own_goal & (rows.goal_step > first))
+        # Episodes of one length: in others, goals may be distributed otherwise, which is another fault.
+        equal_length = rows.length == LONG[-1]
+        index = first_of_each(rows, rows.has_own_goal & (rows.goal_step > first) & equal_length)
         part = bins_of((rows.goal_step - first - 1)[index], (rows.length - first)[index], 4)
         group = rows.batch * len(LONG) + rows.episode
         for text, table in (
             (
                 "relabeled together",
-                np.stack([np.bincount(group, each) for each in (rows.relabeled, ~rows.relabeled)]),
+                np.stack([
+                    np.bincount(group, each & equal_length) for each in (rows.relabeled, ~rows.relabeled)
+                ]),
             ),
             ("given related goals", np.bincount(part * 1000 + group[index], minlength=4000).reshape(4, -1)),
         ):

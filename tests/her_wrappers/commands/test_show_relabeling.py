@@ -98,7 +98,7 @@ UNUSABLE = [
     (["CartPole-v1"], "observation space must be a Dict"),
     (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
     (["her_envs/Counting-v0", "--episodes", "4"], "all 4 episodes reached their goals; use another --seed"),
-    (["HerInfo-v0", *SMALL], "KeyError: 'cost'; raised in "),
+    (["HerInfo-v0", *SMALL], "compute_reward reads info 'cost'"),
     (["HerImageGoals-v0", *SMALL], "a chart needs goals that are vectors"),
 ]
 

@@ -215,8 +215,9 @@ class NewGoal(NoEnd):
 
 
 def add_with_autoreset(steps=200):
-    env = gym.wrappers.Autoreset(NoEnd())
-    buffer = HindsightReplayBuffer.for_env(env, seed=0)
+    env = gym.wrappers.Autoreset(NoEnd())  # `for_env` would notice the wrapper
+    spaces, functions = (env.observation_space, env.action_space), {"compute_reward": NoEnd().compute_reward}
+    buffer = HindsightReplayBuffer(*spaces, **functions, termination="never", seed=0)
     obs, _ = env.reset(seed=0)
     env.action_space.seed(0)
     for _ in range(steps):
