@@ -14,7 +14,13 @@ import numpy as np
 from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.env import ConformanceEnv
 from her_wrappers.conformance.rows import ASPECTS, BufferDriver, DecodedRows, ScenarioError, first_strategy
-from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES, EQUAL_EPISODES, SCENARIOS, USED
+from her_wrappers.conformance.scenarios import (
+    ENDS_OF_EPISODES,
+    EQUAL_EPISODES,
+    LONG_EPISODES,
+    SCENARIOS,
+    USED,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +70,9 @@ class ScenarioResults:
                 equal = self.of(EQUAL_EPISODES)
                 self._results[name] = None if equal is None else equal.rows
             elif EQUAL_EPISODES not in self.failures and not (
-                self._timed_out or (name.endswith(USED) and self._is_wrong_in_a_situation)
+                self._timed_out
+                or (name.endswith(USED) and self._is_wrong_in(*SITUATIONS))
+                or (name.endswith(LONG_EPISODES) and self._is_wrong_in("different lengths"))
             ):
                 self._results[name] = self._run(name)
         return self._results.get(name)
@@ -88,10 +96,9 @@ class ScenarioResults:
             if isinstance(rows, DecodedRows) and name != "full buffer":  # which changes between batches
                 yield name, rows
 
-    @cached_property
-    def _is_wrong_in_a_situation(self) -> bool:
-        """Whether rows are wrong in one situation alone, so that a used buffer would show nothing new."""
-        rows = {name: getattr(result := self.of(name), "rows", result) for name in SITUATIONS}
+    def _is_wrong_in(self, *situations: str) -> bool:
+        """Whether rows are wrong in one situation alone, so that its variants would show nothing new."""
+        rows = {name: getattr(result := self.of(name), "rows", result) for name in situations}
         return any(name in self.failures or (each and each.faults) for name, each in rows.items())
 
     @cached_property

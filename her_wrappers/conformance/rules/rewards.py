@@ -129,6 +129,7 @@ def reward_row_by_row(equal: EqualEpisodes) -> Iterator[Violation]:
     wrong="reward = compute_reward(next_achieved_goal, desired_goal, info)  # of all rows",
     right="reward[relabeled] = compute_reward(...)",
     source=f"{PAPER}, algorithm 1: standard experience replay stores the reward for the original goal",
+    implies=("HB509",),
 )
 def recorded_reward_replaced(rows: DecodedRows) -> Iterator[Violation]:
     yield from rows.violation(~rows.relabeled & ~rows.has_right_reward, rows.reward_fault)

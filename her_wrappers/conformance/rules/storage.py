@@ -32,6 +32,7 @@ _rows_rule(
     wrong="desired_goal = np.zeros((size, *shape), np.float32); desired_goal[i] = image / 255",
     right="desired_goal = np.zeros((size, *shape), np.uint8)",
     source="RIG, arXiv 1807.04742: goals are images",
+    implies=("HB201",),
 )
 _rows_rule(
     "HB503",
