@@ -30,7 +30,7 @@ from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.goal_selection import ORIGINAL
+from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL
 from her_wrappers.success_flag import flag_of
 from her_wrappers.trees import STRINGS, leaf_arrays
 
@@ -154,13 +154,16 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: ``config`` is not a dict.
         ValueError: An option is out of range.
     """
-    limit = config["env_kwargs"].get("max_steps") or config.get("max_episode_steps")
+    limits = config["env_kwargs"].get("max_steps"), config.get("max_episode_steps")
+    limit = min((each for each in limits if each is not None), default=None)
     rate = config.get("agent", {}).get("learning_rate", 1e-3)
     strategy = config.get("goal_selection_strategy", "future")
     shares = strategy if isinstance(strategy, dict) else {strategy: 1.0}
     relabeled = float(sum(share for name, share in shares.items() if name not in {ORIGINAL, "desired"}))
     if ORIGINAL not in shares:
-        sampled = require_count("n_sampled_goal", config.get("n_sampled_goal", 4), at_least=1)
+        sampled = require_count(
+            "n_sampled_goal", config.get("n_sampled_goal", DEFAULT_SAMPLED_GOALS), at_least=1
+        )
         relabeled *= sampled / (sampled + 1)
     return {
         "gamma": require_gamma(config["gamma"]),

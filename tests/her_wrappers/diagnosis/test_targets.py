@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
 from her_wrappers.diagnosis import diagnose
 from her_wrappers.diagnosis.facts import Facts
+from her_wrappers.diagnosis.targets import options_of_config
 from her_wrappers.files.arrays import write_arrays
 from her_wrappers.recording.episodes import Episodes
 from tests.support.commands import her
@@ -236,3 +238,12 @@ def test_vector_environments_are_rejected_with_the_reason():
     envs = gym.make_vec("her_envs/PointReach-v0", 2)
     with pytest.raises(TypeError, match="needs a single environment"):
         diagnose(lambda: envs)
+
+
+@pytest.mark.parametrize(
+    ("of_env", "of_run", "limit"),
+    [(50, 20, 20), (20, 50, 20), (50, None, 50), (None, 50, 50), (None, None, None)],
+)
+def test_the_smaller_time_limit_of_environment_and_run_holds(of_env, of_run, limit):
+    config = json.loads(CONFIG) | {"env_kwargs": {"max_steps": of_env}, "max_episode_steps": of_run}
+    assert options_of_config(config)["time_limit"] == limit
