@@ -36,9 +36,8 @@ POLICY_SUFFIX, POLICY_KIND, POLICY_VERSION = ".policy", "policy", 1
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     """Write a checkpoint atomically; a crash does not damage an existing file."""
     data = io.BytesIO()
-    torch.save(
-        {"format": FORMAT, **content}, data
-    )  # with a full disk, a file gives an error without a reason
+    # In memory first, since torch.save to a file on a full disk raises an error without a reason
+    torch.save({"format": FORMAT, **content}, data)
     with replacement(path) as file:
         file.write(data.getbuffer())
 

@@ -19,9 +19,7 @@ from her_wrappers.trees import NUMBERS, Tree
 Floats = NDArray[np.float64]
 
 MAX_ROWS = 512  # number of states that are compared
-MAX_COLUMNS = (
-    256  # number of values of an observation; larger leaves, such as images, are searched for copies
-)
+MAX_COLUMNS = 256  # number of values of an observation; larger leaves are only searched for copies
 MAX_COPIED = 100_000  # number of values of such a leaf
 MAX_GOALS = 32  # number of components of a goal
 TOLERANCE = 1e-4  # largest error of a relation, in standard deviations

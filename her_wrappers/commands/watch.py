@@ -129,7 +129,7 @@ def _open(
     except EnvNameError as error:
         if ":" in env_name:
             raise
-        raise CommandError(f"{error}; there is no file or folder {env_name} either") from error
+        raise CommandError(f"{error}; {env_name} is not a file or folder either") from error
     if policy is not None:
         return env, terminal.import_callable(policy, "--policy")
     return env, lambda observation: env.action_space.sample()

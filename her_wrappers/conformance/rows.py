@@ -6,6 +6,7 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -295,7 +296,7 @@ class DecodedRows:
         goal = goal if self.relabeled[i] else "its desired goal"
         return f"step {self.step[i]} of episode {self.episode[i]} with {goal}"
 
-    @property
+    @cached_property
     def faults(self) -> dict[str, tuple[Values, str | Callable[[int], str]]]:
         """Wrong rows and a message for `violation`, for judged aspects with wrong rows."""
         right: dict[str, tuple[Values, str | Callable[[int], str]]] = {

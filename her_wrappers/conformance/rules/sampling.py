@@ -169,7 +169,9 @@ def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
     if equal is not None:
         rows = equal.rows
         counts = np.unique(rows.batch * 1024 + rows.episode, return_counts=True)[1]
-        pairs, expected = (counts * (counts - 1) / 2).sum(), 48 * 128 * 127 / 2 / 400
+        sizes = np.bincount(rows.batch)
+        pairs, expected = (each * (each - 1) / 2 for each in (counts, sizes))
+        pairs, expected = pairs.sum(), expected.sum() / len(rows.env.episodes)
         if pairs > expected + LIMIT * np.sqrt(expected):
             yield Violation(
                 f"batches have {pairs:.0f} pairs of rows of one episode instead of {expected:.0f}"
