@@ -195,6 +195,22 @@ class Agent:
         self._inputs.normalizer.load_state_dict(state["normalizer"])
 
 
+def cloning_loss(
+    batch: Batch, taken: torch.Tensor, proposed: torch.Tensor, is_better: torch.Tensor
+) -> torch.Tensor:
+    """Return the mean squared difference of proposed and demonstrated actions.
+
+    Args:
+        batch: B transitions, of which some are demonstrations.
+        taken: (B, A) actions of the batch, scaled to [-1, 1].
+        proposed: (B, A) actions of the actor, in the same scale.
+        is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed one;
+            other rows do not count (Q-filter).
+    """
+    is_cloned = torch.as_tensor(batch.is_demonstration) & is_better
+    return ((proposed - taken).square().mean(dim=1) * is_cloned).mean()
+
+
 class BoxActions:
     """Converts actions between a Box and the range [-1, 1] of the networks.
 

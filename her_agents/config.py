@@ -96,14 +96,22 @@ class Config:
     the folder of an archive, the file of a saved buffer, or the id of a Minari dataset. steps and
     steps_per_epoch then count updates."""
 
+    demos: str | None = None
+    """Demonstrations, which are never evicted and are relabeled like the other episodes: the folder of an
+    archive, the file of a saved buffer, or the id of a Minari dataset."""
+    demo_share: float = ranged(0.25, "(0, 1)")
+    """Share of the demonstrations in each update."""
+
     def __post_init__(self) -> None:
         require_values(self)
         # A run can continue in another folder.
         object.__setattr__(self, "env", absolute_name(self.env))
         if self.termination is not None:
             object.__setattr__(self, "termination", absolute_name(self.termination))
-        if self.offline is not None and Path(self.offline).exists():
-            object.__setattr__(self, "offline", str(Path(self.offline).resolve()))
+        for name in ("offline", "demos"):
+            path = getattr(self, name)
+            if path is not None and Path(path).exists():
+                object.__setattr__(self, name, str(Path(path).resolve()))
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
         if self.offline is None and self.algo == "iql":
             raise ValueError("iql learns from recorded episodes; pass offline, such as an archive")

@@ -66,8 +66,13 @@ class DQN(Agent):
         inputs, next_inputs = self._inputs.of_batch(batch)
         target = self._target_values(batch, next_inputs)
         taken = torch.as_tensor(batch.actions - self._first_action).long().unsqueeze(1)
-        values = self._network(inputs).gather(1, taken).squeeze(1)
+        all_values = self._network(inputs)
+        values = all_values.gather(1, taken).squeeze(1)
         loss = self._squared_loss(batch, values, target)
+        if self.options.bc_weight:
+            others = all_values + self.options.margin * torch.ones_like(all_values).scatter(1, taken, 0)
+            below = (others.amax(dim=1) - values) * torch.as_tensor(batch.is_demonstration)
+            loss = loss + self.options.bc_weight * below.mean()
         gradient_step(self._optimizer, loss)
         self._update_target()
         return {"loss": loss.item(), "q_mean": values.detach().mean().item()}

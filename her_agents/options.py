@@ -89,6 +89,10 @@ class DQNOptions(AgentOptions):
     hidden: tuple[int, ...] = (256,)
     epsilon: float = ranged(0.2, "[0, 1]")
     """Probability of a random action while exploring."""
+    bc_weight: float = ranged(0.0, "[0, inf)")
+    """Weight of the large-margin loss of demonstrated actions (arXiv 1704.03732, section 4)."""
+    margin: float = ranged(0.8, "(0, inf)")
+    """Q value by which demonstrated actions shall exceed the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,8 @@ class TD3Options(AgentOptions):
     """Standard deviation of the noise on the actions in targets."""
     target_noise_clip: float = ranged(0.5, "[0, inf)")
     """Largest absolute value of the noise on the actions in targets."""
+    bc_weight: float = ranged(0.0, "[0, inf)")
+    """Weight of the imitation of demonstrated actions in the actor's loss, see `SACOptions`."""
     policy_delay: int = 2
     """Updates of the critics for each update of the actor. ``target_update_interval`` counts updates of the
     actor."""
@@ -134,6 +140,11 @@ class SACOptions(AgentOptions):
     vector."""
     n_critics: int = 2
     """Number of critics."""
+    policy_delay: int = 1
+    """Updates of the critics for each update of the actor and of the temperature."""
+    bc_weight: float = ranged(0.0, "[0, inf)")
+    """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where their Q
+    value is higher than that of the actor's action (arXiv 1709.10089, sections IV-B and IV-C)."""
 
 
 @dataclass(frozen=True, kw_only=True)

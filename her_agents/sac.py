@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from her_agents.agent import Agent, BoxActions, gradient_step
+from her_agents.agent import Agent, BoxActions, cloning_loss, gradient_step
 from her_agents.networks import Critics
 from her_agents.options import SACOptions
 
@@ -63,37 +63,47 @@ class SAC(Agent):
         return self._actions.to_env(mean.tanh())
 
     def update(self, batch: Batch) -> dict[str, float]:
-        """Take one gradient step with the critics, the actor, and the temperature if it is learned.
+        """Take one gradient step with the critics.
+
+        In every ``policy_delay``-th call, take one with the actor too, and the temperature if it is learned.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors on the CPU.
 
         Returns:
-            ``critic_loss``, ``actor_loss``, ``temperature``, ``entropy``, and ``q_mean``, the mean Q
-            value of the batch.
+            ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; ``actor_loss`` and
+            ``entropy`` if the actor took a step.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         temperature = self._temperature["log"].exp().detach()
         target = self._target_values(batch, next_inputs, temperature)
-        values = self._critics(inputs, self._actions.from_env(batch.actions))
+        taken = self._actions.from_env(batch.actions)
+        values = self._critics(inputs, taken)
         critic_loss = self._critic_loss(batch, values, target)
         gradient_step(self._optimizers["critics"], critic_loss)
-
-        actions, entropy = self._sample(inputs)
-        actor_loss = -(self._q_values(self._critics(inputs, actions)) + temperature * entropy).mean()
-        gradient_step(self._optimizers["actor"], actor_loss, inputs=list(self._actor.parameters()))
-        if self.options.learn_temperature:
-            wanted = self.options.target_entropy
-            excess = entropy.detach().mean() - (-self._actions.count if wanted is None else wanted)
-            gradient_step(self._optimizers["temperature"], self._temperature["log"] * excess)
-        self._update_target()
-        return {
+        measured = {
             "critic_loss": critic_loss.item(),
-            "actor_loss": actor_loss.item(),
             "temperature": temperature.item(),
-            "entropy": entropy.mean().item(),
             "q_mean": values.detach().mean().item(),
         }
+
+        if (self._updates + 1) % self.options.policy_delay == 0:
+            actions, entropy = self._sample(inputs)
+            q_values = self._q_values(self._critics(inputs, actions))
+            actor_loss = -(q_values + temperature * entropy).mean()
+            if self.options.bc_weight:
+                mean, _ = self._actor(inputs).chunk(2, dim=1)
+                q_taken = self._q_values(values.detach())
+                cloning = cloning_loss(batch, taken, mean.tanh(), q_taken > q_values.detach())
+                actor_loss = actor_loss + self.options.bc_weight * cloning
+            gradient_step(self._optimizers["actor"], actor_loss, inputs=list(self._actor.parameters()))
+            if self.options.learn_temperature:
+                wanted = self.options.target_entropy
+                excess = entropy.detach().mean() - (-self._actions.count if wanted is None else wanted)
+                gradient_step(self._optimizers["temperature"], self._temperature["log"] * excess)
+            measured |= {"actor_loss": actor_loss.item(), "entropy": entropy.mean().item()}
+        self._update_target()
+        return measured
 
     def _critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Return the loss of the critics' values (C, K, B), and keep their TD errors."""

@@ -73,7 +73,8 @@ class TD3(Agent):
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         target = self._target_values(batch, next_inputs)
-        values = self._critics(inputs, self._actions.from_env(batch.actions))
+        taken = self._actions.from_env(batch.actions)
+        values = self._critics(inputs, taken)
         critic_loss = self._squared_loss(batch, values, target)
         gradient_step(self._critic_optimizer, critic_loss)
         measured = {"critic_loss": critic_loss.item(), "q_mean": values.detach().mean().item()}
@@ -81,7 +82,12 @@ class TD3(Agent):
         if (self._updates + 1) % self.options.policy_delay == 0:
             actions = self._actor(inputs)
             penalty = self.options.action_l2 * actions.square().mean()
-            actor_loss = -self._critics[0](inputs, actions).mean() + penalty
+            q_values = self._critics[0](inputs, actions).T
+            actor_loss = -q_values.mean() + penalty
+            if self.options.bc_weight:
+                is_better = (values[0] > q_values).detach().squeeze(0)
+                cloning = cloning_loss(batch, taken, actions, is_better)
+                actor_loss = actor_loss + self.options.bc_weight * cloning
             gradient_step(self._actor_optimizer, actor_loss, inputs=list(self._actor.parameters()))
             measured["actor_loss"] = actor_loss.item()
         self._update_target()

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -22,7 +23,13 @@ from her_agents.algorithms import make_agent
 from her_agents.checkpoints import describe_spaces, require_spaces
 from her_agents.evaluation import evaluate, success_key
 from her_agents.logs import Meter, Row
-from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
+from her_wrappers import (
+    Demonstrations,
+    EpisodeArchive,
+    HindsightReplayBuffer,
+    Priority,
+    VectorEpisodeRecorder,
+)
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.environments import (
     BrokenModuleError,
@@ -34,12 +41,14 @@ from her_wrappers.environments import (
 from her_wrappers.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.files.arrays import as_corrupt
 from her_wrappers.goal_interface import GoalInterface, goal_spaces
+from her_wrappers.integrations.minari import from_minari
+from her_wrappers.recording.archive import MANIFEST
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from her_agents.config import Config
-    from her_wrappers import Episodes
+    from her_wrappers import Episode, Episodes
 
 TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
 
@@ -93,7 +102,7 @@ class Training:
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, has no success flag, needs
             other ``info_keys``, or has rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the
-            backend, the address or the recorded episodes cannot be used.
+            backend, the address, the recorded episodes or the demonstrations cannot be used.
     """
 
     _envs: Any = None  # those of this process that episodes are recorded from; None in a subclass
@@ -159,7 +168,17 @@ class Training:
             prioritized=Priority() if config.prioritized else None,
             info_keys=info_keys,
             seed=config.seed,
+            demonstrations=self._read_demonstrations(),
         )
+
+    def _read_demonstrations(self) -> Demonstrations | None:
+        name = self.config.demos
+        if name is None:
+            return None
+        try:
+            return Demonstrations(list(open_episodes(name)), self.config.demo_share)
+        except (OSError, TypeError, ValueError) as error:
+            raise ValueError(f"demos={name!r} cannot be used: {error}") from error
 
     @property
     def success_rate(self) -> float:
@@ -318,6 +337,28 @@ class LatestEpisodes:
         """Return the episodes, and drop them; None without episodes."""
         episodes, self._episodes = self._episodes, None
         return episodes
+
+
+def open_episodes(name: str) -> Iterable[Episode]:
+    """Return recorded episodes.
+
+    Args:
+        name: Folder of an `EpisodeArchive`, file of a saved `HindsightReplayBuffer`, or id of a local Minari
+            dataset.
+
+    Raises:
+        ImportError: ``name`` is neither a folder nor a file, and Minari is not installed.
+        OSError: The dataset ``name`` does not exist, or cannot be read.
+        ValueError: The folder is not an archive, or the archive or the file is damaged.
+    """
+    path = Path(name)
+    if path.is_file():
+        return HindsightReplayBuffer.load(path).episodes()
+    if path.is_dir():
+        if not (path / MANIFEST).exists():
+            raise ValueError("the folder is not an EpisodeArchive")
+        return EpisodeArchive(path)
+    return from_minari(name)
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:

@@ -16,6 +16,7 @@ from her_wrappers.recording.recorder import EpisodeRecorder, VectorEpisodeRecord
 from her_wrappers.recording.sinks import SinkError
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.replay.demonstrations import Demonstrations
 from her_wrappers.replay.goal_selection import Geometric, Mixture
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabel_episode import relabel_episode
@@ -32,6 +33,7 @@ __all__ = [
     "Batch",
     "Collector",
     "CorruptFileError",
+    "Demonstrations",
     "Episode",
     "EpisodeArchive",
     "EpisodeRecorder",

@@ -22,6 +22,7 @@ class NumPyArrays:
     zeros: Any = staticmethod(np.zeros)  # zeros(shape, dtype), or MemoryError
     copy: Any = staticmethod(np.ndarray.copy)
     stack: Any = staticmethod(np.array)  # stack((before, after)): (2, B) of two (B,) arrays
+    concatenate: Any = staticmethod(np.concatenate)  # concatenate((before, after)), along the first axis
     fill: Any = staticmethod(np.putmask)  # fill(values, mask, value), in place
     repeat: Any = staticmethod(np.ndarray.repeat)  # repeat(values, count, axis)
     assign: Any = staticmethod(operator.setitem)  # assign(matrix, (rows, columns), array)

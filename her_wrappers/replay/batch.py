@@ -42,7 +42,8 @@ class Batch:
         discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, 0 where terminated.
         weights: (B,) float32 in [0, 1], weight of each row in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
-        index: (B,) int64, step number of each transition in the buffer, which is never used again.
+        index: (B,) int64, step number of each transition in the buffer, which is never used again; negative for
+            demonstrations.
         provenance: Source of `episode`, `goal_index` and `strategy`, as NumPy arrays on every device. None in
             an argument of ``reward_fn``, where these properties raise ValueError.
     """
@@ -65,6 +66,11 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch transitions={len(self)} relabeled={int(self.relabeled.sum())}>"
+
+    @property
+    def is_demonstration(self) -> Any:
+        """Whether each row is a demonstration, (B,) bool."""
+        return self.index < 0
 
     @property
     def episode(self) -> np.ndarray:
@@ -147,6 +153,8 @@ class Statistics:
         mean_ahead: Mean difference, over the relabeled rows, of the step numbers of the transition that
             achieved the new goal and of the row's own transition; 0 is the row's own transition. Rows of
             ``"desired"`` are left out.
+        demonstrations: The statistics of the demonstrations, of which the others are without; None if there
+            are none.
     """
 
     num_transitions: int
@@ -159,6 +167,7 @@ class Statistics:
     terminated_share: float
     trivial_share: float
     mean_ahead: float
+    demonstrations: Statistics | None = None
 
 
 def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:

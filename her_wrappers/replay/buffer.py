@@ -31,10 +31,11 @@ from her_wrappers.recording.open_episodes import OpenEpisodes
 from her_wrappers.replay.arrays import NumPyArrays
 from her_wrappers.replay.batch import Batch, Provenance, Statistics, compute_statistics
 from her_wrappers.replay.checks import EpisodeChecks
+from her_wrappers.replay.demonstrations import DemonstrationPart, Demonstrations, merge
 from her_wrappers.replay.goal_selection import GoalSelection
 from her_wrappers.replay.n_step import Windows, n_step_returns
 from her_wrappers.replay.options import InfoFormat, goal_mixture, require_options
-from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priorities, Priority, require_between
+from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priorities, Priority, require_between, require_updates
 from her_wrappers.replay.relabeling import BatchFunction, Relabeler, TerminationMode, resolve_termination
 from her_wrappers.replay.rows import RowStorage
 from her_wrappers.replay.sampling import Draws, Sampler
@@ -105,6 +106,9 @@ class HindsightReplayBuffer:
             the same rows and goals on all devices.
         tensor_functions: Whether the functions take batches of tensors on ``device``. Then, or if nothing is
             relabeled, transitions are stored on the device; otherwise batches are copied to it.
+        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. Their step
+            numbers are negative; other methods and properties, except `sample`, `update_priorities` and
+            `statistics`, leave them out.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -149,6 +153,7 @@ class HindsightReplayBuffer:
         seed: int | None = None,
         device: str | torch.device | None = None,
         tensor_functions: bool = False,
+        demonstrations: Demonstrations | None = None,
     ) -> None:
         self._set_up(observation_space, action_space, locals())
 
@@ -204,6 +209,9 @@ class HindsightReplayBuffer:
         self._priorities = None if prioritized is None else Priorities(size, prioritized)
         self._open_episodes = OpenEpisodes(self.observation_space, action_space, self.info_keys, size)
         self._sampler = Sampler(self._storage, self._priorities, mixture, options, arguments["seed"])
+        given, self._demonstrations = arguments["demonstrations"], None
+        if given is not None:
+            self._demonstrations = DemonstrationPart.of(self, given, arguments)
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
@@ -264,8 +272,14 @@ class HindsightReplayBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Memory allocated for transitions and their priorities, in bytes."""
-        return self._storage.nbytes + (0 if self._priorities is None else self._priorities.nbytes)
+        """Memory allocated for transitions, priorities and demonstrations, in bytes."""
+        others = [each for each in (self._priorities, self.demonstrations) if each is not None]
+        return self._storage.nbytes + sum(each.nbytes for each in others)
+
+    @property
+    def demonstrations(self) -> HindsightReplayBuffer | None:
+        """The buffer of the demonstrations, to which nothing can be added; None without demonstrations."""
+        return None if self._demonstrations is None else self._demonstrations.buffer
 
     @property
     def device(self) -> torch.device | None:
@@ -450,8 +464,18 @@ class HindsightReplayBuffer:
                 raise ValueError(f"beta={beta!r} needs a buffer with prioritized=Priority(); leave beta out")
             require_between("beta", beta, 0, 1)
         with self._lock:
-            batch = self._make_batch(*self._sampler.next(batch_size), beta)
+            batch = self._sample(batch_size, beta)
         return batch if self._device is None or self.on_device else batch.to_torch(self._device)
+
+    def _sample(self, batch_size: int, beta: float | None) -> Batch:
+        """Sample a batch in the form of the storage."""
+        if self._demonstrations is None or not self.can_sample:
+            return self._make_batch(*self._sampler.next(batch_size), beta)
+        count = self._demonstrations.count(require_count("batch_size", batch_size, at_least=1))
+        batches = [self._demonstrations.sample(count, beta)] if count else []
+        if count < batch_size:
+            batches.insert(0, self._make_batch(*self._sampler.next(batch_size - count), beta))
+        return merge(batches, self._storage.arrays)
 
     def _make_batch(self, draws: Draws, k: int, beta: float | None = None) -> Batch:
         """Return batch k of the drawn ones: tensors if the storage is on a torch device, else arrays."""
@@ -523,11 +547,18 @@ class HindsightReplayBuffer:
         """
         if self._priorities is None:
             raise ValueError("this buffer has no priorities; make it with prioritized=Priority()")
+        index, priorities = require_updates(index, priorities)
         with self._lock:
+            demonstrations = self._demonstrations
+            if demonstrations is not None:
+                found, numbers = demonstrations.find(index)
+                given, index, priorities = priorities[found], index[~found], priorities[~found]
             stored = self._storage.stored
             self._priorities.follow(stored.first, stored.end)
             ignored = self._priorities.update(index, priorities)
             self._sampler.invalidate()
+            if demonstrations is not None:
+                demonstrations.buffer.update_priorities(numbers, given)
             return ignored
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
@@ -545,7 +576,10 @@ class HindsightReplayBuffer:
         with self._lock:
             draws = self._sampler.draw(1, size, copy.deepcopy(self._sampler.rng))
             batch = self._make_batch(draws, 0).to_numpy()
-            return compute_statistics(batch, len(self), self.num_episodes, self.nbytes)
+            found = compute_statistics(batch, len(self), self.num_episodes, self.nbytes)
+        if self.demonstrations is None:
+            return found
+        return replace(found, demonstrations=self.demonstrations.statistics(size))
 
     def episodes(self) -> Iterator[Episode]:
         """Iterate over copies of the stored episodes, oldest first.
@@ -573,9 +607,13 @@ class HindsightReplayBuffer:
             if self._priorities is not None:
                 self._priorities.follow(self._storage.stored.first, self._storage.stored.end)
                 self._priorities.verify()
+            if self.demonstrations is not None:
+                self.demonstrations.verify()
 
     def clear(self) -> None:
         """Remove all transitions, results of their inspection, and open episodes; step numbers continue.
+
+        Demonstrations stay.
 
         Raises:
             MemoryError: Not enough memory for new allocations; nothing changes.

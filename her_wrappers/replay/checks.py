@@ -33,6 +33,7 @@ class EpisodeChecks:
 
     def __init__(self, relabeler: Relabeler) -> None:
         self._relabeler = relabeler
+        self.subject = ""  # the begin of each warning
         self.reset()
 
     def reset(self) -> None:
@@ -247,7 +248,7 @@ class EpisodeChecks:
         """Emit the warnings, after all states are set, since a filter may turn warnings into errors."""
         messages, self._messages = self._messages, []
         for message in messages:
-            warn_user(message)
+            warn_user(self.subject + message)
 
 
 def _changes(tree: Any, before: NDArray[np.int64]) -> NDArray[np.float64]:

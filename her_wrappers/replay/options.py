@@ -9,6 +9,7 @@ import numpy as np
 
 from her_wrappers.arguments import require_count, require_flag, require_gamma, require_keys
 from her_wrappers.files import Json
+from her_wrappers.replay.demonstrations import Demonstrations
 from her_wrappers.replay.goal_selection import ORIGINAL, STRATEGIES, Geometric, GoalMixture, Mixture
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabeling import require_termination
@@ -34,6 +35,10 @@ def require_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
     others = (*SHARES, "goal_selection_strategy", "termination", "info_format", "prioritized")
     options |= {name: arguments[name] for name in others}
+    demonstrations = arguments["demonstrations"]
+    if not isinstance(demonstrations, Demonstrations | None):
+        raise TypeError(f"demonstrations must be Demonstrations or None, got {demonstrations!r}")
+    options["demonstrations"] = None if demonstrations is None else demonstrations.share
     if options["buffer_size"] > MAX_SIZE:
         raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {options['buffer_size']}")
     goal_mixture(options)

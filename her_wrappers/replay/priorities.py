@@ -92,19 +92,8 @@ class Priorities:
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
         return weights.astype(np.float32)
 
-    def update(self, index: Any, priorities: Any) -> int:
-        """Set the priorities of steps; see `HindsightReplayBuffer.update_priorities`."""
-        index, priorities = try_as_array(index), try_as_array(priorities)
-        if index.ndim != 1 or (index.dtype.kind not in "iu" and len(index)):
-            raise ValueError(f"index must be (B,) integers, as batch.index, got {index.dtype} {index.shape}")
-        if priorities.dtype.kind not in "iuf":
-            raise ValueError(f"priorities must be real numbers, got {priorities.dtype} {priorities.shape}")
-        priorities = priorities.astype(np.float64)
-        rows = priorities.reshape(-1)
-        _require_all("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
-        _require_all("priorities", rows, rows <= LARGEST, "finite as float32")
-        if priorities.shape != index.shape:
-            raise ValueError(f"priorities need the shape of index, {index.shape}, got {priorities.shape}")
+    def update(self, index: np.ndarray, priorities: np.ndarray) -> int:
+        """Set the priorities of steps, given the result of `require_updates`; return how many are evicted."""
         given = (index >= 0) & (index < self._end)
         _require_all("index", index, given, "numbers that this buffer has given, as batch.index")
         stored = index >= self._first
@@ -169,6 +158,22 @@ def _require_all(name: str, values: np.ndarray, valid: np.ndarray, expected: str
     if not valid.all():
         row = int(valid.argmin())
         raise ValueError(f"{name} must be {expected}, got {values[row]} at row {row}")
+
+
+def require_updates(index: Any, priorities: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return step numbers and priorities as (B,) arrays, or raise ValueError; see `update_priorities`."""
+    index, priorities = try_as_array(index), try_as_array(priorities)
+    if index.ndim != 1 or (index.dtype.kind not in "iu" and len(index)):
+        raise ValueError(f"index must be (B,) integers, as batch.index, got {index.dtype} {index.shape}")
+    if priorities.dtype.kind not in "iuf":
+        raise ValueError(f"priorities must be real numbers, got {priorities.dtype} {priorities.shape}")
+    priorities = priorities.astype(np.float64)
+    rows = priorities.reshape(-1)
+    _require_all("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
+    _require_all("priorities", rows, rows <= LARGEST, "finite as float32")
+    if priorities.shape != index.shape:
+        raise ValueError(f"priorities need the shape of index, {index.shape}, got {priorities.shape}")
+    return index, priorities
 
 
 class SumTree:

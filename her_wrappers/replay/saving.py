@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
 from her_wrappers.goal_interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
+from her_wrappers.replay.demonstrations import DemonstrationPart
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS
 from her_wrappers.replay.options import (
     MAX_SIZE,
@@ -37,7 +38,7 @@ from her_wrappers.spaces import leaf_spaces
 from her_wrappers.trees import path_name
 
 KIND = "replay buffer"
-VERSION = 4  # version of the format; files of other versions are rejected
+VERSION = 5  # version of the format; files of other versions are rejected
 SPACES = ("observation_space", "action_space")
 # Arguments of a buffer that compute rewards or terminations
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
@@ -60,6 +61,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         "largest_priority": None if priorities is None else priorities.largest,
         "open": {"is_single": is_single, "lengths": lengths.tolist()},
         "attachment": buffer._attachment,
+        "demonstrations": buffer._demonstrations and buffer._demonstrations.generator_state,
         "blocks": len(blocks),
     }
 
@@ -73,6 +75,8 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         if open_episodes is not None:
             flags = np.zeros(len(open_episodes.lengths), np.bool_)
             yield from _episode_arrays("open/", storage, open_episodes, flags)
+        if buffer.demonstrations is not None:
+            yield "demonstrations", np.frombuffer(to_bytes(buffer.demonstrations), np.uint8)
 
     write_arrays(path, arrays(), header, kind=KIND, version=VERSION)
 
@@ -139,6 +143,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
         with as_corrupt(damaged):
             spaces = [space_from_json(header[name]) for name in SPACES]
             saved = {name: option_from_json(value) for name, value in header["options"].items()}
+            share = saved.pop("demonstrations")
             size = require_options(cls.__init__.__kwdefaults__ | saved)["buffer_size"]
             state, info_keys = header["relabeler"], saved["info_keys"]
             if not {"goal_selection_strategy", "termination"} >= set(header["functions"]):
@@ -184,6 +189,14 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
                 episodes, _ = _read_episodes(file, "open/", storage, info_keys)
                 is_single = bool(header["open"]["is_single"])
                 buffer._open_episodes.resume(is_single, np.array(lengths), episodes)
+            if share is not None and given.get("demonstrations") is None:
+                own = {name: value for name, value in given.items() if name not in {"buffer_size", "seed"}}
+                content = file.read("demonstrations").tobytes()
+                part = _read_bytes(content, lambda path: load_buffer(cls, path, env, own))
+                buffer._demonstrations = DemonstrationPart(part, share, given.get("seed"))
+                if "seed" not in given:
+                    buffer._demonstrations.generator_state = header["demonstrations"]
+                buffer._options["demonstrations"] = share
     return buffer
 
 
@@ -199,10 +212,7 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     The framework of an integration was configured with these options, such as ``gamma`` and ``n_steps``.
     """
     if isinstance(source, bytes):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "buffer")
-            path.write_bytes(source)
-            return load_same(buffer, path)
+        return _read_bytes(source, lambda path: load_same(buffer, path))
     damaged = f"{source} is damaged: its content is not a replay buffer"
     with ArrayFile(source, kind=KIND, version=VERSION) as file, as_corrupt(damaged):
         saved = _explicit(file.header["options"], file.header["relabeler"])
@@ -239,6 +249,14 @@ def to_bytes(buffer: Any) -> bytes:
         path = Path(folder, "buffer")
         buffer.save(path)
         return path.read_bytes()
+
+
+def _read_bytes(content: bytes, read: Callable[[Path], Any]) -> Any:
+    """Return the result of a function that reads a file with this content."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "buffer")
+        path.write_bytes(content)
+        return read(path)
 
 
 def _require_same_spaces(path: Any, saved: Sequence[Any], others: Sequence[Any], owner: str) -> None:

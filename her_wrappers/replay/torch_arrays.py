@@ -17,6 +17,7 @@ class TorchArrays(NumPyArrays):
     is_torch = True
     copy = staticmethod(torch.Tensor.clone)
     stack = staticmethod(torch.stack)
+    concatenate = staticmethod(torch.cat)
     fill = staticmethod(torch.Tensor.masked_fill_)
     repeat = staticmethod(torch.Tensor.repeat_interleave)
     float32 = staticmethod(torch.Tensor.float)

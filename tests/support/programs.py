@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers import Batch, Episode, Episodes, Geometric, Mixture, Priority
+from her_wrappers import Batch, Demonstrations, Episode, Episodes, Geometric, Mixture, Priority
+from her_wrappers.replay.batch import Provenance
 from her_wrappers.trees import map_tree
 from tests.support.buffers import load_buffer, make_buffer, stacked, step_of
 from tests.support.counting import LEAVES, TREES, World
@@ -80,11 +81,26 @@ class Program:
         self.again = self.functions | {key: goals[key] for key in goals if key == "goal_selection_strategy"}
         options |= goals | self.functions
         seed = self.integer(0, 999)
-        self.buffer = make_buffer(device, self.world, seed=seed, **options)
-        self.oracle = Oracle(self.world, **options)
+        self.oracle, self.demonstrations, given = Oracle(self.world, **options), None, None
+        if self.integer(0, 3) == 0:
+            episodes = [self.world.episode(1000 + i, self.integer(1, 6)) for i in range(self.integer(1, 3))]
+            given = Demonstrations(episodes, self.pick((0.25, 0.5, 0.9)))
+            self.demonstrations = Oracle(self.world, **options | {"buffer_size": sum(map(len, episodes))})
+            self.demonstrations.next_step = -1 - self.demonstrations.buffer_size
+            for episode in episodes:
+                self.demonstrations.add_episode(episode)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.buffer = make_buffer(device, self.world, seed=seed, demonstrations=given, **options)
+        self.share = given.share if given else 0
         self.open = self.oracle.open  # episode and next step of each environment
         if callable(options["termination"]):
-            self.oracle.termination = "recompute"
+            for oracle in self.oracles():
+                oracle.termination = "recompute"
+
+    def oracles(self) -> list[Oracle]:
+        """Return the oracle of the buffer, and that of its demonstrations."""
+        return [self.oracle] if self.demonstrations is None else [self.oracle, self.demonstrations]
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer from ``low`` to ``high`` by the next number of the tape."""
@@ -177,10 +193,22 @@ class Program:
             return
         size = self.pick((7, 7, 1, 2, 30))
         for batch in [self.buffer.sample(size) for _ in range(self.integer(1, 5))]:
-            self.oracle.check_batch(batch, size)
+            self.check_batch(batch, size)
             self.batches.append(copy.deepcopy(batch.to_numpy()))
             overwrite(batch.episode, batch.goal_index)
             batch.map(lambda leaf: leaf.__setitem__(..., 1))
+
+    def check_batch(self, batch: Batch, size: int) -> None:
+        """Assert that the rows of each source are correct, and that their number is the share."""
+        is_demonstration = np.asarray(batch.is_demonstration)
+        assert abs(is_demonstration.sum() - size * self.share) < 1
+        assert batch.relabeled.tolist() == sorted(batch.relabeled.tolist(), reverse=True)
+        for oracle, rows in zip(self.oracles(), (~is_demonstration, is_demonstration), strict=False):
+            if rows.any():
+                part = batch.to_numpy().map(lambda leaf, rows=rows: leaf[rows])
+                origin = batch.provenance
+                part.provenance = Provenance(*(each[rows] for each in origin[:3]), origin.names)
+                oracle.check_batch(part, int(rows.sum()))
 
     def update_priorities(self) -> None:
         """Update priorities of stored and evicted transitions; an index can occur several times."""
@@ -188,9 +216,14 @@ class Program:
             return
         count = self.integer(0, 12)
         index = [self.integer(0, self.oracle.next_step - 1) for _ in range(count)]
-        priorities = [self.integer(0, 8) / 4 for _ in range(count)]
+        if self.demonstrations is not None:
+            index += [self.integer(-1 - self.demonstrations.buffer_size, -2) for _ in range(count)]
+        priorities = [self.integer(0, 8) / 4 for _ in index]
         given = np.array(index, np.int64), np.array(priorities)
-        assert self.buffer.update_priorities(*given) == self.oracle.update_priorities(index, priorities)
+        ignored = self.oracle.update_priorities(index[:count], priorities[:count])
+        if self.demonstrations is not None:
+            self.demonstrations.update_priorities(index[count:], priorities[count:])
+        assert self.buffer.update_priorities(*given) == ignored
 
     def save_and_load(self) -> None:
         """Save, load, compare the next batches of all three buffers, and continue with the loaded one.

@@ -1,0 +1,169 @@
+"""Demonstrations: episodes from elsewhere that a buffer never evicts, as a fixed share of each batch.
+
+They are in a buffer of their own, which has the options of the other one. So they are relabeled by the same
+strategies and termination rule, and have priorities and n-step returns.
+
+Sources: Nair et al. 2018, section IV (arXiv 1709.10089), and Ball et al. 2023, section 4.1 (arXiv 2302.02948).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.replay.batch import Batch, Provenance
+from her_wrappers.success_flag import FLAG_NAMES
+from her_wrappers.user_warning import warn_user
+
+if TYPE_CHECKING:
+    from her_wrappers.files import Json
+    from her_wrappers.replay.buffer import HindsightReplayBuffer
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Episodes of an expert or another policy, and their share of each batch.
+
+    Attributes:
+        episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, a `HindsightReplayBuffer`, `Episodes` or an
+            iterable of `Episode`. They are copied.
+        share: Share of the rows of each batch, in (0, 1). The number of rows is exact in expectation for any
+            batch size, and differs from the share by less than one row.
+
+    Raises:
+        TypeError: ``episodes`` is not a source of episodes.
+        ValueError: ``share`` is out of range.
+
+    Example:
+        >>> import gymnasium as gym, her_envs
+        >>> from her_wrappers import Collector, Demonstrations, HindsightReplayBuffer
+        >>> env = gym.make("her_envs/PointReach-v0")
+        >>> demonstrations = Demonstrations(archive, share=0.25)  # doctest: +SKIP
+        >>> HindsightReplayBuffer.for_env(env, demonstrations=demonstrations)  # doctest: +SKIP
+    """
+
+    episodes: Iterable[Episode] | Dataset | HindsightReplayBuffer
+    share: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.share, Real) and 0 < self.share < 1):
+            raise ValueError(f"share of Demonstrations must lie in (0, 1), got {self.share!r}")
+        if isinstance(self.episodes, Episode):
+            raise TypeError("Demonstrations takes an iterable of episodes, got one Episode; pass [episode]")
+        object.__setattr__(self, "share", float(self.share))  # the same as from a saved file
+
+    def read(self) -> list[Episode]:
+        """Return all episodes, or raise ValueError if there are none."""
+        source: Any = self.episodes
+        if isinstance(source, Dataset):
+            source = episodes_of(source, EpisodeErrors("raise"))
+        elif not isinstance(source, Episodes) and hasattr(source, "can_sample"):  # a replay buffer
+            source = source.episodes()
+        try:
+            listed = list(source)
+        except TypeError as error:
+            raise TypeError(f"Demonstrations takes episodes, got {self.episodes!r}") from error
+        if not listed:
+            raise ValueError("Demonstrations must contain at least one episode, got none")
+        return listed
+
+
+class DemonstrationPart:
+    """A buffer of demonstrations in a buffer, with step numbers from -N - 1 to -2 for N steps.
+
+    -1 is the ``goal_index`` of rows that are not relabeled.
+    """
+
+    def __init__(self, buffer: HindsightReplayBuffer, share: float, seed: int | None) -> None:
+        self.buffer, self._share = buffer, share
+        self._rng = np.random.default_rng(None if seed is None else (seed, 1))
+        self._offset = -len(buffer) - 1
+
+    @classmethod
+    def of(
+        cls, owner: HindsightReplayBuffer, given: Demonstrations, arguments: Mapping[str, Any]
+    ) -> DemonstrationPart:
+        """Store demonstrations in a new buffer, given the arguments of their owner's constructor."""
+        episodes, seed = given.read(), arguments["seed"]
+        options = {name: arguments[name] for name in type(owner).__init__.__kwdefaults__ or {}}
+        options |= {"buffer_size": sum(map(len, episodes)), "demonstrations": None}
+        options["seed"] = None if seed is None else int(np.random.SeedSequence((seed, 2)).generate_state(1)[0])
+        buffer = type(owner)(owner.observation_space, owner.action_space, **options)
+        if buffer._checks is not None:
+            buffer._checks.subject = "demonstrations: "
+        try:
+            buffer.add_episodes(episodes)
+        except ValueError as error:
+            raise ValueError(f"demonstrations: {error}") from error
+        if not _have_success(episodes, buffer):
+            warn_user(
+                f"none of the {len(episodes)} demonstrations achieves its desired goal; record episodes of a "
+                "policy that does, or leave the demonstrations out"
+            )
+        return cls(buffer, given.share, seed)
+
+    def count(self, batch_size: int) -> int:
+        """Sample the number of rows of a batch that are demonstrations."""
+        return int(batch_size * self._share + self._rng.random())
+
+    def sample(self, batch_size: int, beta: float | None) -> Batch:
+        """Sample demonstrations in the form of the storage."""
+        batch = self.buffer._sample(batch_size, beta)
+        batch.index += self._offset
+        origin = batch._require_provenance()
+        numbers = (each + self._offset for each in origin[:2])
+        batch.provenance = Provenance(*numbers, *origin[2:])
+        return batch
+
+    def find(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which step numbers are those of demonstrations, and these numbers in their buffer."""
+        found = (index >= self._offset) & (index < -1)
+        return found, index[found] - self._offset
+
+    @property
+    def generator_state(self) -> Json:
+        """State of the generator of `count`."""
+        return self._rng.bit_generator.state
+
+    @generator_state.setter
+    def generator_state(self, state: Json) -> None:
+        self._rng.bit_generator.state = state
+
+
+def merge(batches: list[Batch], arrays: Any) -> Batch:
+    """Return the rows of several batches as one batch, in which relabeled rows come first."""
+    relabeled = np.concatenate([arrays.to_numpy(batch.relabeled) for batch in batches])
+    order = (~relabeled).argsort(kind="stable")
+    rows = arrays.from_numpy(order)
+
+    def join(*parts: Any) -> Any:
+        if isinstance(parts[0], dict):
+            return {key: join(*(part[key] for part in parts)) for key in parts[0]}
+        if isinstance(parts[0], tuple):
+            return tuple(map(join, *parts))
+        return arrays.concatenate(parts)[rows]
+
+    origins = [batch._require_provenance() for batch in batches]
+    columns = [join(*(getattr(batch, name) for batch in batches)) for name in Batch.__match_args__[:-1]]
+    merged = Batch(*columns)
+    numbers = (np.concatenate(parts)[order] for parts in zip(*(origin[:3] for origin in origins), strict=True))
+    merged.provenance = Provenance(*numbers, origins[0].names)
+    return merged
+
+
+def _have_success(episodes: list[Episode], buffer: HindsightReplayBuffer) -> bool:
+    """Return whether a demonstration achieves its goal, or whether this is unknown."""
+    flags = [episode.infos[name] for episode in episodes for name in FLAG_NAMES if name in episode.infos]
+    if flags:
+        return any(np.any(each) for each in flags)
+    rewards = np.concatenate([episode.rewards for episode in episodes])
+    if buffer._checks is None or len(np.unique(rewards)) > 2:  # noqa: PLR2004 - sparse rewards have two values
+        return True
+    return bool(buffer._checks._is_at_goal(Episodes.of(episodes)).any())
