@@ -9,6 +9,7 @@ from her_agents.training import Training, open_episodes
 if TYPE_CHECKING:
     from pathlib import Path
 
+
 class OfflineTraining(Training):
     """A run that learns from the recorded episodes of ``config.offline``.
 

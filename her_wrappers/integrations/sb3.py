@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from her_wrappers.goal_interface import require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.replay.demonstrations import Demonstrations
 from her_wrappers.replay.goal_selection import GoalMixture
 from her_wrappers.user_warning import warn_user
 
@@ -96,6 +98,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         resample_achieved_goals: Whether a new goal is sampled once more if it was already achieved before the
             step.
         seed: Seed of the private generator; None seeds it from NumPy's global generator, which SB3 seeds.
+        demonstrations: Recorded episodes of the environment, and their share of each batch; their actions are
+            those of the environment, not scaled to [-1, 1].
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
@@ -132,6 +136,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         gamma: float = 0.99,
         resample_achieved_goals: bool = False,
         seed: int | None = None,
+        demonstrations: Demonstrations | None = None,
     ) -> None:
         observation_space = require_goal_space(observation_space)
         # The classes between BaseBuffer and this class would allocate arrays.
@@ -182,8 +187,21 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             resample_achieved_goals=resample_achieved_goals,
             info_keys=(STEP,) if copy_info_dict else (),
             seed=seed,
+            demonstrations=None if demonstrations is None else self._read(demonstrations),
         )
         self._batches = TensorBatches(self.hindsight, seed, discounts=n_steps > 1)
+
+    def _read(self, demonstrations: Demonstrations) -> Demonstrations:
+        """Return demonstrations in SB3's shapes."""
+        episodes = []
+        for episode in demonstrations.read():
+            try:
+                read = self._shapes.read_episode(episode)
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"demonstrations must fit the spaces of the environment: {error}") from error
+            infos = {} if self._infos is None else {STEP: self._infos.keep_for_ever(episode)}
+            episodes.append(replace(read, infos=infos))
+        return replace(demonstrations, episodes=episodes)
 
     def add(  # type: ignore[override] # as in SB3's class  # noqa: PLR0917
         self,

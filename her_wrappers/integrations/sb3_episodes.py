@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from her_wrappers.infos import Where
+    from her_wrappers.recording.episode import Episode
 
 Row = list[bytes]
 """Observations or actions of all environments: the bytes of each leaf."""
@@ -41,6 +43,13 @@ class RecordedInfos:
         steps = np.arange(self._next, self._next + self._n_envs)
         self._next += self._n_envs
         self._by_step.update(zip(steps.tolist(), map(copy_tree, infos), strict=True))
+        return steps
+
+    def keep_for_ever(self, episode: Episode) -> np.ndarray:
+        """Store the infos of a demonstration, and return their numbers, (T,) int64, which are below -1."""
+        steps = np.arange(len(episode)) + min([-1, *self._by_step]) - len(episode)
+        rows = ({key: column[t] for key, column in episode.infos.items()} for t in range(len(episode)))
+        self._by_step.update(zip(steps.tolist(), map(copy_tree, rows), strict=True))
         return steps
 
     def evict(self, episodes: Episodes, count: int) -> None:
@@ -72,7 +81,9 @@ class Sb3Shapes:
         self.states = spaces.Dict({key: _with_axis(part) for key, part in observation_space.items()})
         self.actions = _with_axis(action_space)
         self._action_shape = n_envs, get_action_dim(action_space)
+        self._bounds: tuple[Any, Any] = None, None
         if isinstance(action_space, spaces.Box):
+            self._bounds = action_space.low, action_space.high
             # SB3 casts float64 to float32, and scales actions to [-1, 1].
             dtype: Any = ReplayBuffer._maybe_cast_dtype(action_space.dtype)  # noqa: SLF001 - SB3's own rule
             self.actions = spaces.Box(-1, 1, self._action_shape[1:], dtype)
@@ -100,6 +111,18 @@ class Sb3Shapes:
                 states[key] = value.reshape(shape) if value.shape == shape[:1] else value
         leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.state_spec]
         return [as_batch(leaf, value, count=self.n_envs, where=where).tobytes() for leaf, value in leaves]
+
+    def read_episode(self, episode: Episode) -> Episode:
+        """Return an episode of the environment in these shapes, with scaled actions."""
+        actions, low, high = episode.actions, *self._bounds
+        if low is not None:
+            actions = 2 * (actions - low) / (high - low) - 1  # as in `scale_action` of SB3's policies
+        states = {
+            key: values.reshape(len(values), *self.states[key].shape)
+            for key, values in episode.observations.items()
+        }
+        actions = actions.reshape(len(actions), *self.actions.shape).astype(self.actions.dtype)
+        return replace(episode, observations=states, actions=actions)
 
     def arrays_of(self, states: Row) -> list[np.ndarray]:
         """Return the leaves of the observations of N environments, each (N, ...)."""

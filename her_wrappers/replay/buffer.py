@@ -35,7 +35,13 @@ from her_wrappers.replay.demonstrations import DemonstrationPart, Demonstrations
 from her_wrappers.replay.goal_selection import GoalSelection
 from her_wrappers.replay.n_step import Windows, n_step_returns
 from her_wrappers.replay.options import InfoFormat, goal_mixture, require_options
-from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priorities, Priority, require_between, require_updates
+from her_wrappers.replay.priorities import (
+    INITIAL_PRIORITY,
+    Priorities,
+    Priority,
+    require_between,
+    require_updates,
+)
 from her_wrappers.replay.relabeling import BatchFunction, Relabeler, TerminationMode, resolve_termination
 from her_wrappers.replay.rows import RowStorage
 from her_wrappers.replay.sampling import Draws, Sampler

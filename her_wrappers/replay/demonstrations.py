@@ -70,6 +70,9 @@ class Demonstrations:
             listed = list(source)
         except TypeError as error:
             raise TypeError(f"Demonstrations takes episodes, got {self.episodes!r}") from error
+        for each in listed:
+            if not isinstance(each, Episode):
+                raise TypeError(f"Demonstrations takes episodes, got {type(each).__name__} among them")
         if not listed:
             raise ValueError("Demonstrations must contain at least one episode, got none")
         return listed
@@ -94,7 +97,9 @@ class DemonstrationPart:
         episodes, seed = given.read(), arguments["seed"]
         options = {name: arguments[name] for name in type(owner).__init__.__kwdefaults__ or {}}
         options |= {"buffer_size": sum(map(len, episodes)), "demonstrations": None}
-        options["seed"] = None if seed is None else int(np.random.SeedSequence((seed, 2)).generate_state(1)[0])
+        options["seed"] = (
+            None if seed is None else int(np.random.SeedSequence((seed, 2)).generate_state(1)[0])
+        )
         buffer = type(owner)(owner.observation_space, owner.action_space, **options)
         if buffer._checks is not None:
             buffer._checks.subject = "demonstrations: "
@@ -153,7 +158,9 @@ def merge(batches: list[Batch], arrays: Any) -> Batch:
     origins = [batch._require_provenance() for batch in batches]
     columns = [join(*(getattr(batch, name) for batch in batches)) for name in Batch.__match_args__[:-1]]
     merged = Batch(*columns)
-    numbers = (np.concatenate(parts)[order] for parts in zip(*(origin[:3] for origin in origins), strict=True))
+    numbers = (
+        np.concatenate(parts)[order] for parts in zip(*(origin[:3] for origin in origins), strict=True)
+    )
     merged.provenance = Provenance(*numbers, origins[0].names)
     return merged
 

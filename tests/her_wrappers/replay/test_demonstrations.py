@@ -1,0 +1,198 @@
+"""Demonstrations: their share, their rows, saving, and what is wrong with them. Random programs have some too."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from her_wrappers import (
+    CorruptFileError,
+    Demonstrations,
+    EpisodeArchive,
+    Episodes,
+    HindsightReplayBuffer,
+    Priority,
+)
+from her_wrappers.replay.saving import load_same
+from tests.support.buffers import filled, load_buffer
+from tests.support.chi_square import assert_proportional
+from tests.support.counting import FUNCTIONS, counting_buffer, counting_episode
+from tests.support.equality import assert_same_batches, assert_same_episodes
+
+EPISODES = [counting_episode(number, length, terminated=True) for number, length in ((100, 3), (101, 5))]
+
+
+def with_demonstrations(device=None, share=0.25, episodes=EPISODES, **options):
+    """Return a buffer with three episodes of its own, and demonstrations."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no counting episode achieves its own goal
+        return filled(device, demonstrations=Demonstrations(episodes, share), **options)
+
+
+def numbers_of(batch):
+    """Return the numbers of the episodes of a batch."""
+    return np.asarray(batch.to_numpy().observations["observation"])[:, 0]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
+@pytest.mark.parametrize("share", [0.25, 0.9])
+def test_the_share_is_exact_in_expectation_for_any_batch_size(batch_size, share):
+    buffer = with_demonstrations(share=share, seed=batch_size)
+    counts = Counter(int(buffer.sample(batch_size).is_demonstration.sum()) for _ in range(4000 // batch_size))
+    low = int(share * batch_size)
+    above = share * batch_size - low
+    assert_proportional(counts, {low: 1 - above, low + 1: above} if above else {low: 1})
+
+
+def test_each_demonstrated_step_is_equally_likely():
+    batch = with_demonstrations(seed=0).sample(20_000)
+    steps = Counter(batch.index[batch.is_demonstration].tolist())
+    assert_proportional(steps, dict.fromkeys(range(-9, -1), 1))
+
+
+def test_rows_say_where_they_come_from(device):
+    batch = with_demonstrations(device).sample(400).to_numpy()
+    assert (batch.is_demonstration == (numbers_of(batch) >= 100)).all()
+    assert set(batch.episode[batch.is_demonstration]) == {-9, -6}
+    goals = batch.goal_index[batch.is_demonstration & batch.relabeled]
+    assert ((goals >= batch.index[batch.is_demonstration & batch.relabeled]) & (goals < -1)).all()
+    assert (batch.goal_index[~batch.relabeled] == -1).all()
+
+
+def test_demonstrations_are_never_evicted_and_stay_when_the_buffer_is_cleared():
+    buffer = with_demonstrations(buffer_size=12)
+    buffer.clear()
+    assert not buffer.can_sample
+    with pytest.raises(ValueError, match="no complete episode"):
+        buffer.sample(1)
+    for number in range(20):
+        buffer.add_episode(counting_episode(number, 9))
+    assert set(numbers_of(buffer.sample(300))) == {19, 100, 101}
+    assert (len(buffer), buffer.num_episodes) == (9, 1)
+    assert_same_episodes(buffer.demonstrations.episodes(), EPISODES)
+
+
+def test_without_demonstrations_the_batches_are_the_same(device):
+    """The own rows of a batch are those of a buffer without demonstrations."""
+    mixed, plain = with_demonstrations(device, share=0.5, seed=3), filled(device, seed=3)
+    for _ in range(20):
+        batch, expected = mixed.sample(16).to_numpy(), plain.sample(8).to_numpy()
+        assert (batch.index[~batch.is_demonstration] == expected.index).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"prioritized": Priority(), "n_steps": 3}])
+def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, options):
+    buffer = with_demonstrations(device, **options)
+    buffer.sample(7)
+    buffer.save(tmp_path / "buffer")
+    loaded = load_buffer(tmp_path / "buffer", device)
+    same = load_same(buffer, tmp_path / "buffer")
+    for twin in (loaded, same):
+        assert_same_episodes(twin.demonstrations.episodes(), EPISODES)
+    for _ in range(30):
+        batch = buffer.sample(7)
+        for twin in (loaded, same):
+            assert (twin.sample(7).index == batch.index).all()
+
+
+def test_load_may_give_other_demonstrations_and_another_seed(tmp_path):
+    with_demonstrations().save(tmp_path / "buffer")
+    twins = [load_buffer(tmp_path / "buffer", None, **FUNCTIONS, seed=5) for _ in range(2)]
+    assert_same_batches(*twins)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = Demonstrations([counting_episode(7, 2)], 0.5)
+        other = load_buffer(tmp_path / "buffer", None, **FUNCTIONS, seed=5, demonstrations=given)
+    assert sorted(set(numbers_of(other.sample(100)))) == [0, 1, 2, 7]
+
+
+def test_the_share_must_be_that_of_the_saved_buffer(tmp_path):
+    with_demonstrations(share=0.5).save(tmp_path / "buffer")
+    with pytest.raises(ValueError, match=r"demonstrations must be that of the saved buffer, 0\.5, got 0\.25"):
+        load_same(with_demonstrations(), tmp_path / "buffer")
+
+
+def test_priorities_of_demonstrations_are_updated():
+    buffer = with_demonstrations(prioritized=Priority(alpha=1))
+    index = np.concatenate([np.arange(-9, -1), np.arange(12)])
+    assert buffer.update_priorities(index, np.where(np.isin(index, (-3, 4)), 1.0, 0.0)) == 0
+    assert set(buffer.sample(200).index) == {-3, 4}
+
+
+@pytest.mark.parametrize("index", [-1, -10, 12])
+def test_an_update_with_an_unknown_step_number_changes_nothing(index):
+    buffer = with_demonstrations(prioritized=Priority())
+    twin = with_demonstrations(prioritized=Priority())
+    with pytest.raises(ValueError, match="numbers that this buffer has given"):
+        buffer.update_priorities([-2, 0, index], [9.0, 9.0, 9.0])
+    assert_same_batches(buffer, twin)
+
+
+def test_statistics_show_both_parts():
+    found = with_demonstrations().statistics()
+    assert (found.num_transitions, found.num_episodes) == (12, 3)
+    assert (found.demonstrations.num_transitions, found.demonstrations.num_episodes) == (8, 2)
+
+
+def test_any_source_of_episodes_can_be_used(tmp_path):
+    with EpisodeArchive(tmp_path / "archive") as archive:
+        archive.add_episodes(EPISODES)
+    other = counting_buffer()
+    other.add_episodes(EPISODES)
+    for source in (EpisodeArchive(tmp_path / "archive"), other, Episodes.of(EPISODES), iter(EPISODES)):
+        assert_same_episodes(with_demonstrations(episodes=source).demonstrations.episodes(), EPISODES)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Demonstrations(EPISODES, 1.0), ValueError, r"share of Demonstrations must lie in \(0, 1\)"),
+        (
+            lambda: Demonstrations(EPISODES, "0.5"),
+            ValueError,
+            r"share of Demonstrations must lie in \(0, 1\)",
+        ),
+        (lambda: Demonstrations(EPISODES[0]), TypeError, r"pass \[episode\]"),
+        (lambda: counting_buffer(demonstrations=EPISODES), TypeError, "must be Demonstrations or None"),
+        (lambda: with_demonstrations(episodes=[]), ValueError, "at least one episode"),
+        (lambda: with_demonstrations(episodes=5), TypeError, "takes episodes, got 5"),
+        (lambda: with_demonstrations(episodes=[*EPISODES, 5]), TypeError, "got int among them"),
+    ],
+)
+def test_wrong_demonstrations_are_an_error(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_demonstrations_of_other_spaces_are_an_error():
+    episode = counting_episode(0, 3)
+    episode.observations["observation"] = np.zeros((4, 3))
+    with pytest.raises(ValueError, match="demonstrations: .*observation"):
+        with_demonstrations(episodes=[episode])
+
+
+def test_demonstrations_with_other_rewards_or_without_success_are_a_warning():
+    def warned(**changes):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            episode = counting_episode(100, 3)
+            filled(demonstrations=Demonstrations([replace(episode, **changes)]))
+        return [str(each.message) for each in caught]
+
+    assert any("demonstrations: step 0" in each for each in warned(rewards=np.full(3, -5.0)))
+    assert any("none of the 1 demonstrations achieves" in each for each in warned())
+    assert not any("achieves its" in each for each in warned(infos={"is_success": np.array([0, 1, 0])}))
+
+
+def test_a_file_with_damaged_demonstrations_is_rejected(tmp_path):
+    buffer = with_demonstrations()
+    buffer.save(tmp_path / "buffer")
+    content = (tmp_path / "buffer").read_bytes()
+    at = content.rindex(b"demonstrations")
+    (tmp_path / "buffer").write_bytes(content[: at - 400] + b"\0" * 100 + content[at - 300 :])
+    with pytest.raises(CorruptFileError):
+        HindsightReplayBuffer.load(tmp_path / "buffer")
