@@ -98,7 +98,12 @@ class Config:
 
     demos: str | None = None
     """Demonstrations, which are never evicted and are relabeled like the other episodes: the folder of an
-    archive, the file of a saved buffer, or the id of a Minari dataset."""
+    archive, the file of a saved buffer, or the id of a Minari dataset. Or module:function or
+    path/to/file.py:function, a policy whose successful episodes are recorded when the run begins."""
+    demo_episodes: int = 25
+    """Recorded episodes if demos is a policy."""
+    demo_noise: float = ranged(0.1, "[0, inf)")
+    """Standard deviation of the noise on the actions of the policy, relative to half of their range."""
     demo_share: float = ranged(0.25, "(0, 1)")
     """Share of the demonstrations in each update."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from her_agents.training import Training, open_episodes
+from her_agents.demonstrations import open_episodes
+from her_agents.training import Training
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -21,15 +20,10 @@ from gymnasium.vector import AutoresetMode
 import her_envs
 from her_agents.algorithms import make_agent
 from her_agents.checkpoints import describe_spaces, require_spaces
+from her_agents.demonstrations import read_demonstrations
 from her_agents.evaluation import evaluate, success_key
 from her_agents.logs import Meter, Row
-from her_wrappers import (
-    Demonstrations,
-    EpisodeArchive,
-    HindsightReplayBuffer,
-    Priority,
-    VectorEpisodeRecorder,
-)
+from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.environments import (
     BrokenModuleError,
@@ -41,14 +35,12 @@ from her_wrappers.environments import (
 from her_wrappers.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.files.arrays import as_corrupt
 from her_wrappers.goal_interface import GoalInterface, goal_spaces
-from her_wrappers.integrations.minari import from_minari
-from her_wrappers.recording.archive import MANIFEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from pathlib import Path
 
     from her_agents.config import Config
-    from her_wrappers import Episode, Episodes
+    from her_wrappers import Episodes
 
 TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
 
@@ -168,17 +160,8 @@ class Training:
             prioritized=Priority() if config.prioritized else None,
             info_keys=info_keys,
             seed=config.seed,
-            demonstrations=self._read_demonstrations(),
+            demonstrations=read_demonstrations(config, self._test_env, self._info_keys),
         )
-
-    def _read_demonstrations(self) -> Demonstrations | None:
-        name = self.config.demos
-        if name is None:
-            return None
-        try:
-            return Demonstrations(list(open_episodes(name)), self.config.demo_share)
-        except (OSError, TypeError, ValueError) as error:
-            raise ValueError(f"demos={name!r} cannot be used: {error}") from error
 
     @property
     def success_rate(self) -> float:
@@ -337,28 +320,6 @@ class LatestEpisodes:
         """Return the episodes, and drop them; None without episodes."""
         episodes, self._episodes = self._episodes, None
         return episodes
-
-
-def open_episodes(name: str) -> Iterable[Episode]:
-    """Return recorded episodes.
-
-    Args:
-        name: Folder of an `EpisodeArchive`, file of a saved `HindsightReplayBuffer`, or id of a local Minari
-            dataset.
-
-    Raises:
-        ImportError: ``name`` is neither a folder nor a file, and Minari is not installed.
-        OSError: The dataset ``name`` does not exist, or cannot be read.
-        ValueError: The folder is not an archive, or the archive or the file is damaged.
-    """
-    path = Path(name)
-    if path.is_file():
-        return HindsightReplayBuffer.load(path).episodes()
-    if path.is_dir():
-        if not (path / MANIFEST).exists():
-            raise ValueError("the folder is not an EpisodeArchive")
-        return EpisodeArchive(path)
-    return from_minari(name)
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:

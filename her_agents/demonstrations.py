@@ -1,0 +1,114 @@
+"""Demonstrations of a run: recorded episodes, or episodes of a policy, recorded when the run begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_agents.evaluation import success_key
+from her_wrappers import Demonstrations, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers.environments import import_module
+from her_wrappers.integrations.minari import from_minari
+from her_wrappers.noise import add_noise
+from her_wrappers.recording.archive import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from her_agents.config import Config
+    from her_wrappers import Episode
+
+ATTEMPTS = 10  # largest number of episodes for each one that succeeds
+
+
+def open_episodes(name: str) -> Iterable[Episode]:
+    """Return recorded episodes.
+
+    Args:
+        name: Folder of an `EpisodeArchive`, file of a saved `HindsightReplayBuffer`, or id of a local Minari
+            dataset.
+
+    Raises:
+        ImportError: ``name`` is neither a folder nor a file, and Minari is not installed.
+        OSError: The dataset ``name`` does not exist, or cannot be read.
+        ValueError: The folder is not an archive, or the archive or the file is damaged.
+    """
+    path = Path(name)
+    if path.is_file():
+        return HindsightReplayBuffer.load(path).episodes()
+    if path.is_dir():
+        if not (path / MANIFEST).exists():
+            raise ValueError("the folder is not an EpisodeArchive")
+        return EpisodeArchive(path)
+    return from_minari(name)
+
+
+def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
+    """Return the demonstrations of a run, or None if it has none.
+
+    Args:
+        config: The options.
+        env: An environment, in which the policy of ``config.demos`` plays.
+        info_keys: Entries of the infos that are recorded.
+
+    Raises:
+        ImportError: Minari is needed, and not installed.
+        ValueError: ``config.demos`` cannot be used.
+    """
+    name = config.demos
+    if name is None:
+        return None
+    try:
+        if ":" in name and not Path(name).exists():
+            module, _, attribute = name.rpartition(":")
+            policy = getattr(import_module(module, f"demos {name}", "module:function"), attribute)
+            rng = np.random.default_rng((config.seed, 1))
+            episodes = record_successes(env, policy, config.demo_episodes, config.demo_noise, rng, info_keys)
+        else:
+            episodes = list(open_episodes(name))
+        return Demonstrations(episodes, config.demo_share)
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(f"demos={name!r} cannot be used: {error}") from error
+
+
+def record_successes(
+    env: Any,
+    policy: Callable[[Any], Any],
+    count: int,
+    noise: float,
+    rng: np.random.Generator,
+    info_keys: Sequence[str] = (),
+) -> list[Episode]:
+    """Record episodes of a policy whose last step is a success.
+
+    Args:
+        env: The environment.
+        policy: Function from an observation to an action. If the policy has a method ``reset``, it is called
+            before each episode.
+        count: Number of episodes.
+        noise: Noise of the actions, see `her_wrappers.noise.add_noise`.
+        rng: Source of the noise and of the seeds of the episodes.
+        info_keys: Entries of the infos that are recorded.
+
+    Raises:
+        ValueError: Less than one of `ATTEMPTS` episodes succeeds.
+    """
+    episodes: list[Episode] = []
+    attempts = 0
+    recorder = EpisodeRecorder(env, episodes.append, info_keys=info_keys)
+    while len(episodes) < count:
+        if attempts == ATTEMPTS * count:
+            raise ValueError(f"{len(episodes)} of {attempts} episodes of the policy succeeded; less noise may help")
+        attempts += 1
+        getattr(policy, "reset", lambda: None)()
+        observation, _ = recorder.reset(seed=int(rng.integers(2**31)))
+        ended = False
+        while not ended:
+            action = add_noise(policy(observation), env.action_space, noise, rng)
+            observation, _, terminated, truncated, info = recorder.step(action)
+            ended = terminated or truncated
+        if not info[success_key(info)]:
+            episodes.pop()
+    return episodes
