@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from her_agents.agent import Agent, BoxActions, gradient_step
+from her_agents.agent import Agent, BoxActions, cloning_loss, gradient_step
 from her_agents.networks import Critics
 from her_agents.options import DDPGOptions, TD3Options
 
