@@ -18,7 +18,6 @@ from typing import Any, TextIO
 
 import gymnasium as gym
 
-from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.commands.terminal import (
     EXIT_CODES_HELP,
     TYRO_CONFIG,
@@ -30,6 +29,7 @@ from her_wrappers.commands.terminal import (
 )
 from her_wrappers.environments import BrokenModuleError, EnvNameError
 from her_wrappers.episode_limit import EndlessEpisodeError
+from her_wrappers.exceptions import describe, raised_at
 
 COMMANDS = {
     "check": "Check a goal environment.",

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 
-from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.episode_limit import limit_episodes
+from her_wrappers.exceptions import describe, raised_at
 from her_wrappers.files.atomic import open_regular
 
 EnvFactory: TypeAlias = Callable[..., Any]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.exceptions import describe
-from her_wrappers.checker.records import ResetRecord, StepRecord
+from her_wrappers.checker.records import Divergence, ResetRecord, StepRecord, spread
 from her_wrappers.checker.values import close, identical, show, to_arrays
+from her_wrappers.exceptions import describe
 from her_wrappers.goal_interface import GoalFunction
 from her_wrappers.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
 
@@ -175,6 +175,7 @@ class Probe:
         function: ``(achieved_goal, desired_goal, info)`` -> value, called by position.
         name: Name of the function.
         info_form_results: Result for a batch of two pairs, for each form of the info.
+        step_results: Result for the next achieved goal, the desired goal and the info of each step.
         pair_results: Result for each relabeled pair alone.
         batch_results: Indices of the pairs and result for each small batch.
         large_batches: Indices of the pairs and result for each large batch.
@@ -182,19 +183,26 @@ class Probe:
             the function does not take batches.
         reuses_output: Whether results share memory.
         repeated_results: `pair_results` computed several times more, without steps between the calls.
-        later_results: `pair_results` computed again after further steps and resets; None if this failed.
+        is_called_later: Whether `pair_results` could be computed again after further steps and resets.
+        changes: Results that differ for the same arguments before and after a reset: the time of the first
+            call, for messages, the first and the later result.
+        side_effect: First difference between the rollout and a replay with calls of the function between its
+            steps, or None.
     """
 
     function: GoalFunction
     name: str = "compute_reward"
     info_form_results: dict[str, CallResult] = field(default_factory=dict)
+    step_results: Sequence[CallResult] = ()
     pair_results: Sequence[CallResult] = ()
     batch_results: Sequence[tuple[list[int], CallResult]] = ()
     large_batches: Sequence[tuple[list[int], CallResult]] = ()
     on_views: tuple[CallResult, CallResult] | None = None
     reuses_output: bool = False
     repeated_results: Sequence[list[CallResult]] = ()
-    later_results: list[CallResult] | None = None
+    is_called_later: bool = False
+    changes: list[tuple[str, CallResult, CallResult]] = field(default_factory=list)
+    side_effect: Divergence | None = None
 
     @property
     def info_form(self) -> str | None:
@@ -205,6 +213,15 @@ class Probe:
     def needs_info(self) -> bool:
         """Whether batches raised because a key is missing in info."""
         return any(isinstance(result.error, KeyError) for result in self.info_form_results.values())
+
+    @property
+    def first_change(self) -> str:
+        """The first of the `changes` in words, or an empty text."""
+        if not self.changes:
+            return ""
+        place, first, later = self.changes[0]
+        again = f"{later.outcome} for the same arguments after a reset"
+        return f"{self.name} {first.outcome} at {place}, but {again}"
 
     def of_pairs(self, pairs: Sequence[Pair]) -> list[CallResult]:
         """Call the function with each pair alone."""
@@ -259,8 +276,7 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
         reward: Probe of ``compute_reward``, for the success threshold.
         rng: Generator of the random choices.
     """
-    indices = np.unique(np.linspace(0, len(steps) - 1, PAIR_STEPS).astype(int))
-    sources = [steps[i] for i in indices]
+    sources = spread(steps, PAIR_STEPS)
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
     pairs = []
     for step, other in zip(sources, others, strict=True):
@@ -282,8 +298,7 @@ def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
     Args:
         steps: Steps of the rollout, at least one; the goals of up to 500 of them are searched.
     """
-    indices = np.unique(np.linspace(0, len(steps) - 1, EXTREME_STEPS).astype(int))
-    observations = [steps[i].observation for i in indices]
+    observations = [step.observation for step in spread(steps, EXTREME_STEPS)]
     goals = stack([observation[key] for observation in observations for key in ARGUMENTS[:2]])
     low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))
     info = steps[0].info

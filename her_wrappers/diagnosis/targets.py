@@ -17,13 +17,13 @@ import numpy as np
 
 from her_wrappers.arguments import require_count, require_gamma, require_number
 from her_wrappers.checker.check import ignore_warnings, open_env
-from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.goal_calls import stack
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.replicas import close_safely
 from her_wrappers.checker.rollout import Budget, roll_out
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.environments import make_env, present_folder
+from her_wrappers.exceptions import describe
 from her_wrappers.files.text import parse_file
 from her_wrappers.goal_interface import GoalInterface, env_name, env_spec
 from her_wrappers.recording.archive import MANIFEST, EpisodeArchive

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.evidence import Evidence, rule
-from her_wrappers.checker.exceptions import describe, raised_at
+from her_wrappers.checker.evidence import REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import reward_number
 from her_wrappers.checker.values import close, show, type_name
+from her_wrappers.exceptions import describe, raised_at
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.rules import Violation
 from her_wrappers.trees import Path, path_name
@@ -188,7 +188,7 @@ def spaces_rebuilt(evidence: Evidence) -> Iterator[Violation]:
     "goals-reshaped",
     meaning="A wrapper changes the shape of goals, such as by stacking frames, but not compute_reward.",
     fix="apply the wrapper to `observation` only, or define compute_reward for the new goals in the wrapper",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     implies=(
         "GE101", "GE103", "GE104", "GE105", "GE106", "GE108", "GE110", "GE113", "GE114", "GE115", "GE119",
         "GE121", "GE202", "GE204", "GE205", "GE206", "GE207",
