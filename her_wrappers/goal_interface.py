@@ -31,6 +31,7 @@ __all__ = [
     "env_spec",
     "find_function",
     "goal_spaces",
+    "own_goal_space",
     "require_distinct",
     "require_goal_space",
     "require_own_goals",
@@ -197,14 +198,10 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
     Raises:
         ValueError: The sizes differ, as for goals of stacked frames.
     """
-    owner = getattr(function, "__self__", None)
-    for layer in _layers(owner if isinstance(owner, gym.Env) else env):
-        if inspect.getattr_static(layer, "compute_reward", None) is not None:
-            break
-    own = getattr(layer, "single_observation_space", None) or layer.observation_space
-    if not isinstance(own, spaces.Dict) or "achieved_goal" not in own.keys():  # noqa: SIM118 - no `in`
+    own = own_goal_space(function, env)
+    if own is None:
         return
-    got, expected = ([shape for shape, _ in _shapes(each["achieved_goal"]).values()] for each in (space, own))
+    got, expected = ([shape for shape, _ in _shapes(each).values()] for each in (space["achieved_goal"], own))
     if sum(map(math.prod, got)) != sum(map(math.prod, expected)):
         raise ValueError(
             f"goals must have the shape that compute_reward of the environment takes, {expected}, got {got}: "
@@ -212,6 +209,25 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
             "every key); leave the goals as they are, and stack only 'observation' in an ObservationWrapper "
             "of your own, or define compute_reward for the changed goals on the wrapper"
         )
+
+
+def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
+    """Return the space of achieved goals of the environment or wrapper that defines ``compute_reward``.
+
+    Args:
+        compute_reward: The function; another value than a method of an environment if this is unknown.
+        env: Environment whose outermost layer with such a function is used in this case, or None.
+
+    Returns:
+        The space, or None if there is none.
+    """
+    owner = getattr(compute_reward, "__self__", None)
+    if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
+        layers = () if env is None else _layers(env)
+        has_function = (each for each in layers if inspect.getattr_static(each, "compute_reward", None))
+        owner = next(has_function, env)
+    own = getattr(owner, "single_observation_space", getattr(owner, "observation_space", None))
+    return own.spaces.get("achieved_goal") if isinstance(own, spaces.Dict) else None
 
 
 def _layers(env: Any) -> Iterator[Any]:

@@ -141,34 +141,27 @@ class _Runner:
 
     def run(self, policy: Policy, steps: int) -> None:
         """Take ``steps`` steps in new episodes, or raise _StoppedRunError if the run stops early."""
-        run_episode = self._run_episode if self._num_envs is None else self._run_vector_episode
         while steps > 0:
             cap = self._episode_cap if len(self.rollout.resets) >= SHORT_EPISODES else SHORT_STEPS
-            steps -= run_episode(policy, min(steps, cap))
+            steps -= self._run_episode(policy, min(steps, cap))
 
     def _run_episode(self, policy: Policy, limit: int) -> int:
+        is_vector = self._num_envs is not None
+        is_disabled = is_vector and autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
         observation = self._reset().observation
         for t in range(limit):
             step = self._step(t, observation, policy(copy_tree(observation)))
-            if step.terminated or step.truncated:
-                self.rollout.ended_episodes += 1
-                return t + 1
             observation = step.observation
-        return limit
-
-    def _run_vector_episode(self, policy: Policy, limit: int) -> int:
-        disabled = autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
-        observation = self._require_all_rows(self._reset()).observation
-        for t in range(limit):
-            step = self._require_all_rows(self._step(t, observation, policy(copy_tree(observation))))
-            observation, ended = step.observation, ended_rows(step)
+            ended = ended_rows(step) if is_vector else np.array([bool(step.terminated or step.truncated)])
             self.rollout.ended_episodes += int(ended.sum())
-            if disabled and ended.any():
-                observation = self._require_all_rows(self._reset({"reset_mask": ended})).observation
+            if ended.any() and not is_vector:
+                return t + 1
+            if ended.any() and is_disabled:
+                observation = self._reset({"reset_mask": ended}).observation
         return limit
 
     def _require_all_rows(self, record: Record) -> Record:
-        if any(wrong_shapes(record, self._num_envs or 0)):
+        if self._num_envs is not None and any(wrong_shapes(record, self._num_envs)):
             raise _StoppedRunError  # GE603 reports the missing rows
         return record
 
@@ -181,7 +174,7 @@ class _Runner:
         returned = self._call(f"episode {episode}", "reset", lambda: call_reset(self._env, seed, options))
         record = ResetRecord.of(episode, seed, options, returned)
         self.rollout.resets.append(record)
-        return record
+        return self._require_all_rows(record)
 
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
@@ -193,7 +186,7 @@ class _Runner:
         self.rollout.steps.append(step)
         self._budget.on_step()
         self._stop_at_limits(step.observation)
-        return step
+        return self._require_all_rows(step)
 
     def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
