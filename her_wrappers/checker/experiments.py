@@ -45,7 +45,7 @@ from her_wrappers.trees import Tree, copy_tree, map_tree
 REPLAY_DIVISOR = 20
 """Each replay repeats the first twentieth of the steps of the rollout."""
 
-MIN_CLOCK_STEPS = 80
+MIN_CLOCK_STEPS = 40
 """Smallest number of steps between calls of goal functions on a replica, in which short episodes end."""
 
 MAX_EPISODE_STEPS = 60
@@ -75,11 +75,8 @@ REPEATED_CALLS, REPEATED_SIZE = 4, 3
 def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
     """Do the experiments after a run, and return the evidence.
 
-    Args:
-        env: The single or vector environment after the run.
-        run: Rollout as the environment returned it; batches for a vector environment.
-        replicas: Makes further environments like ``env``; None to leave out the experiments with replicas.
-        budget: Seed and reset options of the run.
+    The records of ``run`` contain batches for a vector environment. If ``replicas`` is None, the experiments
+    with replicas are left out.
     """
     evidence = Evidence(env.observation_space, run, seed=budget.seed, state=arrays_in(env.unwrapped))
     try:
@@ -328,11 +325,11 @@ def _call_goal_function(function: Probe, evidence: Evidence) -> None:
     function.batch_results = [
         (rows, function(*evidence.batch(rows, form))) for rows in [*small, list(range(count))]
     ]
-    achieved, desired, infos = evidence.batch(range(count), form)
-    result = function(achieved, desired, infos)
+    result = function.batch_results[-1][1]
     if result.shape == (count,):
+        achieved, desired, infos = evidence.batch(range(count), form)
         views = _read_only_view(achieved), _read_only_view(desired)
-        function.on_views = result, function.on_views_of(*views, infos)
+        function.on_views = result, function.with_own(*views, infos)
         function.reuses_output = _reuses_output(function, evidence)
     rng = np.random.default_rng(evidence.seed)
     goal_bytes = sum(leaf.nbytes for leaf in leaves(evidence.pairs[0].achieved))
@@ -341,17 +338,16 @@ def _call_goal_function(function: Probe, evidence: Evidence) -> None:
     chosen = [
         rng.integers(count, size=size).tolist() for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES
     ]
-    function.large_batches = [(rows, function(*evidence.batch(rows, form))) for rows in chosen]
+    function.large_batches = [(rows, function.with_own(*evidence.batch(rows, form))) for rows in chosen]
 
 
 def _reuses_output(function: Probe, evidence: Evidence) -> bool:
     """Whether two of several outputs share memory."""
-    count = len(evidence.pairs)
-    calls = [
-        [(REPEATED_SIZE * call + i) % count for i in range(REPEATED_SIZE)] for call in range(REPEATED_CALLS)
-    ]
+    calls = np.arange(REPEATED_CALLS * REPEATED_SIZE).reshape(REPEATED_CALLS, -1) % len(evidence.pairs)
     try:
-        outputs = [function.function(*copy_tree(evidence.batch(rows, function.info_form))) for rows in calls]
+        outputs = [
+            function.function(*copy_tree(evidence.batch(rows.tolist(), function.info_form))) for rows in calls
+        ]
     except Exception:
         return False
     arrays = [output for output in outputs if isinstance(output, np.ndarray)]

@@ -97,20 +97,16 @@ class CallResult:
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Shape of the value; None if the call raised, or the value is None or lists of different lengths."""
-        if self.error is not None or self.value is None:
-            return None
         try:
-            return tuple(np.shape(self.value))
+            return None if self.value is None else tuple(np.shape(self.value))
         except ValueError:
             return None
 
     @property
     def numbers(self) -> np.ndarray | None:
         """The value as a float64 array; None if the call raised or the value does not consist of numbers."""
-        if self.error is not None or self.value is None:
-            return None
         try:
-            return np.asarray(self.value, dtype=np.float64)
+            return None if self.value is None else np.asarray(self.value, dtype=np.float64)
         except (TypeError, ValueError):
             return None
 
@@ -147,7 +143,7 @@ class CallResult:
         """Whether the values of two results are equal up to rounding, or both have the same error."""
         if self.numbers is None or other.numbers is None:
             return self.numbers is other.numbers and self.error_text == other.error_text
-        return close(self.numbers, other.numbers)
+        return close(self.numbers[()], other.numbers[()])  # faster for scalars
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -247,8 +243,8 @@ class Probe:
         goals = record.observation
         return self(goals["achieved_goal"], goals["desired_goal"], record.info)
 
-    def on_views_of(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with the goals themselves, which must be read-only, and a copy of the info."""
+    def with_own(self, achieved: Any, desired: Any, info: Any) -> CallResult:
+        """Call the function with the goals themselves, which nobody else uses, and a copy of the info."""
         try:
             return CallResult(_copy_array(to_arrays(self.function(achieved, desired, copy_tree(info)))))
         except Exception as error:
@@ -269,13 +265,7 @@ def info_argument(pairs: Sequence[Pair], form: str) -> Any:
 
 
 def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
-    """Return relabeled pairs from the steps of a rollout: reached, not reached, and close to the threshold.
-
-    Args:
-        steps: Steps of the rollout, at least one.
-        reward: Probe of ``compute_reward``, for the success threshold.
-        rng: Generator of the random choices.
-    """
+    """Return relabeled pairs from steps: reached, not reached, and close to the success threshold."""
     sources = spread(steps, PAIR_STEPS)
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
     pairs = []
@@ -293,11 +283,7 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return two pairs of the elementwise minimum and maximum of recorded goals, in both orders.
-
-    Args:
-        steps: Steps of the rollout, at least one; the goals of up to 500 of them are searched.
-    """
+    """Return two pairs of the elementwise minimum and maximum of recorded goals, in both orders."""
     observations = [step.observation for step in spread(steps, EXTREME_STEPS)]
     goals = stack([observation[key] for observation in observations for key in ARGUMENTS[:2]])
     low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))
@@ -319,15 +305,8 @@ def _pairs_at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
 def threshold(achieved: Any, desired: Any, info: Any, reward: Probe) -> float | None:
     """Find the success threshold on the way from the achieved goal to the desired goal, by bisection.
 
-    Args:
-        achieved: Achieved goal, with float leaves.
-        desired: Desired goal of the same structure.
-        info: Info of the step.
-        reward: Probe of ``compute_reward``.
-
-    Returns:
-        The fraction of the way at which the reward changes, or None if the rewards found on the way do not
-        have exactly two values.
+    The result is the fraction of the way at which the reward changes, or None if the rewards found on the way
+    do not have exactly two values. Both goals have float leaves.
     """
 
     def at(fraction: float) -> float | None:

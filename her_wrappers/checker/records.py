@@ -166,42 +166,29 @@ def spread(items: Sequence[Item], most: int) -> list[Item]:
 
 
 def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
-    """Return what ``reset`` of an environment returns, with arrays instead of tensors.
-
-    Raises:
-        TypeError: ``reset`` does not return two values.
-    """
-    observation, info = to_arrays(require_tuple(env.reset(seed=seed, options=copy_tree(options)), 2))
+    """Return what ``reset`` of an environment returns, or raise TypeError if this is not two values."""
+    observation, info = _arrays(env.reset(seed=seed, options=copy_tree(options)), 2)
     return observation, info
 
 
 def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Return what ``step`` of an environment returns, with arrays instead of tensors.
-
-    Raises:
-        TypeError: ``step`` does not return five values.
-    """
-    observation, reward, terminated, truncated, info = to_arrays(require_tuple(env.step(action), 5))
+    """Return what ``step`` of an environment returns, or raise TypeError if this is not five values."""
+    observation, reward, terminated, truncated, info = _arrays(env.step(action), 5)
     return observation, reward, terminated, truncated, info
 
 
-def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:
-    """Return ``returned``, or raise TypeError if it is not a tuple of ``length`` values."""
+def _arrays(returned: Any, length: int) -> Any:
+    """Return a tuple of ``length`` values with arrays instead of tensors."""
     if not isinstance(returned, tuple) or len(returned) != length:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise TypeError(f"expected {length} values, got {count}")
-    return returned
+    return to_arrays(returned)
 
 
 def wrong_shapes(
     record: ResetRecord | StepRecord, num_envs: int
 ) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield name, shape and expected shape of each array that does not have one row per environment.
-
-    Args:
-        record: Batch of a vector environment.
-        num_envs: Number of environments, N.
-    """
+    """Yield name, shape and expected shape of each array that does not have one row per environment."""
     observation = record.observation
     trees = observation if isinstance(observation, dict) else {"observation": observation}
     for key, tree in trees.items():
@@ -229,13 +216,7 @@ def ended_rows(step: StepRecord) -> np.ndarray:
 
 
 def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
-    """Return a rollout of the episodes of the single environments, up to the first batch that lacks a row.
-
-    Args:
-        batches: Rollout of a vector environment.
-        mode: Autoreset mode of the vector environment.
-        num_envs: Number of environments, N.
-    """
+    """Return a rollout of the episodes of the single environments, up to the first batch that lacks a row."""
     rollout = replace(batches, resets=[], steps=[])
     episodes, times, ended = [0] * num_envs, [0] * num_envs, np.zeros(num_envs, bool)
 

@@ -220,10 +220,6 @@ def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
     """Return the autoreset mode from the metadata, else the mode that the infos suggest.
 
     If infos have final observations, this is SAME_STEP, else NEXT_STEP.
-
-    Args:
-        env: A vector environment.
-        rollout: Rollout of the vector environment.
     """
     mode = declared_mode(env)
     if mode is not None:
@@ -233,24 +229,14 @@ def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
 
 
 def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
-    """Return a policy that samples from a copy of the space, so that the space keeps its random state.
-
-    Args:
-        space: Action space.
-        seed: Seed of the copy.
-    """
+    """Return a policy that samples from a copy of the space, so that the space keeps its random state."""
     copied = copy.deepcopy(space)
     copied.seed(seed)
     return lambda observation: copied.sample()
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
-    """Return a policy that repeats each random action for 1 to 20 steps, to move further.
-
-    Args:
-        space: Action space.
-        rng: Generator of the seed of the actions, and of the numbers of steps.
-    """
+    """Return a policy that repeats each random action for 1 to 20 steps, to move further."""
     sample = random_policy(space, int(rng.integers(2**31)))
     remaining, action = 0, None
 
@@ -269,15 +255,9 @@ def steering_policy(
 ) -> Policy:
     """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
 
-    One action in ten is random, to leave walls and dead ends.
-
-    Args:
-        steps: Steps to which the model is fitted.
-        space: Action space of one environment.
-        rng: Generator of the random choices.
-        fallback: Policy to use where the model gives no valid action. The result is this policy itself if
-            there are no steps or they do not fit the model, the goals are too large, or the action space is
-            neither Box nor Discrete.
+    One action in ten is random, to leave walls and dead ends. Where the model gives no valid action,
+    ``fallback`` is used. The result is ``fallback`` itself if there are no steps or they do not fit the
+    model, the goals are too large, or the action space is neither Box nor Discrete.
     """
     fit = {spaces.Box: _fit_box, spaces.Discrete: _fit_discrete}.get(type(space))
     try:
