@@ -26,6 +26,7 @@ import numpy as np
 from her_wrappers.checker.evidence import Evidence, VectorRun
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, leaves, relabeled_pairs
 from her_wrappers.checker.records import (
+    OUTCOME,
     Divergence,
     FailedCall,
     ResetRecord,
@@ -118,16 +119,13 @@ def _replay_on_replicas(
     evidence: Evidence, run: Rollout, replicas: Replicas, reset_options: Sequence[dict[str, Any]]
 ) -> None:
     """Repeat the beginning of the run on replicas; further replays are left out if the first one differs."""
-    steps, called = len(run.steps) // REPLAY_DIVISOR, None  # called: its goal functions are called
+    steps = len(run.steps) // REPLAY_DIVISOR
     try:
-        called = replicas.make()
-        evidence.no_replica = replicas.absence
-        if called is None:
-            return
-        evidence.no_replica = "the run was too short to be repeated on a second environment"
-        if not steps:
-            return
         replica, concurrent = replicas.make(), replicas.make()
+        if replica is None or not steps:
+            too_short = "the run was too short to be repeated on a second environment"
+            evidence.no_replica = replicas.absence if replica is None else too_short
+            return
         act = random_policy(concurrent.action_space, evidence.seed + 1)
         concurrent.reset(seed=evidence.seed + 1)
         evidence.divergence = _replay(run, replica, steps, lambda step: _step_or_reset(concurrent, act))
@@ -145,6 +143,7 @@ def _replay_on_replicas(
         if evidence.pairs:
             _find_state_changes(evidence, concurrent, max(steps, MIN_CLOCK_STEPS))
         evidence.global_seeding = _find_global_seeding(evidence, concurrent, replicas)
+        evidence.none_for_unknown_type = _is_none_for_unknown_type(evidence, replicas.make())
     except Exception as error:
         if replicas.are_copies:  # no user makes copies, so that a copy may fail
             evidence.no_replica = replicas.absence
@@ -153,8 +152,6 @@ def _replay_on_replicas(
             place = "on a second environment, which replicas=False leaves out"
             failure = FailedCall(place, "reset() or step()", error)
             evidence.rollout.failure = evidence.rollout.failure or failure
-    finally:
-        evidence.none_for_unknown_type = called is not None and _is_none_for_unknown_type(evidence, called)
 
 
 def _replay(
@@ -177,12 +174,10 @@ def _replay(
             if found:
                 return found
         before_step(step)
-        observation, reward, terminated, truncated, _ = call_step(replica, copy_tree(step.action))
-        flags = {"reward": step.reward, "terminated": step.terminated, "truncated": step.truncated}
-        repeated_flags = {"reward": reward, "terminated": terminated, "truncated": truncated}
-        found = _divergence(step.place, step.observation, observation) or _divergence(
-            step.place, flags, repeated_flags
-        )
+        observation, *repeated, _ = call_step(replica, copy_tree(step.action))
+        outcome = {name: getattr(step, name) for name in OUTCOME}
+        found = _divergence(step.place, step.observation, observation)
+        found = found or _divergence(step.place, outcome, dict(zip(OUTCOME, repeated, strict=True)))
         if found:
             return found
     return None
@@ -220,8 +215,7 @@ def _reset_twice_with_options(
     Options that raise are skipped. The options of the user are tried before an empty dict and an unknown
     option.
     """
-    policy = random_policy(env.action_space, seed)
-    action = policy(None)
+    action = random_policy(env.action_space, seed)(None)
     for options in [None, *reset_options, {}, {"no such option": 0}]:
         try:
             first = copy_tree(call_reset(env, seed, options)[0])
