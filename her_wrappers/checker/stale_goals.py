@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.checker.goal_calls import flat
-from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord, spread
+from her_wrappers.checker.records import Rollout, spread
+from her_wrappers.rules import Violation
 
 MAX_STATES = 1000
 """Largest number of states to which a function is fitted."""
@@ -25,8 +26,8 @@ FITS, STALE, EXACT = 0.2, 0.05, 1e-3
 function, relative to the spread of goals. After mj_step, positions are one substep older than joints."""
 
 
-def stale_goal(rollout: Rollout) -> tuple[ResetRecord | StepRecord, str] | None:
-    """Return the first record with a stale achieved goal and the violation in words, or None."""
+def stale_goal(rollout: Rollout) -> Violation | None:
+    """Return the violation of the first record with a stale achieved goal, or None."""
     steps, resets = spread(rollout.steps, MAX_STATES), rollout.resets[:MAX_STATES]
     observations = [
         [step.before for step in steps],
@@ -53,12 +54,12 @@ def stale_goal(rollout: Rollout) -> tuple[ResetRecord | StepRecord, str] | None:
         errors = np.abs(make_features(starts) @ weights - first_goals).max(axis=1)
         stale = errors[known] > max(3 * error, STALE * scale)  # a stale goal may fit by chance
         if len(stale) >= 3 and stale.mean() > 0.8:
-            message = (
-                f"the achieved goal does not fit the observation in {stale.sum()} of {len(known)} resets"
-            )
-            return resets[int(np.flatnonzero(known)[0])], f"{message}, but in all steps"
+            message = f"the achieved goal does not fit the observation in {stale.sum()} of {len(known)}"
+            first = resets[int(np.flatnonzero(known)[0])]
+            return Violation(f"{message} resets, but in all steps", first.place)
     if error > STALE * scale and min(_fit(make(before), goals)[0] for _, make in fits) < EXACT * scale:
-        return steps[0], "the achieved goal fits the observation before the step, not the one after it"
+        message = "the achieved goal fits the observation before the step, not the one after it"
+        return Violation(message, steps[0].place)
     return None
 
 

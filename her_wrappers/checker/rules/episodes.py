@@ -196,7 +196,7 @@ def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
     """The achieved goal is that of the observed state."""
     found = stale_goal(evidence.rollout)
     if found is not None:
-        yield Violation(found[1], found[0].place)
+        yield found
 
 
 @rule(
