@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -277,8 +278,8 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
             Pair(achieved, other.observation["achieved_goal"], step.info),
             Pair(achieved, step.observation["desired_goal"], step.info),
         ]
-    thresholds = [pair for step in sources for pair in _pairs_at_threshold(step, reward)]
-    mixed = pairs[4:] + thresholds[: 2 * NUM_THRESHOLDS]
+    thresholds = (pair for step in sources for pair in _pairs_at_threshold(step, reward))
+    mixed = pairs[4:] + list(islice(thresholds, 2 * NUM_THRESHOLDS))
     return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]
 
 
