@@ -219,7 +219,7 @@ def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | 
         env: Environment whose outermost layer with such a function is used in this case, or None.
 
     Returns:
-        The space, or None if there is none.
+        The space, or None if it is unknown.
     """
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):

@@ -208,17 +208,17 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._add_findings(findings)
 
     def _add_findings(self, findings: list[Finding]) -> None:
-        known = list(self._findings.values())
-        for finding in GOAL_ENV_RULES.without_implied(known + findings) if findings else ():
-            if finding in known:
-                continue
+        """Count the findings that no other finding implies, and warn of the new ones."""
+        known = self._findings
+        judged = GOAL_ENV_RULES.without_implied([*known.values(), *findings]) if findings else ()
+        codes = {finding.code for finding in judged}
+        for finding in findings:
             key = (finding.code, finding.subject)
-            previous = self._findings.get(key)
-            if previous is None:
-                self._findings[key] = finding
+            if key in known:
+                known[key] = replace(known[key], count=known[key].count + finding.count)
+            elif finding.code in codes:
+                known[key] = finding
                 warn_user(str(finding))
-            else:
-                self._findings[key] = replace(previous, count=previous.count + finding.count)
 
 
 def _is_true(flag: Any) -> bool:

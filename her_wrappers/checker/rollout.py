@@ -256,8 +256,8 @@ def steering_policy(
     """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
 
     One action in ten is random, to leave walls and dead ends. Where the model gives no valid action,
-    ``fallback`` is used. The result is ``fallback`` itself if there are no steps or they do not fit the
-    model, the goals are too large, or the action space is neither Box nor Discrete.
+    ``fallback`` chooses one. Without steps, for steps that do not fit the model, for goals that are too large
+    and for action spaces other than Box and Discrete, ``fallback`` itself is returned.
     """
     fit = {spaces.Box: _fit_box, spaces.Discrete: _fit_discrete}.get(type(space))
     try:
