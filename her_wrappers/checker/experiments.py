@@ -282,11 +282,9 @@ def _find_global_seeding(evidence: Evidence, env: CheckedEnv, replicas: Replicas
         "reset()": lambda: env.reset(seed=evidence.seed),
         "step()": run_episode,
     }
-    for name in GOAL_FUNCTIONS:
-        function = probe(env, name)
-        if function is not None and evidence.pairs:
-            pair = evidence.pairs[0]
-            calls[f"{name}()"] = partial(function, pair.achieved, pair.desired, pair.info)
+    for function in evidence.functions if evidence.pairs else ():
+        call = partial(_call_with_pairs, evidence, probe(env, function.name), evidence.steps[0])
+        calls[f"{function.name}()"] = call
     return [
         (name, generator)
         for name, call in calls.items()
