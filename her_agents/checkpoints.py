@@ -21,7 +21,7 @@ from her_agents.config import make_config
 from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, write_arrays
 from her_wrappers.files.atomic import open_regular, replacement
 from her_wrappers.goal_interface import GOAL_KEYS
-from her_wrappers.recording.space_json import space_from_json, space_to_json
+from her_wrappers.recording.space_json import SpaceJson, space_from_json, space_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,22 +157,17 @@ def _read_policy(path: Path) -> dict[str, Any]:
         return {"config": header["config"], "spaces": header["spaces"], "policy": policy}
 
 
-def describe_spaces(
-    observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-) -> list[dict[str, Any]]:
+def describe_spaces(observation_space: spaces.Dict, action_space: spaces.Space[Any]) -> list[SpaceJson]:
     """Return the goal keys of an observation space, and an action space, as JSON data."""
-    goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})  # type: ignore[index] # a Dict
+    goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})
     return [space_to_json(goal_space), space_to_json(action_space)]
 
 
 def require_spaces(
-    path: Path,
-    checkpoint: Mapping[str, Any],
-    observation_space: spaces.Space[Any],
-    action_space: spaces.Space[Any],
+    path: Path, checkpoint: Mapping[str, Any], env_spaces: tuple[spaces.Dict, spaces.Space[Any]]
 ) -> None:
     """Raise ValueError unless the spaces of one environment equal those of the checkpoint's agent."""
-    found = describe_spaces(observation_space, action_space)
+    found = describe_spaces(*env_spaces)
     for saved, described in zip(checkpoint["spaces"], found, strict=True):
         if saved != described:
             raise ValueError(

@@ -282,7 +282,7 @@ class Training:
             CorruptFileError: The state is incomplete, or of another agent.
             ValueError: The spaces of the environment differ from those of the checkpoint.
         """
-        require_spaces(path, state, *self._spaces)
+        require_spaces(path, state, self._spaces)
         with as_corrupt(f"{path} is damaged"):
             self.agent.load_state_dict(state["agent"])
             self.counts = Counts(**state["counts"])
