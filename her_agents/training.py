@@ -154,11 +154,6 @@ class Training:
             seed=config.seed,
         )
 
-    @property
-    def success_rate(self) -> float:
-        """Success rate of the latest evaluation; 0 before the first one."""
-        return self.history[-1]["success_rate"] if self.history else 0.0
-
     def begin_episodes(self, *, keep_open: bool = False) -> None:
         """Reset all environments, if there are any.
 

@@ -300,7 +300,7 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
             progress.update(
                 task,
                 completed=counts.steps,
-                success=training.success_rate,
+                success=training.history[-1]["success_rate"] if training.history else 0.0,
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,
             )
