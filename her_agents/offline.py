@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from her_agents.training import Training
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
 from her_wrappers.integrations.minari import from_minari
-from her_wrappers.recording.archive import MANIFEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from her_wrappers import Episode
 
 
 class OfflineTraining(Training):
@@ -28,8 +21,12 @@ class OfflineTraining(Training):
         if buffer_file is not None:  # the saved buffer has the episodes
             return
         name = str(self.config.offline)
+        path = Path(name)
         try:
-            self.buffer.extend(open_episodes(name))
+            if path.is_file():
+                self.buffer.extend(HindsightReplayBuffer.load(path).episodes())
+            else:
+                self.buffer.extend(EpisodeArchive(path) if path.is_dir() else from_minari(name))
         except (OSError, TypeError, ValueError) as error:
             raise ValueError(f"offline={name!r} cannot be used: {error}") from error
         if not self.buffer.can_sample:
@@ -37,25 +34,3 @@ class OfflineTraining(Training):
 
     def _step(self) -> None:
         """Collect nothing."""
-
-
-def open_episodes(name: str) -> Iterable[Episode]:
-    """Return recorded episodes.
-
-    Args:
-        name: Folder of an `EpisodeArchive`, file of a saved `HindsightReplayBuffer`, or id of a local Minari
-            dataset.
-
-    Raises:
-        ImportError: ``name`` is neither a folder nor a file, and Minari is not installed.
-        OSError: The dataset ``name`` does not exist, or cannot be read.
-        ValueError: The folder is not an archive, or the archive or the file is damaged.
-    """
-    path = Path(name)
-    if path.is_file():
-        return HindsightReplayBuffer.load(path).episodes()
-    if path.is_dir():
-        if not (path / MANIFEST).exists():
-            raise ValueError("the folder is not an EpisodeArchive")
-        return EpisodeArchive(path)
-    return from_minari(name)

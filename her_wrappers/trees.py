@@ -242,6 +242,13 @@ def take_rows(tree: Tree, rows: np.ndarray) -> Any:
     return map_tree(lambda leaf: leaf.take(rows, axis=0), tree)
 
 
+def equal_rows(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return which rows of two (N, ...) arrays are equal, (N,) bool; NaN equals NaN."""
+    same = (some == others) | ((some != some) & (others != others))  # noqa: PLR0124 - both are NaN
+    rows: np.ndarray = same.all(axis=tuple(range(1, same.ndim)))
+    return rows
+
+
 def leaf_arrays(tree: Tree) -> list[np.ndarray]:
     """Return the leaves of a tree, in order."""
     leaves: list[np.ndarray] = []

@@ -249,7 +249,7 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
             )
             _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
-            reward, _ = take_random_step(env, config.info_keys)
+            reward, _ = take_random_step(env, config)
         if "clip_targets" not in options and not has_sparse_rewards(env):
             print(
                 "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all "
@@ -300,7 +300,7 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
             progress.update(
                 task,
                 completed=counts.steps,
-                success=training.success_rate,
+                success=training.history[-1]["success_rate"] if training.history else 0.0,
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,
             )

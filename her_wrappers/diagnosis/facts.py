@@ -393,7 +393,7 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
 
 def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
     """Return the fields of `Facts` that are computed from the first episodes."""
-    block = Episodes.joined([replace(each, infos={}, reset_infos=()) for each in sample])
+    block = Episodes.of(episode for each in sample for episode in replace(each, infos={}, reset_infos=()))
     episode_of_state = np.arange(len(block)).repeat(block.lengths + 1)
     return {
         "goal_in_observation": find_goal_in_observation(block.observations, episode_of_state),

@@ -413,7 +413,7 @@ class HindsightReplayBuffer:
         errors = EpisodeErrors(on_error)
         blocks: Iterable[Sequence[Episode]]
         if isinstance(episodes, EpisodeArchive):
-            blocks = episodes.iter_shards(errors)
+            blocks = episodes.read_shards(errors)
         elif isinstance(episodes, Episodes):
             blocks = [episodes]
         elif isinstance(episodes, Dataset):

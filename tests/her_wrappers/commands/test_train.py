@@ -198,7 +198,7 @@ def test_the_check_can_be_left_out(options, tmp_path, monkeypatch):
     [
         ("UnboundedActions", "set bounds with gymnasium.wrappers.TransformAction(env"),
         ("HalfBoundedActions", "set bounds with gymnasium.wrappers.TransformAction(env"),
-        ("NeedsInfo", "compute_reward needs the info 'cost'; pass --info-keys cost"),
+        ("NeedsInfo", "her train: --info-keys cost"),
         ("Endless", "did not end after 60 steps; pass --max-episode-steps N"),
     ],
 )
