@@ -14,14 +14,8 @@ from gymnasium import spaces
 from her_wrappers.arguments import require_count, require_flag, require_torch
 from her_wrappers.autoreset import resets_itself
 from her_wrappers.files import Json
-from her_wrappers.goal_interface import (
-    AnyEnv,
-    GoalFunction,
-    GoalInterface,
-    find_function,
-    goal_spaces,
-    require_goal_space,
-)
+from her_wrappers.goal_functions import GoalFunction
+from her_wrappers.goal_interface import AnyEnv, GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.locks import fork_safe_lock
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
@@ -374,7 +368,7 @@ class HindsightReplayBuffer:
             self._checks.inspect(validated)
             goal_independent = self._relabeler.goal_independent(validated)
             self._storage.add(validated, goal_independent)
-            self._checks.inspect_stored(self._storage)
+            self._checks.inspect_stored(self._storage, len(validated))
 
     def _validated(self, episodes: Sequence[Episode]) -> Episodes:
         """Return episodes with the dtypes of the spaces."""
@@ -585,7 +579,7 @@ class HindsightReplayBuffer:
             self._open_episodes.discard()
             if self._relabeler is not None and self._checks is not None:
                 self._relabeler.reset()
-                self._checks.reset()
+                self._checks = EpisodeChecks(self._relabeler)
             if self._priorities is not None:
                 self._priorities.largest = INITIAL_PRIORITY
 
