@@ -24,6 +24,7 @@ MAX_ROWS = 512  # number of states that are compared
 MAX_COLUMNS = 256  # number of values of an observation; further leaves are only searched for copies
 MAX_GOALS = 32  # number of components of a goal; larger goals are only searched for copies
 MAX_COPIED = 100_000  # number of values of a leaf that is searched for copies
+MAX_NUMBER = 1e100  # squares of smaller numbers are finite
 TOLERANCE = 1e-4  # largest error of a relation, in standard deviations
 MIN_BITS = 20  # information that the goals of the episodes must have: a coincidence is then out of question
 
@@ -31,7 +32,7 @@ MIN_BITS = 20  # information that the goals of the episodes must have: a coincid
 class _Columns(NamedTuple):
     """Components of goals or observations in n states."""
 
-    values: Floats  # (n, W); 0 for numbers that are not finite
+    values: Floats  # (n, W); 0 for NaN and numbers from MAX_NUMBER on
     places: list[tuple[str, tuple[int, ...], int]]  # of W components: leaf, its shape, index in it
 
     @classmethod
@@ -41,7 +42,7 @@ class _Columns(NamedTuple):
             found.append(values[rows].reshape(len(rows), -1).astype(np.float64))
             places += [(name, values.shape[1:], i) for i in range(found[-1].shape[1])]
         joined = np.concatenate(found, 1)
-        return cls(np.where(np.isfinite(joined), joined, 0), places)
+        return cls(np.where(np.abs(joined) < MAX_NUMBER, joined, 0), places)
 
     def take(self, chosen: Bools | NDArray[np.intp]) -> _Columns:
         return _Columns(self.values[:, chosen], [self.places[i] for i in np.arange(len(self.places))[chosen]])

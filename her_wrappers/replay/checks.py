@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from her_wrappers.arguments import require_count
-from her_wrappers.files import Json
 from her_wrappers.goal_in_observation import find_goal_in_observation
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.episodes import Episodes
@@ -32,20 +30,13 @@ class EpisodeChecks:
 
     def __init__(self, relabeler: Relabeler) -> None:
         self._relabeler = relabeler
-        self.state: dict[str, Json] = {"added": 0, "agreed": 0, "warned": []}
-
-    def load_state(self, saved: dict[str, Json]) -> None:
-        """Restore `state` and the state of the relabeler."""
-        self._relabeler.load_state(saved)
-        state = saved["checks"]
-        counts: dict[str, Json] = {
-            name: require_count(name, state[name], at_least=0) for name in ("added", "agreed")
-        }
-        self.state = counts | {"warned": list(map(str, state["warned"]))}
+        self._added = 0  # number of episodes
+        self._agreed = 0  # number of checked episodes with correct rewards
+        self.warned: set[str] = set()  # names of checks
 
     def inspect(self, episodes: Episodes) -> None:
         """Compare new episodes with the functions; raise ValueError if a function returns a wrong result."""
-        before: int = self.state["added"]
+        before = self._added
         power = 1 << before.bit_length() >> 1  # the last one up to `before`
         begin = 0 if before - power < CHECKED_EPISODES else 2 * power - before
         self.warn_of_kept_terminations(episodes)
@@ -53,12 +44,12 @@ class EpisodeChecks:
             part = episodes[begin : begin + BLOCK_EPISODES]
             self._compare_rewards(part)
             self._find_missing_terminations(part)
-        self.state["added"] = before + len(episodes)
+        self._added += len(episodes)
 
+    @np.errstate(all="ignore")  # recorded numbers may be infinite or NaN
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
         """Compare the newest stored episodes with each other, if the last ``added`` were the 8th, 32nd, .."""
-        count: int = self.state["added"]
-        if count.bit_length() // 2 == (count - added).bit_length() // 2:
+        if self._added.bit_length() // 2 == (self._added - added).bit_length() // 2:
             return
         ends = np.append(np.unique(storage.stored_runs()[:, FIRST]), storage.stored.end)
         ends = ends[-STORED_EPISODES - 1 :]
@@ -88,7 +79,7 @@ class EpisodeChecks:
         """Warn if episodes end at their goals, and the user has chosen no rule for terminations."""
         terminated = episodes.terminated
         is_chosen = self._relabeler.termination != "keep by default"
-        if is_chosen or not terminated.any() or "kept terminations" in self.state["warned"]:
+        if is_chosen or not terminated.any() or "kept terminations" in self.warned:
             return
         if self._are_at_goals(episodes, episodes.ends[1:][terminated] - 1).any():
             self._warn(
@@ -104,15 +95,16 @@ class EpisodeChecks:
         pair = (self._relabeler.rewards_of(episodes, key, steps) for key in ("desired_goal", "achieved_goal"))
         return np.equal(*pair)
 
+    @np.errstate(all="ignore")
     def _compare_rewards(self, episodes: Episodes) -> None:
         """Warn if recorded rewards differ from the computed rewards."""
         name, recorded = self._relabeler.reward_name, episodes.rewards.astype(np.float32)
         computed = self._relabeler.rewards_of(episodes, "desired_goal")
         agree = np.abs(recorded - computed) <= TOLERANCE * (1 + np.abs(computed))
         if agree.all():
-            self.state["agreed"] += len(episodes)
+            self._agreed += len(episodes)
             return
-        if "rewards" in self.state["warned"]:
+        if "rewards" in self.warned:
             return
         i = int(agree.argmin())
         keys = set(self._relabeler.missing_infos(name, episodes)) - set(FLAG_NAMES)
@@ -123,9 +115,9 @@ class EpisodeChecks:
                 "the desired goal changed in this step, so likely the step is a reset, such as that of "
                 f"gymnasium.wrappers.Autoreset, or {name} was called with the former goal"
             )
-        elif self.state["agreed"] >= BLOCK_EPISODES:
+        elif self._agreed >= BLOCK_EPISODES:
             cause = (
-                f"they agreed in {self.state['agreed']} earlier episodes; likely causes are an environment "
+                f"they agreed in {self._agreed} earlier episodes; likely causes are an environment "
                 f"that changed since, by a curriculum, set_attr() or call(), while {name} belongs to a local "
                 "copy (AsyncVectorEnv) or to the first environment; or a rare cost outside of "
                 f"{name}; pass compute_reward= a function that follows the change"
@@ -145,7 +137,7 @@ class EpisodeChecks:
 
     def _find_missing_terminations(self, episodes: Episodes) -> None:
         """Warn if episodes continue where ``compute_terminated`` returns True."""
-        if self._relabeler.termination != "recompute" or "missing terminations" in self.state["warned"]:
+        if self._relabeler.termination != "recompute" or "missing terminations" in self.warned:
             return
         expected = self._relabeler.terminated_by_goal(episodes, np.arange(len(episodes.rewards)))
         expected[episodes.ends[1:][episodes.terminated] - 1] = False
@@ -212,8 +204,8 @@ class EpisodeChecks:
             )
 
     def _warn(self, check: str, message: str) -> None:
-        if check not in self.state["warned"]:
-            self.state["warned"] = [*self.state["warned"], check]
+        if check not in self.warned:
+            self.warned.add(check)
             warn_user(message)
 
 
@@ -227,6 +219,5 @@ def _changes(tree: Any, before: NDArray[np.int64]) -> NDArray[np.float64]:
     leaves = [leaf.reshape(len(leaf), -1) for leaf in leaf_arrays(tree) if leaf.dtype.kind in NUMBERS]
     parts = [leaf[:, :: leaf.shape[1] // MAX_COMPONENTS + 1] for leaf in leaves]
     values = np.concatenate([np.zeros((len(leaves[0]), 1)), *parts], 1)
-    with np.errstate(invalid="ignore"):
-        changes: NDArray[np.float64] = np.nan_to_num(np.abs(values[before + 1] - values[before]))
+    changes: NDArray[np.float64] = np.nan_to_num(np.abs(values[before + 1] - values[before]))
     return changes
