@@ -16,7 +16,7 @@ import numpy as np
 from her_wrappers.checker.records import Divergence, ResetRecord, StepRecord, spread
 from her_wrappers.checker.values import close, identical, show, to_arrays
 from her_wrappers.exceptions import describe
-from her_wrappers.goal_interface import GoalFunction
+from her_wrappers.goal_functions import GoalFunction
 from her_wrappers.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
 
 ARGUMENTS = ("achieved_goal", "desired_goal", "info")

@@ -18,7 +18,8 @@ from her_envs.pictures import Painter
 from her_wrappers.commands import screen, terminal
 from her_wrappers.commands.record import recorded_keys
 from her_wrappers.environments import make_env
-from her_wrappers.goal_interface import GoalFunction, GoalInterface
+from her_wrappers.goal_functions import GoalFunction
+from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.replay.goal_selection import STRATEGIES
