@@ -8,10 +8,8 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional, arg
 
-from her_wrappers.arguments import require_gamma
 from her_wrappers.commands import terminal
-from her_wrappers.diagnosis import DIAGNOSIS_RULES
-from her_wrappers.diagnosis.diagnose import judge
+from her_wrappers.diagnosis import diagnose
 from her_wrappers.diagnosis.targets import read_target
 
 
@@ -42,15 +40,14 @@ def doctor(
         clip_targets: Targets are clipped to returns of rewards in [-1, 0].
         html: File to write: a page with the report and pictures.
     """
-    with terminal.exits_with(2, ValueError):
-        if gamma is not None:
-            require_gamma(gamma)
-        rules = DIAGNOSIS_RULES.select(*reporting.prefixes())
     options = terminal.parse_options(option)
+    select, ignore = reporting.prefixes()
     with terminal.exits_with(3, TypeError):
         facts = read_target(target, max_steps=max_steps, seed=seed, env_options=options)
-    facts = facts.with_options(gamma=gamma, clip_targets=clip_targets or None)
-    report = judge(facts, rules, seed=seed)
+    with terminal.exits_with(2, ValueError):
+        report = diagnose(
+            facts, gamma=gamma, clip_targets=clip_targets or None, seed=seed, select=select, ignore=ignore
+        )
     if html is not None:
         from her_wrappers.diagnosis.html import write_page
 

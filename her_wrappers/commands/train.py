@@ -325,9 +325,11 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
 
 def _print_diagnosis(training: Training, folder: Path) -> None:
     """Print the first findings of a diagnosis."""
-    from her_wrappers.diagnosis.diagnose import diagnose_training
+    from her_wrappers.diagnosis import diagnose
+    from her_wrappers.diagnosis.targets import options_of_config, read_target
 
-    report = diagnose_training(training.buffer, training.config.as_dict(), training.history)
+    options = options_of_config(training.config.as_dict())
+    report = diagnose(read_target(training.buffer).with_options(**options), history=training.history)
     print(
         f"None of {len(training.history)} evaluations had a success. `her doctor {folder}` shows the "
         "complete diagnosis:"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
-from her_wrappers.diagnosis.diagnose import judge
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.recording.episodes import Episodes
 from tests.support.bundled import VARIANTS
@@ -32,7 +31,7 @@ DEFAULTS = {"relabeled_share": 0.8, "learning_rate": 1e-3}
 
 
 def report_on(episodes, **options):
-    return judge(Facts.of("episodes", [Episodes.of(episodes)], **options), DIAGNOSIS_RULES.values())
+    return diagnose(Facts.of("episodes", [Episodes.of(episodes)], **options))
 
 
 def errors(report):
