@@ -48,14 +48,14 @@ def open_episodes(name: str) -> Iterable[Episode]:
 
     Raises:
         ImportError: ``name`` is neither a folder nor a file, and Minari is not installed.
-        OSError: The dataset ``name`` does not exist, or cannot be read.
-        ValueError: The folder is not an archive, or the archive or the file is damaged.
+        OSError: The dataset ``name`` does not exist or cannot be read, or the folder is not an archive.
+        ValueError: The archive or the file is damaged.
     """
     path = Path(name)
     if path.is_file():
         return HindsightReplayBuffer.load(path).episodes()
     if path.is_dir():
         if not (path / MANIFEST).exists():
-            raise ValueError("the folder is not an EpisodeArchive")
+            raise FileNotFoundError(f"the folder is not an EpisodeArchive: it has no {MANIFEST}")
         return EpisodeArchive(path)
     return from_minari(name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import Positional, arg
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from her_wrappers.commands import terminal
 from her_wrappers.diagnosis import diagnose
+from her_wrappers.diagnosis.html import write_page
 from her_wrappers.diagnosis.targets import read_target
 
 
@@ -20,7 +20,7 @@ def doctor(
     max_steps: terminal.Positive = 3000,
     seed: terminal.NotNegative = 0,
     gamma: float | None = None,
-    clip_targets: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    clip_targets: FlagCreatePairsOff[bool] = False,
     html: Path | None = None,
     reporting: terminal.Reporting = terminal.DEFAULT_REPORTING,
 ) -> int:
@@ -49,8 +49,5 @@ def doctor(
             facts, gamma=gamma, clip_targets=clip_targets or None, seed=seed, select=select, ignore=ignore
         )
     if html is not None:
-        from her_wrappers.diagnosis.html import write_page
-
-        with terminal.exits_with(2, OSError, ValueError):
-            write_page(html, report, facts)
+        write_page(html, report, facts)
     return reporting.finish(report)

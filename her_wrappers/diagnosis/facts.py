@@ -390,15 +390,15 @@ def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
     }
 
 
-@np.errstate(all="ignore")  # 0 / 0 is 0, by `_finite`
+@np.errstate(invalid="ignore", divide="ignore")  # 0 / 0 is 0, by `_finite`
 def action_effects(block: Episodes) -> np.ndarray | None:
     """Return how strongly the achieved goal (row 0), and anything observed (row 1), depends on each action.
 
     The (2, A) values are partial correlations of a component of the actions, or of its distance from the
     mean, with the changes, or their sizes, over this step and the next one, given all other components. The
     means of each episode are subtracted, since actions that are repeated in an episode prove nothing. A
-    value that chance explains is 0, and that of a component that never varies is NaN. None for actions that
-    are not floats, for images, and for fewer than `MIN_STEPS` steps.
+    value that chance explains is 0, and that of a component without changes in any episode is NaN. None for
+    actions that are not floats, for images, and for fewer than `MIN_STEPS` steps.
     """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
@@ -410,13 +410,15 @@ def action_effects(block: Episodes) -> np.ndarray | None:
     before, begins = block.state_of_step[steps], np.cumsum(counts) - counts
 
     def standardized(rows: np.ndarray) -> np.ndarray:
-        rows = _finite(np.hstack([rows, abs(rows)]).astype(np.float64))
+        rows = np.hstack([rows, abs(rows)])
+        size = abs(rows).max(axis=0)
         rows -= (np.add.reduceat(rows, begins) / counts[:, None]).repeat(counts, axis=0)
-        return _finite(rows / np.sqrt((rows**2).mean(axis=0)))
+        spread = np.sqrt((rows**2).mean(axis=0))
+        return rows / np.where(spread > 1e-9 * size, spread, np.inf)  # rounded constants are 0
 
-    actions = np.hstack([_flat(leaf)[steps] for leaf in leaves])
+    actions = _finite(np.hstack([_flat(leaf)[steps] for leaf in leaves]).astype(np.float64))
     features = standardized(actions - actions.mean(axis=0))
-    states = [_projected(_flat(leaf).astype(np.float64)) for leaf in observed]
+    states = [_projected(_finite(_flat(leaf).astype(np.float64))) for leaf in observed]
     changes = [standardized(rows[before + 2] - rows[before]) for rows in states]
     outputs = np.hstack(changes)
     inverse = np.linalg.pinv(features.T @ features)
@@ -427,7 +429,7 @@ def action_effects(block: Episodes) -> np.ndarray | None:
     found = found.reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
     effects = np.stack([found[:, : changes[0].shape[1]].max(axis=1), found.max(axis=1)])
     effects[effects < 4.5 / np.sqrt(len(steps))] = 0  # 4.5 standard errors
-    effects[:, np.ptp(actions, axis=0) == 0] = np.nan
+    effects[:, ~features[:, : actions.shape[1]].any(axis=0)] = np.nan
     return effects
 
 

@@ -244,6 +244,15 @@ def test_actions_whose_effect_is_indirect_have_an_effect(kind):
     assert "GD106" not in report_on(episodes).codes
 
 
+def test_actions_that_are_constant_in_each_episode_prove_nothing_about_their_effect():
+    rng = np.random.default_rng(0)
+    episodes = [
+        replace(each, actions=np.column_stack([each.actions, np.full(len(each), rng.random())]))
+        for each in healthy()
+    ]
+    assert not report_on(episodes).findings
+
+
 def test_the_component_without_effect_is_named():
     episodes, _ = PLANTED["GD106"]()
     [finding] = report_on(episodes).findings
