@@ -56,6 +56,6 @@ def open_episodes(name: str) -> Iterable[Episode]:
         return HindsightReplayBuffer.load(path).episodes()
     if path.is_dir():
         if not (path / MANIFEST).exists():
-            raise FileNotFoundError(f"the folder is not an EpisodeArchive: it has no {MANIFEST}")
+            raise OSError(f"the folder is not an EpisodeArchive: it has no {MANIFEST}")
         return EpisodeArchive(path)
     return from_minari(name)

@@ -276,7 +276,7 @@ def broken_environment():
 
 
 def test_environment_that_fails_the_check_is_trained_only_with_force(broken_id, options, tmp_path):
-    arguments = [broken_id, "--config", options, "--steps", 100, "--no-tensorboard"]
+    arguments = [broken_id, "--config", options, "--steps", 100, "--no-tensorboard", "--check-steps", 300]
     stopped = her("train", *arguments, "--out", tmp_path / "a")
     assert stopped.exit_code == 3
     assert "GE" in stopped.output, "the report is printed"
