@@ -8,9 +8,8 @@ import numpy as np
 
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rows import HORIZON, DecodedRows, first_of_each
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, EqualEpisodes
+from her_wrappers.conformance.scenarios import EqualEpisodes
 from her_wrappers.conformance.statistics import LIMIT, bins_of, counts_of, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
 
@@ -187,8 +186,7 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB110",
-    scenario=None,
-    inconclusive_without=("few episodes", EQUAL_EPISODES, "strategy future"),
+    scenario="few episodes",
     meaning="All relabeled rows of an episode in a batch, or all rows of a step, have the same goal.",
     fix="sample a goal for each row",
     wrong="goal[rows_of_episode] = next_achieved_goal[rng.integers(t, T)]",
@@ -196,21 +194,18 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     source="tianshou 2.0.1, HERReplayBuffer.rewrite_transitions",
     implies=("HB103", "HB206"),
 )
-def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
-    rows, equal = results.of("few episodes"), results.of("strategy future")
-    if rows is None or equal is None:
-        return
-    own = equal.has_own_goal
-    always_final = (equal.goal_step == equal.length)[own].all()  # which HB106 reports
-    always_next = (equal.goal_step == equal.step + 1)[own].all()  # which HB105 reports
+def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
+    own = rows.has_own_goal
+    is_final = (rows.goal_step == rows.length)[own].all()  # which HB106 reports
+    is_next = (rows.goal_step == rows.step + 1)[own].all()  # which HB105 reports
+    open_ended = rows.relabeled & (rows.step + 1 < rows.length)
     for name, group in (
         ("an episode in a batch", rows.batch * 64 + rows.episode),
         ("a step", rows.transition),
     ):
-        open_ended = rows.relabeled & (rows.step + 1 < rows.length)
         goals = [rows.goal_step[open_ended & (group == each)] for each in np.unique(group)]
         groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
-        if groups and max(groups) == 1 and not (always_final or always_next):
+        if groups and max(groups) == 1 and not (is_final or is_next):
             found = f"in each of {len(groups)} groups of 12 rows or more"
             yield Violation(f"all relabeled rows of {name} have one goal, {found}")
 
@@ -225,7 +220,7 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
     implies=("HB501",),
 )
 def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
-    yield from equal.rows.violation(~equal.rows.is_next_goal, "the next observation has another desired goal")
+    yield from equal.rows.violation_in("next goal")
 
 
 @replay_rule(
@@ -238,5 +233,4 @@ def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
     source="Gymnasium-Robotics, PointMaze with continuing_task: goals change inside an episode",
 )
 def original_goal_changed(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = ~rows.relabeled & ~rows.is_original_goal
-    yield from rows.violation(wrong, "the desired goal of the original row is not that of its step")
+    yield from rows.violation_in("original goal")

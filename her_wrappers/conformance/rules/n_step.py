@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import TOLERANCE, DecodedRows
+from her_wrappers.conformance.rows import DecodedRows, differ, unequal
 from her_wrappers.conformance.scenarios import GAMMA, N_STEPS
 from her_wrappers.rules import Violation
 
@@ -20,20 +20,12 @@ def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
     returns, steps = np.zeros(len(rows)), np.zeros(len(rows), int)
     terminated, running = np.zeros(len(rows), bool), np.ones(len(rows), bool)
     for m in range(N_STEPS):
-        step = rows.step + m
-        running &= step < rows.length
-        achieved, desired = rows.achieved_after(step), rows.columns["desired_goal"]
-        recomputed, recorded = rows.rewards_for(achieved, desired, m), rows.recorded_reward(step)
-        reward: Any = np.where(rows.relabeled, recomputed, recorded)
-        returns += np.where(running, GAMMA**m * reward, 0.0)
+        running &= rows.step + m < rows.length
+        right = rows.values_of_step(m)
+        returns += np.where(running, GAMMA**m * right.reward, 0.0)
         steps += running
-        ended = rows.recorded_end(step)
-        if rows.termination != "keep":
-            reached = np.asarray(rows.env.compute_terminated(achieved, desired, None), bool)
-            crashed = ended & ~rows.succeeds_after(step)
-            ended = np.where(rows.relabeled, (reached | crashed) & (rows.termination != "never"), ended)
-        terminated |= running & ended
-        running &= ~ended
+        terminated |= running & right.terminated
+        running &= ~right.terminated
     return {
         "reward": returns,
         "next state": rows.step + steps,
@@ -48,10 +40,8 @@ def _window_rule(code: str, name: str, key: str, source: str = MULTI_STEP, **tex
     def check(rows: DecodedRows) -> Iterator[Violation]:
         expected = _expected(rows)[key].astype(float)
         got = rows.next_step if key == "next state" else rows.columns.get(key, expected)
-        yield from rows.violation(
-            np.abs(expected - got.astype(float)) > TOLERANCE,
-            lambda i: f"{key} is {got[i]:.5g} instead of {expected[i]:.5g} with n_steps={N_STEPS}",
-        )
+        message = unequal(key, got, expected, f" with n_steps={N_STEPS}")
+        yield from rows.violation(differ(got, expected), message)
 
     replay_rule(code, name, scenario="n-step returns", source=source, **texts)(check)
 

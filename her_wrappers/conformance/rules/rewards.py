@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import GOAL_KEYS, DecodedRows, Values
+from her_wrappers.conformance.rows import GOAL_KEYS, DecodedRows, Values, differ
 from her_wrappers.conformance.scenarios import EqualEpisodes
 from her_wrappers.rules import Violation
 
 
 def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
-    """Return the code of the rule that explains all wrong rewards of relabeled rows, and the explanation."""
+    """Return the code of the rule that explains all wrong rewards, and the explanation."""
     columns, desired = rows.columns, rows.columns["desired_goal"]
     before = rows.rewards_for(columns["achieved_goal"], desired)
     swapped = rows.rewards_for(desired, columns["next_achieved_goal"])
     for code, rewards, text in (
-        ("HB304", rows.recorded, "it is the reward for the original goal"),
+        ("HB304", rows.right.recorded_reward, "it is the reward for the original goal"),
         ("HB302", before, "it fits the achieved goal before the action"),
         ("HB303", swapped, "it fits the goals if swapped"),
     ):
-        if rows.has_rewards(rewards)[wrong].all():
+        if not differ(columns["reward"], rewards)[wrong].any():
             return code, f"; {text}"
     return "HB301", ""
 
@@ -32,11 +32,10 @@ def _relabeled_rule(code: str, name: str, **texts: Any) -> None:
     """Add the rule that reports the first wrong relabeled reward, if ``code`` explains them all."""
 
     def check(equal: EqualEpisodes) -> Iterator[Violation]:
-        rows = equal.rows
-        wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
-        explaining, text = _explain(rows, wrong)
+        judged = equal.rows.relabeled & equal.rows.is_allowed
+        explaining, text = _explain(equal.rows, equal.rows.wrong["reward"] & judged)
         if explaining == code:
-            yield from rows.violation(wrong, lambda i: rows.reward_fault(i) + text)
+            yield from equal.rows.violation_in("reward", judged, text)
 
     replay_rule(code, name, implies=("HB306", "HB701"), **texts)(check)
 
@@ -88,8 +87,7 @@ _relabeled_rule(
     implies=("HB306", "HB308", "HB701"),
 )
 def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
-    rows = equal.rows
-    yield from rows.violation(~rows.relabeled & ~rows.has_right_reward, rows.reward_fault)
+    yield from equal.rows.violation_in("reward", ~equal.rows.relabeled)
 
 
 @replay_rule(
@@ -103,7 +101,7 @@ def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
     source="stable-baselines3 issue 847, option copy_info_dict",
 )
 def reward_without_info(rows: DecodedRows) -> Iterator[Violation]:
-    yield from rows.violation(~rows.has_right_reward, rows.reward_fault)
+    yield from rows.violation_in("reward")
 
 
 @replay_rule(
@@ -132,7 +130,7 @@ def reward_row_by_row(equal: EqualEpisodes) -> Iterator[Violation]:
     implies=("HB509",),
 )
 def recorded_reward_replaced(rows: DecodedRows) -> Iterator[Violation]:
-    yield from rows.violation(~rows.relabeled & ~rows.has_right_reward, rows.reward_fault)
+    yield from rows.violation_in("reward", ~rows.relabeled)
 
 
 @replay_rule(
