@@ -14,11 +14,7 @@ import numpy as np
 from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.env import ConformanceEnv
 from her_wrappers.conformance.rows import BufferDriver, DecodedRows, ScenarioError, first_strategy
-from her_wrappers.conformance.scenarios import (
-    ENDS_OF_EPISODES,
-    EQUAL_EPISODES,
-    SCENARIOS,
-)
+from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES, EQUAL_EPISODES, SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -236,7 +236,7 @@ class DecodedRows:
         self.is_terminated: Values = columns.get("terminated", self.right.terminated).astype(bool)
         discount = np.where(self.is_terminated, 0.0, columns.get("discount", np.ones(1)).max())
         truncated = self.is_last & ~self.right.recorded_end
-        self._values = {
+        self._values: dict[str, tuple[Any, Any]] = {
             "reward": (columns["reward"].astype(float), self.right.reward),
             "terminated": (self.is_terminated, self.right.terminated),
             "truncated": (columns.get("truncated", truncated).astype(bool), truncated),
@@ -305,16 +305,22 @@ class DecodedRows:
         """Aspects with wrong rows, except those that a simpler scenario has judged."""
         return [name for name in ASPECTS if name not in self._known_faults and self.wrong[name].any()]
 
-    def violation(self, wrong: np.ndarray, message: str | Callable[[int], str]) -> Iterator[Violation]:
-        """Yield a violation for the first wrong row i, with ``message`` or ``message(i)``."""
+    def violation(
+        self, wrong: np.ndarray, message: str, values: tuple[Any, Any] | None = None, suffix: str = ""
+    ) -> Iterator[Violation]:
+        """Yield a violation for the first wrong row; ``values`` are the found and the expected values."""
         for i in np.flatnonzero(wrong)[:1].tolist():
-            text = message if isinstance(message, str) else message(i)
-            yield Violation(f"{text}: {int(wrong.sum())} of {len(self)} rows", self.describe(i))
+            if values is not None:
+                found, expected = (
+                    f"{each[i]:.5g}" if each.dtype.kind == "f" else str(each[i]) for each in values
+                )
+                message += f" is {found} instead of {expected}{suffix}"
+            yield Violation(f"{message}: {int(wrong.sum())} of {len(self)} rows", self.describe(i))
 
     def violation_in(self, aspect: str, among: Any = True, suffix: str = "") -> Iterator[Violation]:
         """Yield a violation for the first row of ``among`` (all by default) that is wrong in an aspect."""
-        message: Any = MESSAGES.get(aspect) or unequal(aspect, *self._values[aspect], suffix)
-        yield from self.violation(self.wrong[aspect] & among, message)
+        message, values = MESSAGES.get(aspect, aspect), self._values.get(aspect)
+        yield from self.violation(self.wrong[aspect] & among, message, values, suffix)
 
     def first_violation(self) -> Iterator[Violation]:
         """Yield a violation for the first wrong row of the first aspect that has wrong rows."""
@@ -325,15 +331,6 @@ class DecodedRows:
 def differ(found: Any, expected: Any) -> Values:
     """Return in which rows values differ by more than TOLERANCE or are NaN, (B,) bool."""
     return ~(np.abs(found.astype(float) - expected) <= TOLERANCE)
-
-
-def unequal(name: str, found: Any, expected: Any, suffix: str = "") -> Callable[[int], str]:
-    """Return a function that describes the found and the expected value of row i."""
-
-    def shown(value: Any) -> str:
-        return f"{value:.5g}" if isinstance(value, np.floating) else str(value)
-
-    return lambda i: f"{name} is {shown(found[i])} instead of {shown(expected[i])}{suffix}"
 
 
 def first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:

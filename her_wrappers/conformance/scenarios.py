@@ -34,22 +34,9 @@ Make: TypeAlias = Callable[..., BufferDriver]
 """Function that makes a driver with a new buffer; its keyword arguments are those of `BufferDriver`."""
 
 
-class EqualEpisodes(NamedTuple):
-    """Rows of 400 episodes of equal length."""
-
-    rows: DecodedRows  # in batches of 128 rows
-    small: dict[int, DecodedRows]  # in batches of 1 and 2 rows, by the number of rows
-    reward_calls: int  # calls of compute_reward while rows were sampled
-
-
-def equal_episodes(make: Make) -> EqualEpisodes:
+def equal_episodes(make: Make) -> DecodedRows:
     """400 episodes of 6 steps."""
-    driver = make().add_episodes([6] * 400)
-    before = driver.env.reward_calls
-    batches = driver.batches(48)
-    calls = driver.env.reward_calls - before
-    small = {rows: driver.rows(count, rows) for rows, count in ((1, 120), (2, 120))}
-    rows = DecodedRows(driver, batches)
+    rows = make().add_episodes([6] * 400).rows(48)
     mixed = np.flatnonzero(~rows.is_added)
     if len(mixed):  # no other rule can judge such rows
         raise ScenarioError(
@@ -57,7 +44,13 @@ def equal_episodes(make: Make) -> EqualEpisodes:
             "observation, action and next observation are not one of the steps that were added: "
             f"{len(mixed)} of {len(rows)} rows, such as {rows.describe(int(mixed[0]))}",
         )
-    return EqualEpisodes(rows, small, calls)
+    return rows
+
+
+def small_batches(make: Make) -> dict[int, DecodedRows]:
+    """Rows of batches of 1 and of 2 rows, by the number of rows."""
+    driver = make().add_episodes([6] * 60)
+    return {size: driver.rows(120, size) for size in (1, 2)}
 
 
 # --- storage --------------------------------------------------------------------------------------
@@ -335,6 +328,7 @@ SCENARIOS: dict[str, Scenario] = {
     "one relabeled per original": Scenario(
         lambda make: make(n_sampled_goal=1).add_episodes([6] * 60).rows(12)
     ),
+    "small batches": Scenario(small_batches),
     "few episodes": Scenario(lambda make: make().add_episodes([HORIZON] * 3).rows(12)),
     "image goals": Scenario(_twenty_episodes(kind="image"), {"images"}),
     "discrete goals": Scenario(_twenty_episodes(kind="discrete"), {"discrete"}),

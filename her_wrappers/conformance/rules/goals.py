@@ -1,15 +1,15 @@
-"""HB101 to HB112: relabeled rows have goals that the strategy can select."""
+"""HB101 to HB112: relabeled rows have goals that the strategy can select. HB501: precision of goals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import HORIZON, DecodedRows, first_of_each
-from her_wrappers.conformance.scenarios import EqualEpisodes
+from her_wrappers.conformance.rows import GOAL_KEYS, HORIZON, DecodedRows, first_of_each
 from her_wrappers.conformance.statistics import LIMIT, bins_of, counts_of, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
 
@@ -101,10 +101,11 @@ def _not_uniform(rows: DecodedRows, first: np.ndarray | int) -> Iterator[Violati
     chosen = rows.has_own_goal & (rows.goal_step > first)  # state 0 is optional
     index = first_of_each(rows, chosen)
     count, position = count[index], (rows.goal_step - first - 1)[index]
-    groups = [counts_of(position[count == n], 0, n) for n in range(2, HORIZON + 1)]
-    for power in range(6):
-        many = (count > HORIZON * 2**power) & (count <= HORIZON * 2 ** (power + 1))
-        groups.append(counts_of(bins_of(position[many], count[many], HORIZON), 0, HORIZON))
+    # Up to HORIZON states one by one; in longer episodes, HORIZON parts of the states.
+    groups = []
+    for lower, upper in pairwise([*range(1, HORIZON + 1), *(HORIZON * 2**power for power in range(1, 7))]):
+        chosen, bins = (count > lower) & (count <= upper), min(upper, HORIZON)
+        groups.append(counts_of(bins_of(position[chosen], count[chosen], bins), 0, bins))
     if uniformity_z(groups) > LIMIT:
         found = max(groups, key=lambda each: uniformity_z([each]))
         states = "states" if len(found) < HORIZON else "parts of the states"
@@ -219,8 +220,8 @@ def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
     source=f"{PAPER}, algorithm 1: (s||g', a, r', s'||g')",
     implies=("HB501",),
 )
-def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
-    yield from equal.rows.violation_in("next goal")
+def next_goal_differs(rows: DecodedRows) -> Iterator[Violation]:
+    yield from rows.violation_in("next goal")
 
 
 @replay_rule(
@@ -234,3 +235,23 @@ def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
 )
 def original_goal_changed(rows: DecodedRows) -> Iterator[Violation]:
     yield from rows.violation_in("original goal")
+
+
+@replay_rule(
+    "HB501",
+    meaning="Goals lose precision: their dtype or their values differ from those of the environment.",
+    fix="allocate arrays with the dtype of the goal space",
+    wrong="desired_goal = np.zeros((size, goal_size), np.float32)",
+    right='desired_goal = np.zeros((size, goal_size), env.observation_space["desired_goal"].dtype)',
+    source="Gymnasium-Robotics: goals are float64, and thresholds are compared in float64",
+    implies=("HB502", "HB503"),
+)
+def goal_precision(rows: DecodedRows) -> Iterator[Violation]:
+    for key in GOAL_KEYS:
+        episode, code = rows.env.decode(rows.columns[key])
+        exact, got = rows.env.encode(np.maximum(episode, 0), code), rows.columns[key]
+        if got.dtype != exact.dtype or not np.array_equal(got, exact):
+            yield Violation(
+                f"a goal is {got[0].tolist()} ({got.dtype}) instead of {exact[0].tolist()} ({exact.dtype})",
+                subject=key,
+            )

@@ -17,7 +17,6 @@ from her_wrappers.conformance.scenarios import (
     LONG,
     PRIORITIZED_CAPACITY,
     SCENARIOS,
-    EqualEpisodes,
     Prioritized,
     PrioritizedRows,
 )
@@ -55,14 +54,15 @@ def relabeled_share(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB202",
     severity="warning",
+    scenario="small batches",
     meaning="The share of relabeled rows is not k / (k + 1) in batches of 1 or 2 rows.",
     fix="decide randomly for each row, instead of rounding the number of relabeled rows",
     wrong="relabeled = np.arange(B) < int(B * k / (k + 1))  # no row if B = 1",
     right="relabeled = rng.random(B) < k / (k + 1)",
     source="stable-baselines3 2.9.2, torchrl 0.14.1: a batch of one row is never relabeled",
 )
-def share_of_small_batches(equal: EqualEpisodes) -> Iterator[Violation]:
-    for size, rows in equal.small.items():
+def share_of_small_batches(rows_by_size: dict[int, DecodedRows]) -> Iterator[Violation]:
+    for size, rows in rows_by_size.items():
         yield from _wrong_share(rows.relabeled, N_SAMPLED_GOAL, f"batches of {size}")
 
 
