@@ -227,15 +227,16 @@ class EpisodeChecks:
         larger = is_new & (achieved > 1.2 * usual + 1e-6 * achieved.max(0)).any(1)
         if jumps.any() or (larger.sum() >= 3 and larger.sum() > 0.5 * is_new.sum()):
             i = (jumps if jumps.any() else larger).argmax()
-            t = i - episodes.ends[episodes.state_of_step[i] - i]
+            numbers = before - np.arange(len(before))
+            t = i - episodes.ends[numbers[i]]
             self._warn(
                 "jumps",
                 f"at step {t} of an episode the desired goal changed and the achieved goal jumped, by up to "
-                f"{achieved[i].max():g} instead of {usual[achieved[i].argmax()]:g}, in {larger.sum()} of "
-                f"{len(episodes)} episodes: such episodes contain a reset; likely causes are evaluation in "
-                "the training environment, one environment object in several slots, a reset within step() "
-                "or gymnasium.wrappers.Autoreset (put EpisodeRecorder inside of it); record each episode "
-                "by itself",
+                f"{achieved[i].max():g} instead of {usual[achieved[i].argmax()]:g}, in "
+                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes: such episodes contain a "
+                "reset; likely causes are evaluation in the training environment, one environment object in "
+                "several slots, a reset within step() or gymnasium.wrappers.Autoreset (put EpisodeRecorder "
+                "inside of it); record each episode by itself",
             )
 
     def _warn(self, check: str, message: str) -> None:
