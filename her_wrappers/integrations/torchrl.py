@@ -16,6 +16,7 @@ from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.replay.saving import load_same, to_bytes
 from her_wrappers.spaces import SpaceSpec, leaf_spaces
 from her_wrappers.trees import equal_rows, leaf_arrays
+from her_wrappers.user_warning import warn_user
 
 try:
     import torch
@@ -135,6 +136,7 @@ class HindsightTensorDictReplayBuffer:
         self._states = _SpaceKeys("observation", hindsight.observation_space, self._keys)
         self._actions = _SpaceKeys("action", hindsight.action_space, self._keys)
         self._open: dict[Any, list[TensorDictBase]] = {}
+        self._warned_of_reuse = False
         self._num_begun = 0  # number of calls that began a trajectory
         self._begun_at_last_step: dict[Any, int] = {}  # value of `_num_begun`
         self.write_count = 0
@@ -359,6 +361,7 @@ class HindsightTensorDictReplayBuffer:
                 )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
+            self._warn_of_reuse(pieces[-1], piece)
             ended.append(self._close(key, truncated=True))
             if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
@@ -372,6 +375,25 @@ class HindsightTensorDictReplayBuffer:
         if piece["done"][-1]:
             ended.append(self._close(key, truncated=not piece["terminated"][-1]))
         return ended
+
+    def _warn_of_reuse(self, before: TensorDictBase, after: TensorDictBase) -> None:
+        """Warn once if a leaf has one value in all states before a gap, and another one in all after it."""
+        reused = []
+        for position, leaf in enumerate(self._states.spec):
+            pieces = [
+                torch.cat([piece[name, str(position)] for name in ("state", "state/next")])
+                for piece in (before, after)
+            ]
+            is_still = all(bool((piece == piece[0]).all()) for piece in pieces)
+            if is_still and bool((pieces[0][0] != pieces[1][0]).any()):
+                reused.append(leaf.name)
+        if reused and not self._warned_of_reuse:
+            self._warned_of_reuse = True
+            warn_user(
+                f"all states in the data of an episode have the same {', '.join(reused)}, and its next data "
+                "have another one: the environment seems to reuse its arrays, which collectors do not copy "
+                "in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
+            )
 
     def _close(self, key: Any, *, truncated: bool) -> Episode:
         """Return an open episode, and remove it."""
@@ -393,18 +415,18 @@ class _SpaceKeys:
 
     def __init__(self, name: str, space: spaces.Space[Any], keys: Mapping[str, NestedKey]) -> None:
         self.name, self._keys = name, keys
-        self._spec = SpaceSpec.of(name, space)
+        self.spec = SpaceSpec.of(name, space)
         self._discrete = {
             path: leaf for path, leaf in leaf_spaces(space).items() if isinstance(leaf, spaces.Discrete)
         }
         self.one_hot: dict[str, str] = {}  # dtypes of one-hot vectors by the positions of their leaves
-        if not all(isinstance(part, str) for path in self._spec.paths for part in path):
+        if not all(isinstance(part, str) for path in self.spec.paths for part in path):
             raise TypeError(f"a tensordict cannot have the elements of a Tuple, got {space}; use a Dict")
 
     def read(self, data: TensorDictBase, where: tuple[str, ...]) -> dict[str, torch.Tensor]:
         """Return the values of the leaves by their positions, Discrete values as numbers."""
         leaves = {}
-        for position, path in enumerate(self._spec.paths):
+        for position, path in enumerate(self.spec.paths):
             value = _require(data, (*where, *self._key(path)))
             choices = self._discrete.get(path)
             if choices is not None and value.shape[data.ndim :] == (choices.n,):
@@ -415,7 +437,7 @@ class _SpaceKeys:
 
     def write(self, tree: Any, where: tuple[str, ...]) -> Iterator[tuple[NestedKey, torch.Tensor]]:
         """Yield keys and values, Discrete values as one-hot vectors if they were such vectors."""
-        for position, leaf in enumerate(self._spec):
+        for position, leaf in enumerate(self.spec):
             value, dtype = leaf.find(tree, "in the batch"), self.one_hot.get(str(position))
             if dtype is not None:
                 choices = self._discrete[leaf.path]
@@ -425,7 +447,7 @@ class _SpaceKeys:
 
     def to_tree(self, steps: TensorDictBase) -> Any:
         """Return the tree of arrays of the space."""
-        return self._spec.build([steps[str(position)].numpy() for position in range(len(self._spec.leaves))])
+        return self.spec.build([steps[str(position)].numpy() for position in range(len(self.spec.leaves))])
 
     def _key(self, path: Path) -> tuple[str, ...]:
         """Return the key of a leaf: the first part of an observation's path is a name in ``keys``."""

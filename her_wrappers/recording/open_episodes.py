@@ -230,7 +230,8 @@ class OpenEpisodes:
                 raise ValueError(
                     f"obs must equal the previous next_obs: {leaf.name} is {given[i]}, was {was[i]} "
                     f"{recorded.where(0)(i)}; pass terminated or truncated where an episode ends or its goal "
-                    "is changed from outside, or call truncate_open_episode() after an interruption"
+                    "is changed from outside, call truncate_open_episode() after an interruption, or wrap an "
+                    "environment that reuses its arrays in her_wrappers.repairs.CopyObservation"
                 )
 
     def _begins_in_last_state(self, recorded: EpisodeAccumulator, obs: Tree) -> np.ndarray:

@@ -192,15 +192,16 @@ class EpisodeChecks:
         jumps = is_new & (achieved > JUMP * usual + 1e-6 * achieved.max(0)).any(1)
         larger = is_new & (achieved > 1.2 * usual + 1e-6 * achieved.max(0)).any(1)
         if jumps.any() or (larger.sum() >= 3 and larger.sum() > 0.5 * is_new.sum()):
+            numbers = before - np.arange(len(before))  # of the episodes
             i = int((jumps if jumps.any() else larger).argmax())
             self._warn(
                 "jumps",
                 f"at step {_step(episodes, i)} of an episode the desired goal changed and the achieved goal "
                 f"jumped, by up to {achieved[i].max():g} instead of {usual[achieved[i].argmax()]:g}, in "
-                f"{larger.sum()} of {len(episodes)} episodes: such episodes contain a reset; likely causes "
-                "are evaluation in the training environment, one environment object in several slots, a "
-                "reset within step() or gymnasium.wrappers.Autoreset (put EpisodeRecorder inside of it); "
-                "record each episode by itself",
+                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes: such "
+                "episodes contain a reset; likely causes are evaluation in the training environment, one "
+                "environment object in several slots, a reset within step() or gymnasium.wrappers.Autoreset "
+                "(put EpisodeRecorder inside of it); record each episode by itself",
             )
 
     def _warn(self, check: str, message: str) -> None:
