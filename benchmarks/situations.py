@@ -1,18 +1,28 @@
 """Situations in which relabeling recorded episodes gives wrong transitions, for each way of recording.
 
-    python -m benchmarks.situations            writes docs/results/situations.md, in a minute
+    python -m benchmarks.situations                      all columns whose libraries are installed
+    python -m benchmarks.situations TorchRL SB3          the columns whose names begin so
 
-Each cell records the situation and looks at the transitions of the buffer: "right", "warned" (wrong
-transitions, after a warning), "rejected" (an error) or "silently wrong". A cell is "-" where the situation
-does not exist. Rows of libraries that are not installed are kept from the existing page.
+Each cell records 60 to 90 episodes of one situation, and compares sampled transitions with the true task, in
+which everything follows from achieved goal, action and desired goal: the next state, the observations, the
+reward and the termination. A cell is "right" if all transitions agree, "warned" if some differ after a
+warning that names this situation, and "rejected" if an error names it; other warnings and errors do not
+count. Wrong transitions without this warning are "silently wrong", other errors are "failed". A cell is "-"
+where the situation does not exist.
+
+The drop-in of Stable-Baselines3 has `termination="recompute"`, as its page says for environments with
+`compute_terminated`. TorchRL's `Collector` and RLlib's SAC step the environments themselves. Cells of
+libraries that are not installed keep their content.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,183 +32,183 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from benchmarks.result_page import Grid
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 from her_wrappers.collecting import Collector
 
+Record = Callable[[str, ExitStack], HindsightReplayBuffer]
+"""Records a situation; the stack closes the environments when the buffer is not needed any more."""
+
 PAGE = Path("docs/results/situations.md")
-STEPS = 600
-STEP_SIZE = 0.2
-Change = Callable[[float], object] | None  # sets the radius of all environments
+
+NUM_ENVS = 3
+ROUND = 50  # steps between two changes of the environments, which do not divide the 20 steps of episodes
+ROUNDS = 12
+STEP_SIZE, RADIUS, NEW_RADIUS = 0.2, 0.2, 0.6
+
+SITUATIONS: dict[str, tuple[str, str]] = {
+    "correct": ("0 nothing is wrong", "no warning names this situation"),
+    "ends at goals": (
+        "1 episodes end at goals, but `compute_terminated` is False",
+        "relabeled successes do not",
+    ),
+    "hidden ends": ("1 a wrapper hides terminations", "wrapper hides terminations"),
+    "truncated at goals": ("1 success sets `truncated`", "truncated as soon as they achieved"),
+    "infos": ("2 the reward needs an info, without `info_keys`", "effort"),
+    "hidden reset": ("3 a reset inside of `step`", "episodes contain a reset"),
+    "autoreset": ("3 an `Autoreset` wrapper, and no own reset", "contain a reset|likely the step is a reset"),
+    "evaluation": ("3 evaluation in the training environment", "evaluation in the training environment"),
+    "goal in observation": ("4 the observation has goal - position", "the observation"),
+    "reused arrays": ("5 the environment returns the same arrays", "reuses? its arrays"),
+    "one reused array": ("5 only the achieved goal is the same array", "reuses? its arrays"),
+    "changed radius": ("6 the radius of success changes", "changed since|attributes that were set"),
+    "stacked frames": ("7 stacked goals", "goal"),
+    "shared object": (
+        "B one object in several slots",
+        "object in (several|each) slots?|returned the same instance",
+    ),
+}
+"""Title of each situation, and the pattern of the warnings and errors that name it."""
 
 
 class Reach(gym.Env[Any, Any]):
     """A point in a square moves to a goal within 20 steps; each situation changes one thing."""
 
-    def __init__(self, situation: str = "") -> None:
-        self.situation, self.radius = situation, 0.2
+    def __init__(self, situation: str = "correct") -> None:
+        self.situation, self.radius = situation, RADIUS
         goal = spaces.Box(-3, 3, (2,), np.float32)
-        width = 4 if situation == "goal in observation" else 2
-        seen = spaces.Box(-3, 3, (width,), np.float32)
+        seen = spaces.Box(-3, 3, (4 if situation == "goal in observation" else 2,), np.float32)
         self.observation_space = spaces.Dict(observation=seen, achieved_goal=goal, desired_goal=goal)
         self.action_space = spaces.Box(-1, 1, (2,), np.float32)
-        self.reused = {key: np.zeros(part.shape, np.float32) for key, part in self.observation_space.items()}
+        self._arrays = {key: np.zeros(part.shape, np.float32) for key, part in self.observation_space.items()}
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         """Draw a start and a goal."""
         super().reset(seed=seed)
         self.elapsed = 0
         self._draw()
-        return self._observe(), {"cost": 0.0, "effort": self._effort()}
+        return self._observe(), {"effort": effort(self.position)}
 
     def step(self, action: Any) -> Any:
         """Move the point."""
         self.elapsed += 1
-        self.position = np.clip(self.position + STEP_SIZE * np.clip(action, -1, 1), -1, 1).astype(np.float32)
+        self.position = moved(self.position, action)
         if self.situation == "hidden reset" and self.elapsed == 10:
             self._draw()
-        obs, info = self._observe(), {"cost": 0.0, "effort": self._effort()}
-        reward = self.compute_reward(self.position, self.goal, info)
-        ended = (
-            self.situation == "termination" and float(np.linalg.norm(self.position - self.goal)) < self.radius
-        )
-        return obs, float(reward), bool(ended), self.elapsed >= 20, info
+        info = {"effort": effort(self.position)}
+        reward = float(self.compute_reward(self.position, self.goal, info))
+        at_goal = bool(distance(self.position, self.goal) < self.radius)
+        is_terminated = at_goal and self.situation not in {"hidden ends", "truncated at goals"}
+        is_truncated = self.elapsed >= 20 or (at_goal and self.situation == "truncated at goals")
+        return self._observe(), reward, is_terminated, is_truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return 0 at the goal and -1 elsewhere, less the effort in the info."""
-        reward = (np.linalg.norm(achieved_goal - desired_goal, axis=-1) < self.radius) - 1.0
+        reward = (distance(achieved_goal, desired_goal) < self.radius) - 1.0
         if self.situation == "infos":
-            each = [info] if isinstance(info, dict) else info
-            reward -= np.array([one.get("effort", 0.0) for one in each]).reshape(reward.shape)
+            infos = [info] if isinstance(info, dict) else info
+            reward -= np.array([each.get("effort", 0.0) for each in infos]).reshape(reward.shape)
         return reward
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return False for each row."""
-        return np.zeros(np.shape(achieved_goal)[:-1], bool)
+        """Return whether goals are achieved."""
+        never = self.situation in {"ends at goals", "truncated at goals"}
+        return (distance(achieved_goal, desired_goal) < self.radius) & (not never)
 
-    def set_radius(self, radius: float) -> None:
-        """Change the radius of success."""
-        self.radius = radius
+    def change(self, number: int) -> None:
+        """Change the environment after a round of steps, in the situations that have a change."""
+        if self.situation == "changed radius" and number >= ROUNDS // 4:
+            self.radius = NEW_RADIUS
+        if self.situation == "evaluation":
+            self._draw()  # the next step begins where the evaluation ended
 
     def _draw(self) -> None:
         self.position, self.goal = self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)
 
-    def _effort(self) -> float:
-        return 5.0 * (abs(float(self.position[0])) > 0.5)
-
     def _observe(self) -> dict[str, Any]:
-        seen = self.position
-        if self.situation == "goal in observation":
-            seen = np.concatenate([seen, self.goal - self.position])
+        seen = view(self.position, self.goal, self.situation)
         obs = {"observation": seen, "achieved_goal": self.position, "desired_goal": self.goal}
-        if self.situation != "reused arrays":
-            return {key: value.copy() for key, value in obs.items()}
         for key, value in obs.items():
-            self.reused[key][:] = value
-        return dict(self.reused)
+            if self.situation == "reused arrays" or (self.situation, key) == (
+                "one reused array",
+                "achieved_goal",
+            ):
+                self._arrays[key][:] = value
+            else:
+                self._arrays[key] = value.copy()
+        return dict(self._arrays)
 
 
-def jumps(buffer: HindsightReplayBuffer) -> bool:
-    """Return whether a step of an episode is longer than a step can be."""
-    moves = [np.abs(np.diff(each.observations["achieved_goal"], axis=0)) for each in buffer.episodes()]
-    is_still = any((each.max(1) == 0).mean() > 0.5 for each in moves)
-    return is_still or any(each.max() > 1.01 * STEP_SIZE for each in moves)
+def moved(position: Any, action: Any) -> Any:
+    """Return the positions after actions."""
+    return np.clip(position + STEP_SIZE * np.clip(action, -1, 1), -1, 1).astype(np.float32)
 
 
-def relabeled(buffer: HindsightReplayBuffer, radius: float = 0.2) -> tuple[Any, Any, Any]:
-    """Return relabeled rows, the achieved goals after their steps, and whether they reach their goals."""
-    batch = buffer.sample(2000)
-    achieved = batch.next_observations["achieved_goal"]
-    distance = np.linalg.norm(achieved - batch.next_observations["desired_goal"], axis=1)
-    return batch, achieved, distance < radius
+def distance(some: Any, others: Any) -> Any:
+    """Return the distances of points."""
+    return np.linalg.norm(some - others, axis=-1)
 
 
-def ends_are_wrong(buffer: HindsightReplayBuffer) -> bool:
-    """Return whether a relabeled success does not terminate."""
-    batch, _, reaches = relabeled(buffer)
-    return bool((batch.terminations != reaches).any())
+def effort(position: Any) -> Any:
+    """Return a cost that depends on the position."""
+    return 5.0 * (np.abs(position[..., 0]) > 0.5)
 
 
-def costs_are_wrong(buffer: HindsightReplayBuffer) -> bool:
-    """Return whether a relabeled reward lacks the cost in the info."""
-    batch, achieved, reaches = relabeled(buffer)
-    return bool((batch.rewards != reaches - 1.0 - 5 * (np.abs(achieved[:, 0]) > 0.5)).any())
+def view(position: Any, goal: Any, situation: str) -> Any:
+    """Return what the environment has under ``"observation"``."""
+    return np.concatenate([position, goal - position], -1) if situation == "goal in observation" else position
 
 
-def radius_is_old(buffer: HindsightReplayBuffer) -> bool:
-    """Return whether a relabeled reward has the former radius."""
-    batch, _, reaches = relabeled(buffer, 0.9)
-    return bool((batch.rewards[batch.relabeled] != reaches[batch.relabeled] - 1.0).any())
+def wrong_parts(buffer: HindsightReplayBuffer, situation: str) -> list[str]:
+    """Return the parts in which sampled transitions differ from the true task."""
+    if buffer.num_episodes < 20:
+        raise RuntimeError(f"too few episodes were recorded: {buffer.num_episodes}")
+    batch = buffer.sample(10_000)
+    states, after = batch.observations, batch.next_observations
+    goal = after["desired_goal"]
+    achieved = moved(states["achieved_goal"], batch.actions)
+    is_changed = situation == "changed radius"
+    at_goal = distance(achieved, goal) < (NEW_RADIUS if is_changed else RADIUS)
+    reward = at_goal - 1.0 - effort(achieved) * (situation == "infos")
+    ends = at_goal & (situation != "hidden ends")
+    # Recorded rewards and terminations are kept, also those before the change.
+    kept = ~batch.relabeled & is_changed
+    pairs = {
+        "achieved goal": (after["achieved_goal"], achieved),
+        "desired goal": (states["desired_goal"], goal),
+        "observation": (states["observation"], view(states["achieved_goal"], goal, situation)),
+        "next observation": (after["observation"], view(achieved, goal, situation)),
+        "reward": (batch.rewards, np.where(kept, batch.rewards, reward)),
+        "termination": (batch.terminations, np.where(kept, batch.terminations, ends)),
+    }
+    return [name for name, pair in pairs.items() if not np.allclose(*pair, atol=1e-5)]
 
 
-SITUATIONS: dict[str, tuple[str, Callable[[HindsightReplayBuffer], bool]]] = {
-    "termination": ("1 episodes end at goals, compute_terminated is False", ends_are_wrong),
-    "infos": ("2 a cost in the info, without info_keys", costs_are_wrong),
-    "hidden reset": ("3 a reset inside of an episode", jumps),
-    "goal in observation": ("4 the observation has goal - position", lambda buffer: True),
-    "reused arrays": ("5 the environment returns the same arrays", jumps),
-    "changed radius": ("6 the radius changes in the environments", radius_is_old),
-    "stacked frames": ("7 stacked goals", lambda buffer: True),
-    "shared object": ("B one object in several slots", jumps),
-}
-
-
-def make_env(situation: str) -> gym.Env[Any, Any]:
+def make_env(situation: str) -> Any:
     """Return an environment in a situation."""
     env: Any = Reach(situation)
-    return gym.wrappers.FrameStackObservation(env, 3) if situation == "stacked frames" else env
+    if situation == "stacked frames":
+        return gym.wrappers.FrameStackObservation(env, 3)
+    return gym.wrappers.Autoreset(env) if situation == "autoreset" else env
 
 
-def makers(situation: str, count: int) -> list[Callable[[], Any]]:
+def makers(situation: str, count: int = NUM_ENVS) -> list[Callable[[], Any]]:
     """Return functions that make ``count`` environments."""
     if situation == "shared object":
-        env = Reach()
+        env = make_env(situation)
         return [lambda: env] * count
     return [partial(make_env, situation)] * count
 
 
-def record_single(situation: str) -> Any:
-    """Record with EpisodeRecorder."""
+def record_single(situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
+    """Record with `EpisodeRecorder`."""
     env = make_env(situation)
     buffer = HindsightReplayBuffer.for_env(env, seed=0)
     play(EpisodeRecorder(env, buffer.add_episode), env, situation)
     return buffer
 
 
-def play(recorder: Any, env: Any, situation: str, add: Any = None) -> None:
-    """Step an environment, and pass the transitions to ``add``, if given."""
-    obs, _ = recorder.reset(seed=0)
-    env.action_space.seed(0)
-    for t in range(STEPS):
-        if t == STEPS // 2 and situation == "changed radius":
-            env.unwrapped.set_radius(0.9)
-        action = env.action_space.sample()
-        after, reward, terminated, truncated, info = recorder.step(action)
-        if add is not None:
-            add(obs, action, reward, after, terminated, truncated, info)
-        obs = recorder.reset()[0] if terminated or truncated else after
-
-
-def record_rows(kind: Any, mode: AutoresetMode, situation: str) -> Any:
-    """Record with VectorEpisodeRecorder."""
-    envs = kind(makers(situation, 3), autoreset_mode=mode)
-    try:
-        buffer = HindsightReplayBuffer.for_env(envs, seed=0)
-        recorder = VectorEpisodeRecorder(envs, buffer.add_episodes)
-        recorder.reset(seed=0)
-        recorder.action_space.seed(0)
-        for t in range(STEPS):
-            if t == STEPS // 2 and situation == "changed radius":
-                envs.call("set_radius", 0.9)
-            *_, terminated, truncated, _ = recorder.step(recorder.action_space.sample())
-            ended = terminated | truncated
-            if mode is AutoresetMode.DISABLED and ended.any():
-                recorder.reset(options={"reset_mask": ended})
-        return buffer
-    finally:
-        envs.close()
-
-
-def record_by_add(situation: str) -> Any:
+def record_by_add(situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
     """Record with `HindsightReplayBuffer.add`."""
     env = make_env(situation)
     buffer = HindsightReplayBuffer.for_env(env, seed=0)
@@ -206,15 +216,46 @@ def record_by_add(situation: str) -> Any:
     return buffer
 
 
-def record_by_collector(situation: str) -> Any:
-    """Record with Collector."""
-    env = make_env(situation)
-    buffer = HindsightReplayBuffer.for_env(env, seed=0)
-    maker = makers(situation, 1)[0]
-    with Collector(maker, any_actions, num_envs=3) as collector:
-        for collected in collector.rounds(episodes_per_env=3):
+def play(recorder: Any, env: Any, situation: str, add: Any = None) -> None:
+    """Step an environment, and pass the transitions to ``add``, if given."""
+    obs, _ = recorder.reset(seed=0)
+    env.action_space.seed(0)
+    for t in range(ROUNDS * ROUND):
+        if t % ROUND == ROUND - 1:
+            env.unwrapped.change(t // ROUND)
+        action = env.action_space.sample()
+        after, reward, terminated, truncated, info = recorder.step(action)
+        if add is not None:
+            add(obs, action, reward, after, terminated, truncated, info)
+        is_over = (terminated or truncated) and situation != "autoreset"
+        obs = recorder.reset()[0] if is_over else after
+
+
+def record_vector(kind: Any, mode: AutoresetMode, situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
+    """Record with `VectorEpisodeRecorder`."""
+    envs = kind(makers(situation), autoreset_mode=mode)
+    at_end.callback(envs.close)
+    buffer = HindsightReplayBuffer.for_env(envs, seed=0)
+    recorder = VectorEpisodeRecorder(envs, buffer.add_episodes)
+    recorder.reset(seed=0)
+    recorder.action_space.seed(0)
+    for t in range(ROUNDS * ROUND):
+        if t % ROUND == ROUND - 1:
+            envs.call("change", t // ROUND)
+        *_, terminated, truncated, _ = recorder.step(recorder.action_space.sample())
+        ended = terminated | truncated
+        if mode is AutoresetMode.DISABLED and ended.any():
+            recorder.reset(options={"reset_mask": ended})
+    return buffer
+
+
+def record_by_collector(situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
+    """Record with `Collector`."""
+    buffer = HindsightReplayBuffer.for_env(make_env(situation), seed=0)
+    with Collector(makers(situation)[0], any_actions, num_envs=NUM_ENVS) as collector:
+        for collected in collector.rounds(episodes_per_env=10):
             buffer.add_episodes(collected.episodes)
-            if buffer.num_episodes > 40:
+            if collected.number == 2:
                 break
     return buffer
 
@@ -224,110 +265,153 @@ def any_actions(observations: Any) -> Any:
     return np.sin(1e4 * observations["achieved_goal"]).astype(np.float32)
 
 
-def record_by_sb3(kind: str, situation: str) -> Any:
+def record_by_sb3(kind: str, situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
     """Record with the drop-in of Stable-Baselines3."""
     from stable_baselines3 import SAC  # noqa: PLC0415 - may be missing
     from stable_baselines3.common import vec_env  # noqa: PLC0415
 
     from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: PLC0415
 
-    envs = getattr(vec_env, kind)(makers(situation, 3))
-    model = SAC(
+    kinds = {"Dummy": vec_env.DummyVecEnv, "Subproc": partial(vec_env.SubprocVecEnv, start_method="fork")}
+    envs = kinds[kind](makers(situation))
+    at_end.callback(envs.close)
+    model: Any = SAC(
         "MultiInputPolicy", envs, replay_buffer_class=HerReplayBuffer, learning_starts=10**6, seed=0,
         replay_buffer_kwargs={"termination": "recompute"},
     )  # fmt: skip
-    model.learn(3 * STEPS // 2)
-    if situation == "changed radius":
-        envs.env_method("set_radius", 0.9)
-    model.learn(3 * STEPS // 2, reset_num_timesteps=False)
-    return model.replay_buffer.hindsight  # type: ignore[union-attr]
+    for number in range(ROUNDS):
+        model.learn(NUM_ENVS * ROUND, reset_num_timesteps=number == 0)
+        envs.env_method("change", number)
+    return model.replay_buffer.hindsight  # type: ignore[no-any-return]
 
 
-def record_by_adapter(library: str, situation: str) -> Any:
-    """Record with the integration of TorchRL or RLlib."""
-    module = importlib.import_module(f"her_wrappers.conformance.adapters.{library}")
-    env = make_env(situation)
-    adapter = getattr(module, {"torchrl": "OursForTorchRL", "rllib": "OursForRLlib"}[library])(
-        env, buffer_size=10_000, strategy="future", n_sampled_goal=4, max_episode_steps=20
-    )
-    play(env, env, situation, adapter.add)
-    adapter.sample(32)
-    return adapter.buffer.hindsight
+def record_by_torchrl(num_envs: int, situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
+    """Record with a collector of TorchRL."""
+    from torchrl.collectors import Collector as TorchCollector  # noqa: PLC0415 - may be missing
+    from torchrl.envs import GymWrapper, SerialEnv  # noqa: PLC0415
+
+    from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer  # noqa: PLC0415
+
+    buffer = HindsightTensorDictReplayBuffer.for_env(make_env(situation), buffer_size=10_000, seed=0)
+    made: list[Any] = [maker() for maker in makers(situation, num_envs)]
+    wrapped: Any = [partial(GymWrapper, env) for env in made]
+    env = SerialEnv(num_envs, wrapped) if num_envs > 1 else wrapped[0]()
+    env.set_seed(0)
+    collector = TorchCollector(env, frames_per_batch=num_envs * ROUND, total_frames=num_envs * ROUND * ROUNDS)
+    for number, data in enumerate(collector):
+        buffer.extend(data)
+        for each in made:
+            each.unwrapped.change(number)
+    return buffer.hindsight
 
 
-COLUMNS: dict[str, tuple[str | None, Callable[[str], Any]]] = {
-    "EpisodeRecorder": (None, record_single),
+def record_by_rllib(situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
+    """Record with RLlib's SAC."""
+    from ray import tune  # noqa: PLC0415 - may be missing
+
+    from her_wrappers.integrations.rllib import HerSACConfig  # noqa: PLC0415
+
+    make = makers(situation)[0]
+    tune.register_env("situation", lambda config: make())
+    config = HerSACConfig().environment("situation").debugging(seed=0)
+    config.env_runners(num_envs_per_env_runner=NUM_ENVS, rollout_fragment_length=ROUND)
+    config.training(num_steps_sampled_before_learning_starts=10**6)
+    config.reporting(min_sample_timesteps_per_iteration=1, min_time_s_per_iteration=0)
+    algo = config.build_algo()
+    at_end.callback(algo.stop)
+    for number in range(ROUNDS):
+        algo.train()
+        algo.env_runner.env.unwrapped.call("change", number)
+    return algo.local_replay_buffer.hindsight  # type: ignore[no-any-return]
+
+
+COLUMNS: dict[str, tuple[str, Record]] = {
+    "EpisodeRecorder": ("gymnasium", record_single),
     **{
-        f"{kind.__name__[:-9]} {mode.value}": (None, partial(record_rows, kind, mode))
+        f"{kind.__name__[:-9]} {mode.value}": ("gymnasium", partial(record_vector, kind, mode))
         for kind in (SyncVectorEnv, AsyncVectorEnv)
         for mode in AutoresetMode
     },
-    "add": (None, record_by_add),
-    "Collector": (None, record_by_collector),
-    "SB3 DummyVecEnv": ("sb3", partial(record_by_sb3, "DummyVecEnv")),
-    "SB3 SubprocVecEnv": ("sb3", partial(record_by_sb3, "SubprocVecEnv")),
-    "TorchRL": ("torchrl", partial(record_by_adapter, "torchrl")),
-    "RLlib": ("rllib", partial(record_by_adapter, "rllib")),
+    "add": ("gymnasium", record_by_add),
+    "Collector": ("gymnasium", record_by_collector),
+    "SB3 DummyVecEnv": ("stable_baselines3", partial(record_by_sb3, "Dummy")),
+    "SB3 SubprocVecEnv": ("stable_baselines3", partial(record_by_sb3, "Subproc")),
+    "TorchRL": ("torchrl", partial(record_by_torchrl, 1)),
+    "TorchRL SerialEnv": ("torchrl", partial(record_by_torchrl, NUM_ENVS)),
+    "RLlib": ("ray.rllib", record_by_rllib),
 }
-"""Ways of recording: the integration, if one is needed, and the function."""
-
-SINGLE = ("EpisodeRecorder", "add", "TorchRL", "RLlib")
+"""Ways of recording: the package that is needed, and the function."""
 
 
-def cell(column: str, situation: str) -> str:
-    """Record a situation, and return how the buffer dealt with it."""
-    is_missing = situation == "shared object" and (
-        column in SINGLE or "Async" in column or "Subproc" in column
-    )
-    if is_missing or (situation == "changed radius" and column == "Collector"):
-        return "-"
-    with warnings.catch_warnings(record=True) as found:
+def is_missing(column: str, situation: str) -> bool:
+    """Return whether a situation does not exist in a way of recording."""
+    if situation == "shared object":
+        return column in {"EpisodeRecorder", "add", "TorchRL", "SB3 SubprocVecEnv"} or "Async" in column
+    # A collector resets its environments in each round, and nothing else can step them.
+    return column == "Collector" and situation in {"changed radius", "evaluation"}
+
+
+def judge(situation: str, record: Record) -> tuple[str, str]:
+    """Record a situation, and return the verdict and its reason."""
+    names = SITUATIONS[situation][1]
+    with ExitStack() as at_end, warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         try:
-            buffer = COLUMNS[column][1](situation)
-        except Exception as error:  # any error says that the episodes cannot be used
-            print(f"{column}, {situation}: {type(error).__name__}: {str(error)[:200]}")
-            return "rejected"
-        is_wrong = SITUATIONS[situation][1](buffer)
-    ours = [str(each.message) for each in found if issubclass(each.category, UserWarning)]
-    print(f"{column}, {situation}: {'wrong' if is_wrong else 'right'}, {[each[:100] for each in ours]}")
-    ours = [each for each in ours if re.search("goal|reward|terminat|arrays|object|environment", each)]
-    return "right" if not is_wrong else "warned" if ours else "**silently wrong**"
+            wrong = wrong_parts(record(situation, at_end), situation)
+        except Exception as error:  # judged by its text
+            is_named = isinstance(error, ValueError | TypeError) and re.search(names, str(error))
+            return "rejected" if is_named else "**failed**", f"{type(error).__name__}: {error}"
+    said = [str(each.message) for each in found if issubclass(each.category, UserWarning)]
+    reason = f"wrong: {', '.join(wrong) or 'nothing'}; warnings: {said}"
+    if wrong:
+        is_named = any(re.search(names, each) for each in said)
+        return "warned" if is_named else "**silently wrong**", reason
+    is_alarm = any(re.search(pattern, each) for _, pattern in SITUATIONS.values() for each in said)
+    return "**false alarm**" if situation == "correct" and is_alarm else "right", reason
 
 
-def is_installed(library: str | None) -> bool:
-    """Return whether the library of a column can be imported."""
+def is_installed(package: str) -> bool:
+    """Return whether a package can be imported."""
     try:
-        return library is None or bool(importlib.import_module(f"her_wrappers.integrations.{library}"))
+        return bool(importlib.import_module(package))
     except ImportError:
         return False
 
 
-def main() -> None:
-    """Run all cells, and write the page."""
-    old: dict[tuple[str, str], str] = {}
-    if PAGE.exists():
-        lines = [
-            [part.strip() for part in line.strip().strip("|").split("|")]
-            for line in PAGE.read_text(encoding="utf-8").splitlines()
-            if line.startswith("|")
-        ]
-        old = {(row[0], name): value for row in lines[2:] for name, value in zip(lines[0], row, strict=True)}
-    names = [title for title, _ in SITUATIONS.values()]
-    rows = ["| way of recording | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
-    for column, (library, _) in COLUMNS.items():
-        cells = [
-            cell(column, each) if is_installed(library) else old.get((column, title), "not run")
-            for each, (title, _) in SITUATIONS.items()
-        ]
-        rows.append(f"| {column} | " + " | ".join(cells) + " |")
-    text = (__doc__ or "").split("\n\n", 2)
+def known_cells() -> dict[tuple[str, str], str]:
+    """Return the cells of the existing page, by column and title."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
+    header, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+    return {(column, row[0]): cell for row in rows for column, cell in zip(header, row, strict=True)}
+
+
+def main(chosen: Sequence[str]) -> None:
+    """Run the cells of some columns, and write the page after each column."""
+    cells = known_cells()
+    for column, (package, record) in COLUMNS.items():
+        if (chosen and not column.startswith(tuple(chosen))) or not is_installed(package):
+            continue
+        for situation, (title, _) in SITUATIONS.items():
+            cells[column, title] = "-"
+            if not is_missing(column, situation):
+                cells[column, title], reason = judge(situation, record)
+                print(f"{column}: {title}: {cells[column, title]}; {reason}", flush=True)
+        write(cells)
+
+
+def write(cells: dict[tuple[str, str], str]) -> None:
+    """Write the page."""
+    titles = [title for title, _ in SITUATIONS.values()]
+    rows = [[title, *(cells.get((column, title), "not run") for column in COLUMNS)] for title in titles]
+    about, _, rest = (__doc__ or "").partition("\n\n")
+    method = rest.partition("\n\n")[2].strip()
+    table = Grid("", ["situation", *COLUMNS], rows).cells()
     PAGE.write_text(
-        f"# What the buffer notices\n\n{text[0]}\n`python -m benchmarks.situations` writes this page.\n\n"
-        f"{text[2].strip()}\n\n" + "\n".join(rows) + "\n",
+        f"# What the buffer notices\n\n{about} `python -m benchmarks.situations` writes this page.\n\n"
+        f"{method}\n\n{table}",
         encoding="utf-8",
     )
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -257,13 +257,7 @@ class BoxActions:
 def gradient_step(
     optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, inputs: list[nn.Parameter] | None = None
 ) -> None:
-    """Take one step with an optimizer.
-
-    Args:
-        optimizer: The optimizer. Its gradients are set to zero first.
-        loss: The loss, a scalar.
-        inputs: Parameters for which gradients are computed; by default all that the loss depends on.
-    """
+    """Take one step with an optimizer; ``inputs`` are the parameters whose gradients are computed, or all."""
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()

@@ -49,15 +49,10 @@ def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None
     return {"algo": algo} if length is None else {"algo": algo, "steps": STEPS_PER_LENGTH * length}
 
 
-def has_sparse_rewards(env: gym.Env[Any, Any], seed: int = 0) -> bool:
-    """Return whether all rewards of a random episode are -1 or 0.
-
-    Args:
-        env: An environment. At most `MAX_PROBE_STEPS` steps are taken.
-        seed: Seed of the reset and of the actions.
-    """
-    env.reset(seed=seed)
-    env.action_space.seed(seed)
+def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
+    """Return whether all rewards of a random episode, of at most `MAX_PROBE_STEPS` steps, are -1 or 0."""
+    env.reset(seed=0)
+    env.action_space.seed(0)
     for _ in range(MAX_PROBE_STEPS):
         _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
         if float(reward) not in {-1, 0}:

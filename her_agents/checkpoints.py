@@ -21,7 +21,7 @@ from her_agents.config import make_config
 from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, write_arrays
 from her_wrappers.files.atomic import open_regular, replacement
 from her_wrappers.goal_interface import GOAL_KEYS
-from her_wrappers.recording.space_json import space_from_json, space_to_json
+from her_wrappers.recording.space_json import SpaceJson, space_from_json, space_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,25 +49,16 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
         CorruptFileError: The file is not a checkpoint, is damaged, or is from another version.
         ValueError: The file cannot be read.
     """
-    if Path(path).suffix == POLICY_SUFFIX:
-        return _read_policy(Path(path))
+    path = Path(path)
     try:
-        file = open_regular(Path(path))
+        content = _read_policy(path) if path.suffix == POLICY_SUFFIX else _read_torch(path)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
-    try:
-        with file:
-            content = _read_torch(file)
-    except Exception as error:
-        raise CorruptFileError(f"{path} is not a checkpoint of `her train`, or it is damaged") from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if not isinstance(found, str) or found != FORMAT:
-        raise CorruptFileError(
-            f"{path} must be a checkpoint of `her train` of format {FORMAT!r}, got {str(found)[:50]!r}; "
-            "pass a file such as best.pt, or use the version of her-toolkit that wrote it"
-        )
-    _require_complete(Path(path), content)
-    return dict(content)
+    with as_corrupt(f"{path} is damaged"):
+        make_config(content["config"])
+        if len([space_from_json(each) for each in content["spaces"]]) != 2:
+            raise ValueError("expected two spaces")
+    return content
 
 
 def load_agent(path: str | os.PathLike[str]) -> Agent:
@@ -135,23 +126,30 @@ def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     write_arrays(out, arrays, header, kind=POLICY_KIND, version=POLICY_VERSION)
 
 
-def _read_torch(file: Any) -> Any:
-    """Return the content of a file of `torch.save`."""
-    if name := ZipFile(file).testzip():  # torch.load ignores the checksums
-        raise BadZipFile(name)
-    file.seek(0)
-    return torch.load(file, map_location="cpu", weights_only=True)
+def _read_torch(path: Path) -> dict[str, Any]:
+    """Return the content of a file of `save_checkpoint`."""
+    with open_regular(path) as file:
+        try:
+            if name := ZipFile(file).testzip():  # torch.load ignores the checksums
+                raise BadZipFile(name)  # noqa: TRY301 - one message for all damage
+            file.seek(0)
+            content = torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise CorruptFileError(f"{path} is not a checkpoint of `her train`, or it is damaged") from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if not isinstance(found, str) or found != FORMAT:
+        raise CorruptFileError(
+            f"{path} must be a checkpoint of `her train` of format {FORMAT!r}, got {str(found)[:50]!r}; "
+            "pass a file such as best.pt, or use the version of her-toolkit that wrote it"
+        )
+    return dict(content)
 
 
 def _read_policy(path: Path) -> dict[str, Any]:
     """Return the content of a policy file, in the form of a checkpoint."""
-    try:
-        with ArrayFile(path, kind=POLICY_KIND, version=POLICY_VERSION) as file:
-            arrays = {name: torch.from_numpy(file.read(name)) for name in file.arrays}
-            header = file.header
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
-    _require_complete(path, header)
+    with ArrayFile(path, kind=POLICY_KIND, version=POLICY_VERSION) as file:
+        arrays = {name: torch.from_numpy(file.read(name)) for name in file.arrays}
+        header = file.header
     with as_corrupt(f"{path} is damaged"):
         normalizer = {"count": header["count"], "sums": arrays.pop("normalizer/sums")}
         network = {name.removeprefix("network/"): tensor.float() for name, tensor in arrays.items()}
@@ -159,30 +157,17 @@ def _read_policy(path: Path) -> dict[str, Any]:
         return {"config": header["config"], "spaces": header["spaces"], "policy": policy}
 
 
-def _require_complete(path: Path, content: Mapping[str, Any]) -> None:
-    """Raise CorruptFileError unless a file has a valid config, and the spaces of observations and actions."""
-    with as_corrupt(f"{path} is damaged"):
-        make_config(content["config"])
-        if len([space_from_json(each) for each in content["spaces"]]) != 2:
-            raise ValueError("expected two spaces")
-
-
-def describe_spaces(
-    observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-) -> list[dict[str, Any]]:
+def describe_spaces(observation_space: spaces.Dict, action_space: spaces.Space[Any]) -> list[SpaceJson]:
     """Return the goal keys of an observation space, and an action space, as JSON data."""
-    goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})  # type: ignore[index] # a Dict
+    goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})
     return [space_to_json(goal_space), space_to_json(action_space)]
 
 
 def require_spaces(
-    path: Path,
-    checkpoint: Mapping[str, Any],
-    observation_space: spaces.Space[Any],
-    action_space: spaces.Space[Any],
+    path: Path, checkpoint: Mapping[str, Any], env_spaces: tuple[spaces.Dict, spaces.Space[Any]]
 ) -> None:
     """Raise ValueError unless the spaces of one environment equal those of the checkpoint's agent."""
-    found = describe_spaces(observation_space, action_space)
+    found = describe_spaces(*env_spaces)
     for saved, described in zip(checkpoint["spaces"], found, strict=True):
         if saved != described:
             raise ValueError(

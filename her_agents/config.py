@@ -132,9 +132,7 @@ class Config:
             raise ValueError("fresh_envs needs workers; set workers to 1 or more")
         agent_options(self.algo, self.agent)
         chosen = self._goal_selection()
-        GoalMixture(
-            chosen["goal_selection_strategy"], None, None
-        )  # raises an error for wrong names and shares
+        GoalMixture(chosen["goal_selection_strategy"], None, None)  # validates names and shares
         if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:
             raise ValueError(
                 f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
@@ -217,10 +215,9 @@ def read_options(path: Path) -> dict[str, Any]:
         CorruptFileError: The content is not a table of names and values.
         ValueError: The file cannot be read, or its name has another suffix.
     """
-    readers = {".toml": tomllib.loads, ".json": json.loads}
-    if path.suffix not in readers:
+    read = {".toml": tomllib.loads, ".json": json.loads}.get(path.suffix)
+    if read is None:
         raise ValueError(f"expected a file with the suffix .toml or .json, got {path}")
-    read = readers[path.suffix]
     try:
         return parse_file(path, lambda text: {**read(text)}, "a table of options")
     except OSError as error:

@@ -12,7 +12,6 @@ from her_wrappers import Demonstrations, EpisodeArchive, EpisodeRecorder, Hindsi
 from her_wrappers.environments import import_module
 from her_wrappers.integrations.minari import from_minari
 from her_wrappers.noise import add_noise
-from her_wrappers.recording.archive import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,16 +32,12 @@ def open_episodes(name: str) -> Iterable[Episode]:
     Raises:
         ImportError: ``name`` is neither a folder nor a file, and Minari is not installed.
         OSError: The dataset ``name`` does not exist, or cannot be read.
-        ValueError: The folder is not an archive, or the archive or the file is damaged.
+        ValueError: The archive or the file is damaged.
     """
     path = Path(name)
     if path.is_file():
         return HindsightReplayBuffer.load(path).episodes()
-    if path.is_dir():
-        if not (path / MANIFEST).exists():
-            raise ValueError("the folder is not an EpisodeArchive")
-        return EpisodeArchive(path)
-    return from_minari(name)
+    return EpisodeArchive(path) if path.is_dir() else from_minari(name)
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
@@ -100,7 +95,9 @@ def record_successes(
     recorder = EpisodeRecorder(env, episodes.append, info_keys=info_keys)
     while len(episodes) < count:
         if attempts == ATTEMPTS * count:
-            raise ValueError(f"{len(episodes)} of {attempts} episodes of the policy succeeded; less noise may help")
+            raise ValueError(
+                f"{len(episodes)} of {attempts} episodes of the policy succeeded; less noise may help"
+            )
         attempts += 1
         getattr(policy, "reset", lambda: None)()
         observation, _ = recorder.reset(seed=int(rng.integers(2**31)))

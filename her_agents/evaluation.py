@@ -18,17 +18,11 @@ Policy: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """The result of an episode, or of the steps so far.
+    """The result of an episode, or of the steps so far."""
 
-    Attributes:
-        success: Whether the last step is a success.
-        total: Sum of the rewards.
-        length: Number of steps.
-    """
-
-    success: bool = False
-    total: float = 0.0
-    length: int = 0
+    success: bool = False  # whether the last step is a success
+    total: float = 0.0  # sum of the rewards
+    length: int = 0  # number of steps
 
 
 @dataclass(frozen=True)

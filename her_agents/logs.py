@@ -15,7 +15,7 @@ from her_wrappers.files.atomic import replacement
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from her_wrappers import Batch, Episodes
+    from her_wrappers import Batch, Episode
 
 COUNTS = ("epoch", "env_steps", "updates", "seconds")
 """Columns with the progress of the run."""
@@ -62,10 +62,10 @@ class Meter:
             self._sums[name] += value
             self._counts[name] += count
 
-    def add_episodes(self, episodes: Episodes) -> None:
-        """Add the successes of episodes; a recorder that has this meter as a sink calls this method."""
-        successes = episodes.infos[self._success_key][episodes.ends[1:] - 1]
-        self.add({"collected_success": float(successes.sum())}, len(episodes))
+    def add_episodes(self, episodes: Sequence[Episode]) -> None:
+        """Add the successes of episodes."""
+        successes = sum(float(episode.infos[self._success_key][-1]) for episode in episodes)
+        self.add({"collected_success": successes}, len(episodes))
 
     def add_batch(self, batch: Batch) -> None:
         """Add the rewards of a batch, and the successes and goal ages of its relabeled transitions."""

@@ -17,15 +17,10 @@ MIN_IMAGE_SIZE = 20  # [pixels]; the convolutions have no output for smaller ima
 
 
 class NetworkInput(NamedTuple):
-    """The input of a network: B observations with their desired goals.
+    """The input of a network: B observations with their desired goals."""
 
-    Attributes:
-        vectors: (B, D) float32, normalized; D may be 0.
-        images: (B, C, H, W) float32 in [-1, 1], or None.
-    """
-
-    vectors: torch.Tensor
-    images: torch.Tensor | None
+    vectors: torch.Tensor  # (B, D) float32, normalized; D may be 0
+    images: torch.Tensor | None  # (B, C, H, W) float32 in [-1, 1], or None
 
 
 class Normalizer:

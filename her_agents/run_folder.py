@@ -83,11 +83,7 @@ class RunFolder:
         return saved, self.path / buffer
 
     def open(self, training: Training, *, tensorboard: bool) -> None:
-        """Lock the folder, and write the config.
-
-        Args:
-            training: The run whose config is written.
-            tensorboard: Whether to write event files for TensorBoard.
+        """Lock the folder, write the config, and begin event files if ``tensorboard`` is True.
 
         Raises:
             InUseError: Another run writes to the folder.
@@ -113,10 +109,10 @@ class RunFolder:
             ) from error
 
     def write(self, training: Training, *, ended: bool) -> None:
-        """Write the log and the checkpoints of an epoch.
+        """Write the log and the checkpoints of an epoch that ended or was interrupted.
 
         Args:
-            training: The run, at the end of an epoch or interrupted.
+            training: The run.
             ended: Whether the run ends; then ``latest.pt`` is always written.
 
         Raises:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,13 +35,13 @@ from her_wrappers.environments import (
 )
 from her_wrappers.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.files.arrays import as_corrupt
-from her_wrappers.goal_interface import GoalInterface, goal_spaces
+from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from her_agents.config import Config
-    from her_wrappers import Episodes
+    from her_wrappers import Episode
 
 TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
 
@@ -49,21 +50,13 @@ gym.register_envs(her_envs)
 
 @dataclass
 class Counts:
-    """The progress of a run.
+    """The progress of a run."""
 
-    Attributes:
-        epochs: Number of completed epochs.
-        resets: Number of resets of all environments.
-        env_steps: Steps of all environments together.
-        updates: Updates of the agent.
-        seconds: Wall-clock time [s].
-    """
-
-    epochs: int = 0
-    resets: int = 0
-    env_steps: int = 0
-    updates: int = 0
-    seconds: float = 0.0
+    epochs: int = 0  # complete ones
+    resets: int = 0  # each of all environments
+    env_steps: int = 0  # of all environments together
+    updates: int = 0  # of the agent
+    seconds: float = 0.0  # wall-clock time
 
     @property
     def steps(self) -> int:
@@ -115,7 +108,7 @@ class Training:
         self._test_env = limit_episodes(test_env, config.max_episode_steps)
         self._spaces = goal_spaces(self._test_env)
         self.agent = make_agent(config, *self._spaces)
-        reward, flag = take_random_step(self._test_env, config.info_keys)
+        reward, flag = take_random_step(self._test_env, config)
         if config.clip_targets:
             require_clippable(reward)
         self._meter = Meter(flag, zero_is_success=config.clip_targets)
@@ -130,8 +123,8 @@ class Training:
         config = self.config
         envs = make_vector_env(config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs)
         self.buffer = self._make_buffer(envs, buffer_file)
-        self._ended_now = LatestEpisodes()
-        self._envs = VectorEpisodeRecorder(envs, self._ended_now, info_keys=self._info_keys)
+        self._ended_now: list[Episode] = []  # at the latest step, in the order of their environments
+        self._envs = VectorEpisodeRecorder(envs, self._ended_now.append, info_keys=self._info_keys)
         self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
         self._ended = self._waiting = np.zeros(config.num_envs, bool)
         self._observations: Any = None
@@ -163,11 +156,6 @@ class Training:
             demonstrations=read_demonstrations(config, self._test_env, self._info_keys),
         )
 
-    @property
-    def success_rate(self) -> float:
-        """Success rate of the latest evaluation; 0 before the first one."""
-        return self.history[-1]["success_rate"] if self.history else 0.0
-
     def begin_episodes(self, *, keep_open: bool = False) -> None:
         """Reset all environments, if there are any.
 
@@ -180,9 +168,9 @@ class Training:
         seed = np.random.SeedSequence((self.config.seed, self.counts.resets)).generate_state(1)[0] >> 1
         self._observations, _ = self._envs.reset(seed=int(seed))
         self._ended = self._waiting = np.zeros(self.config.num_envs, bool)
-        episodes = self._ended_now.take()
-        if keep_open and episodes is not None:
-            self._add(episodes)
+        if keep_open and self._ended_now:
+            self._add(self._ended_now)
+        self._ended_now.clear()
 
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Training], None]) -> bool:
         """Collect and update for one epoch, then reset the environments and evaluate.
@@ -225,14 +213,14 @@ class Training:
         resets = self._ended & self._next_step_mode
         self.counts.env_steps += int(np.count_nonzero(~(self._waiting | resets)))
         self._ended = terminated | truncated
-        episodes = self._ended_now.take()
-        if episodes is not None:
-            for i in np.flatnonzero(~self._waiting[self._ended]).tolist():
-                self._add(episodes[i : i + 1])
-            if self.counts.steps >= self._end:
-                self._waiting = self._waiting | self._ended
+        for i, episode in zip(np.flatnonzero(self._ended), self._ended_now, strict=True):
+            if not self._waiting[i]:
+                self._add([episode])
+        self._ended_now.clear()
+        if self.counts.steps >= self._end:
+            self._waiting = self._waiting | self._ended
 
-    def _add(self, episodes: Episodes) -> None:
+    def _add(self, episodes: Sequence[Episode]) -> None:
         """Add episodes to the buffer and to the statistics."""
         self.buffer.add_episodes(episodes)
         self._meter.add_episodes(episodes)
@@ -291,7 +279,7 @@ class Training:
             CorruptFileError: The state is incomplete, or of another agent.
             ValueError: The spaces of the environment differ from those of the checkpoint.
         """
-        require_spaces(path, state, *self._spaces)
+        require_spaces(path, state, self._spaces)
         with as_corrupt(f"{path} is damaged"):
             self.agent.load_state_dict(state["agent"])
             self.counts = Counts(**state["counts"])
@@ -306,31 +294,8 @@ class Training:
         self._test_env.close()
 
 
-class LatestEpisodes:
-    """A sink that keeps the episodes that ended at the latest step, until they are taken."""
-
-    def __init__(self) -> None:
-        self._episodes: Episodes | None = None
-
-    def add_episodes(self, episodes: Episodes) -> None:
-        """Keep episodes."""
-        self._episodes = episodes
-
-    def take(self) -> Episodes | None:
-        """Return the episodes, and drop them; None without episodes."""
-        episodes, self._episodes = self._episodes, None
-        return episodes
-
-
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:
-    """Return the argument ``termination`` of the buffer for an option of a config.
-
-    Args:
-        name: A mode of the buffer; or ``module:function`` or ``path/to/file.py:function``, a function that is
-            used like ``compute_terminated``; or None. Modules in the current folder are found too.
-
-    Returns:
-        The function, or ``name`` if it does not contain a colon.
+    """Return the argument ``termination`` of the buffer: the function of a name with a colon, or the name.
 
     Raises:
         ValueError: The module cannot be imported, or does not have the function.
@@ -347,31 +312,22 @@ def find_termination(name: str | None) -> str | Callable[..., Any] | None:
     return function  # type: ignore[no-any-return] # any callable
 
 
-def take_random_step(env: Any, info_keys: Sequence[str] = ()) -> tuple[float, str]:
+def take_random_step(env: Any, config: Config) -> tuple[float, str]:
     """Reset the environment, and take one random step; return its reward and the name of the success flag.
 
-    Args:
-        env: The environment.
-        info_keys: Entries of the infos that the goal functions get.
-
     Raises:
-        ValueError: The info of the step has no success flag, or a goal function needs another entry.
+        ValueError: The info of the step has no success flag, or a goal function needs other ``info_keys``.
     """
-    env.reset(seed=TEST_SEED)
+    observation, _ = env.reset(seed=TEST_SEED)
     env.action_space.seed(TEST_SEED)
-    observation, reward, _, _, info = env.step(env.action_space.sample())
-    goals = [np.asarray(observation[key])[None] for key in ("achieved_goal", "desired_goal")]
-    interface: Any = GoalInterface.of(env)
-    for name in ("compute_reward", "compute_terminated"):
-        try:
-            if (function := getattr(interface, name)) is not None:
-                function(*goals, [{key: info[key] for key in info_keys}])
-        except Exception as error:  # `her check` reports others
-            if isinstance(error, KeyError) and (key := error.args[0]) in list(info):
-                raise ValueError(
-                    f"{name} needs the info {key!r}; pass --info-keys {key} (info_keys=[{key!r}] in a "
-                    f"config), or compute {key!r} from the goals if it depends on the desired goal"
-                ) from error
+    action = env.action_space.sample()
+    next_observation, reward, terminated, _, info = env.step(action)
+    if config.her:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the buffer of the run has the same warnings
+            # Without the success flag, which the buffer of the run stores, and which belongs to one goal
+            buffer = HindsightReplayBuffer.for_env(env, buffer_size=1, info_keys=config.info_keys)
+            buffer.add(observation, action, reward, next_observation, terminated, True, info)
     return float(reward), success_key(info)
 
 

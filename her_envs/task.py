@@ -43,13 +43,14 @@ class GoalTask(ABC):
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Action space of one environment.
         max_steps: Default number of steps after which an episode is truncated.
-        terminate_on_success: Default of the environment's option: whether success terminates an episode.
+        terminate_on_success: Default of the environment's option: whether success terminates an episode;
+            False for a task that does not set it.
     """
 
     observation_space: spaces.Dict
     action_space: spaces.Space[Any]
     max_steps: int
-    terminate_on_success: bool
+    terminate_on_success: bool = False
 
     @abstractmethod
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:

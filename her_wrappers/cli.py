@@ -18,18 +18,11 @@ from typing import Any, TextIO
 
 import gymnasium as gym
 
-from her_wrappers.checker.exceptions import describe, raised_at
-from her_wrappers.commands.terminal import (
-    EXIT_CODES_HELP,
-    TYRO_CONFIG,
-    CommandError,
-    message_of,
-    parse,
-    printable,
-    require_single,
-)
+from her_wrappers.commands import terminal
+from her_wrappers.commands.terminal import CommandError
 from her_wrappers.environments import BrokenModuleError, EnvNameError
 from her_wrappers.episode_limit import EndlessEpisodeError
+from her_wrappers.exceptions import describe, raised_at
 
 COMMANDS = {
     "check": "Check a goal environment.",
@@ -79,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except SystemExit as ended:  # of --help and of wrong usage
             code = int(ended.code or 0)
         except CommandError as error:
-            print(f"Error: {printable(str(error))[:MAX_MESSAGE]}", file=err)
+            print(f"Error: {terminal.printable(str(error))[:MAX_MESSAGE]}", file=err)
             code = error.exit_code
         except KeyboardInterrupt:
             code = 130
@@ -140,10 +133,10 @@ def _run(name: str, *arguments: str) -> int:
         raise CommandError("expected no empty argument, got ''; a variable of the shell may be unset")
     command = _function(name)
     try:
-        require_single(arguments)
+        terminal.require_single(arguments)
         if name == "train":  # its options depend on --algo, --recipe, --config and --resume
             return int(command(arguments) or 0)
-        return int(parse(command, name, arguments, command.__doc__) or 0)
+        return int(terminal.parse(command, name, arguments, command.__doc__) or 0)
     except (CommandError, KeyboardInterrupt):
         raise
     except BaseException as error:  # also a SystemExit that the user's module raises
@@ -172,7 +165,7 @@ def _as_command_error(error: BaseException) -> CommandError | None:
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         message = f"{describe(error)}; {place}{notes}"
     elif isinstance(error, OSError | ValueError | MemoryError):
-        message = message_of(error)
+        message = terminal.message_of(error)
     elif last.is_relative_to(GYMNASIUM):
         message = describe(error)
     else:
@@ -186,10 +179,8 @@ def _print_help() -> int:
     print("Hindsight Experience Replay for any Gymnasium goal environment.\n")
     for name, summary in COMMANDS.items():
         print(f"  {name:<{width}}  {summary}")
-    print(
-        "\n`her COMMAND --help` shows the options of a command; `her --version` shows the versions that a bug"
-    )
-    print(f"report needs. {EXIT_CODES_HELP}")
+    print("\n`her COMMAND --help` shows the options of a command, `her --version` versions for bug reports.")
+    print(terminal.EXIT_CODES)
     return 0
 
 
@@ -200,7 +191,7 @@ def _print_completion(*arguments: str) -> int:
     from her_wrappers.commands.train import TrainOptions  # noqa: PLC0415 - imports her_agents
 
     forms = {name: TrainOptions if name == "train" else _function(name) for name in COMMANDS}
-    subcommand_cli_from_dict(forms, prog="her", args=arguments, config=TYRO_CONFIG)
+    subcommand_cli_from_dict(forms, prog="her", args=arguments, config=terminal.TYRO_CONFIG)
     return 0
 
 

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 
-from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.episode_limit import limit_episodes
+from her_wrappers.exceptions import describe, raised_at
 from her_wrappers.files.atomic import open_regular
 
 EnvFactory: TypeAlias = Callable[..., Any]
@@ -115,16 +115,7 @@ def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options
 
 
 def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFactory:
-    """Return the function that makes an environment from its options.
-
-    Args:
-        name: Name of the environment, see `find_env`.
-        disable_env_checker: Argument of `gymnasium.make`, used if the name is an id.
-
-    Raises:
-        BrokenModuleError: The import of the module raised an error.
-        EnvNameError: The module does not exist, or has no such id, class or function.
-    """
+    """Return the function that makes an environment from its options; see `make_env`."""
     found = find_env(name)
     if isinstance(found, str):
         return partial(gym.make, found, disable_env_checker=disable_env_checker)
@@ -132,12 +123,7 @@ def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFac
 
 
 def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:
-    """Return the environment that a factory makes.
-
-    Args:
-        name: Name of the environment, for messages.
-        factory: The factory.
-        options: Arguments of the factory.
+    """Return the environment that a factory makes from its options; ``name`` is that in messages.
 
     Raises:
         BrokenModuleError: The code of the environment raised an error, with the file and the line in the
@@ -264,7 +250,7 @@ def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
 
 
 def _task_hint(found: Any) -> str:
-    """Return advice for a `her_envs.GoalTask`, which this package does not import."""
+    """Return advice for a class `her_envs.GoalTask`, which this package does not import."""
     is_task = any(each.__name__ == "GoalTask" for each in getattr(found, "__mro__", ()))
     return "; wrap it in her_envs.TaskEnv, in a function that returns this environment" if is_task else ""
 

@@ -7,6 +7,7 @@ wrappers forward no attributes.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 from collections.abc import Iterator
@@ -21,20 +22,6 @@ from her_wrappers.arguments import require_function
 from her_wrappers.goal_functions import GoalFunction, batched_terminated
 from her_wrappers.spaces import leaf_spaces
 from her_wrappers.trees import Path
-
-__all__ = [
-    "GOAL_KEYS",
-    "AnyEnv",
-    "GoalFunction",
-    "GoalInterface",
-    "env_name",
-    "env_spec",
-    "find_function",
-    "goal_spaces",
-    "require_distinct",
-    "require_goal_space",
-    "require_own_goals",
-]
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 
@@ -111,10 +98,7 @@ class GoalInterface:
 
 
 def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
-    """Return the observation space and action space of a single environment.
-
-    Args:
-        env: A goal environment, or a vector environment of goal environments.
+    """Return the observation space and action space of a single environment, or of one of N environments.
 
     Raises:
         TypeError: ``env`` is not an environment, or the elements of a goal space are not arrays of one shape.
@@ -157,10 +141,7 @@ def require_distinct(vector_env: Any) -> None:
 
 
 def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
-    """Return ``space`` if it is the observation space of a goal environment.
-
-    Args:
-        space: Observation space of a single environment.
+    """Return ``space`` if it is the observation space of a single goal environment.
 
     Raises:
         TypeError: The elements of a goal space are not arrays of one shape.
@@ -197,14 +178,10 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
     Raises:
         ValueError: The sizes differ, as for goals of stacked frames.
     """
-    owner = getattr(function, "__self__", None)
-    for layer in _layers(owner if isinstance(owner, gym.Env) else env):
-        if inspect.getattr_static(layer, "compute_reward", None) is not None:
-            break
-    own = getattr(layer, "single_observation_space", None) or layer.observation_space
-    if not isinstance(own, spaces.Dict) or "achieved_goal" not in own.keys():  # noqa: SIM118 - no `in`
+    own = own_goal_space(function, env)
+    if own is None:
         return
-    got, expected = ([shape for shape, _ in _shapes(each["achieved_goal"]).values()] for each in (space, own))
+    got, expected = ([shape for shape, _ in _shapes(each).values()] for each in (space["achieved_goal"], own))
     if sum(map(math.prod, got)) != sum(map(math.prod, expected)):
         raise ValueError(
             f"goals must have the shape that compute_reward of the environment takes, {expected}, got {got}: "
@@ -212,6 +189,25 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
             "every key); leave the goals as they are, and stack only 'observation' in an ObservationWrapper "
             "of your own, or define compute_reward for the changed goals on the wrapper"
         )
+
+
+def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
+    """Return the space of achieved goals of the environment or wrapper that defines ``compute_reward``.
+
+    Args:
+        compute_reward: The function; another value than a method of an environment if this is unknown.
+        env: Environment whose outermost layer with such a function is used in this case, or None.
+
+    Returns:
+        The space, or None if it is unknown.
+    """
+    owner = getattr(compute_reward, "__self__", None)
+    if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
+        layers = () if env is None else _layers(env)
+        has_function = (each for each in layers if inspect.getattr_static(each, "compute_reward", None))
+        owner = next(has_function, env)
+    own = getattr(owner, "single_observation_space", getattr(owner, "observation_space", None))
+    return own.spaces.get("achieved_goal") if isinstance(own, spaces.Dict) else None
 
 
 def _layers(env: Any) -> Iterator[Any]:
@@ -251,28 +247,22 @@ def find_function(env: AnyEnv, name: str) -> Any:
     layer: Any = env
     while isinstance(layer, gym.vector.VectorWrapper) and not hasattr(layer, name):
         layer = layer.env
-    return getattr(layer, name) if hasattr(layer, name) else _find_in_sub_environments(layer, name)
-
-
-def _find_in_sub_environments(vector_env: Any, name: str) -> Any:
-    if isinstance(vector_env, gym.vector.SyncVectorEnv):
-        return find_function(vector_env.envs[0], name)
-    local = _local_copy(vector_env)
-    return None if local is None else find_function(local, name)
+    if hasattr(layer, name):
+        return getattr(layer, name)
+    first = layer.envs[0] if isinstance(layer, gym.vector.SyncVectorEnv) else _local_copy(layer)
+    return None if first is None else find_function(first, name)
 
 
 def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
     """Return an environment like those in the worker processes of ``vector_env``, or None."""
     # Calls in the worker processes are slow, and a function that raises there ends the processes.
     makers = getattr(vector_env, "env_fns", None)
-    try:
+    spec = env_spec(vector_env)
+    with contextlib.suppress(Exception):  # without a copy, the result is None
         if makers:
             return makers[0]()  # type: ignore[no-any-return] # env_fns has no annotation
-        spec = env_spec(vector_env)
         if spec is not None:
             return gym.make(spec.id, disable_env_checker=True, **spec.kwargs)
-    except Exception:  # without a copy, the result is None
-        return None
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from her_wrappers.trees import NUMBERS, STRINGS, map_tree
+from her_wrappers.trees import NUMBERS, STRINGS, map_tree, try_as_array
 
 FINAL_NAMES = "final_obs", "final_observation", "terminal_observation"
 """Names of the last observation in infos: of Gymnasium, of its versions before 1.1, of Stable-Baselines3."""
@@ -24,46 +24,22 @@ Where: TypeAlias = Callable[[int], str]
 
 
 class InfoBatch(NamedTuple):
-    """One info of all environments.
+    """One info of all environments."""
 
-    Attributes:
-        values: (N, ...) array; the rows of environments without the info have no meaning.
-        present: (N,) bool, the environments that have the info.
-    """
-
-    values: np.ndarray
-    present: np.ndarray
+    values: np.ndarray  # (N, ...); the rows of environments without the info have no meaning
+    present: np.ndarray  # (N,) bool, the environments that have the info
 
 
 def as_info(key: str, value: Any, where: Where, row: int) -> np.ndarray:
-    """Return an info of one environment as a new array.
-
-    Args:
-        key: Name of the info.
-        value: The info, as the environment returned it.
-        where: Function that describes the place of a row in messages.
-        row: Row of the info.
-
-    Raises:
-        ValueError: ``value`` does not consist of numbers or strings of one shape.
-    """
-    try:
-        array = np.array(value)
-    except (TypeError, ValueError, RuntimeError):
-        array = np.array(None)
+    """Return an info of one environment as a new array of numbers or strings, or raise ValueError."""
+    array = np.array(try_as_array(value))
     if array.dtype.kind not in NUMBERS + STRINGS:
         raise ValueError(f"info {key!r} must be numbers or strings of one shape, got {value!r} {where(row)}")
     return array
 
 
 def missing_info(key: str, where: str, has: object) -> str:
-    """Return the message of the error for an info that a step does not have.
-
-    Args:
-        key: Name of the info.
-        where: Place of the step in messages.
-        has: Names of the infos that the step has.
-    """
+    """Return the message of the error for a step without an info, which has the infos ``has``."""
     repair = "; her_wrappers.repairs.BooleanSuccess adds it" if key == "is_success" else ""
     return f"info has no {key!r} {where}; it has {has}{repair}"
 
@@ -74,16 +50,7 @@ def describe_info(value: np.ndarray) -> str:
 
 
 def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
-    """Return which environments have an info, (N,) bool.
-
-    Args:
-        infos: Infos of a step or a reset, as a vector environment returned them.
-        key: Name of the info.
-        num_envs: Number of environments, N.
-
-    Raises:
-        ValueError: The mask does not consist of N bools.
-    """
+    """Return which environments have an info, (N,) bool; raise ValueError for a mask of another form."""
     mask = np.asarray(infos.get(f"_{key}", np.ones(num_envs, bool)))
     if mask.shape != (num_envs,) or mask.dtype != np.bool_:
         raise ValueError(f"infos['_{key}'] must be ({num_envs},) bools, got {infos[f'_{key}']!r}")
@@ -111,8 +78,8 @@ def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: 
         raise ValueError(missing_info(key, where(int(missing[0])), has))
     if not present.any():
         return None
-    values = _as_rows(infos[key])
-    if values.shape[:1] != (count,):
+    values = try_as_array(infos[key])
+    if values.shape[:1] != (count,) or values.dtype.kind not in NUMBERS + STRINGS + "O":
         raise ValueError(
             f"info {key!r} must be numbers or strings with a row for each of {count} environments, "
             f"got {infos[key]!r} {where(int(present.argmax()))}"
@@ -135,7 +102,7 @@ def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():
-        if str(key).startswith(("_", "final_")) or not _has(infos, key, i, num_envs):
+        if str(key).startswith(("_", "final_")) or not _belongs_to(infos, key, i, num_envs):
             continue
         if isinstance(value, dict):
             found[key] = info_row(value, i, num_envs)
@@ -211,39 +178,26 @@ def final_observation_row(infos: Any, i: int) -> Any:
         return None
 
 
-def _as_rows(value: Any) -> np.ndarray:
-    """Return an info as an array of numbers, strings or objects; an array of shape () for other values."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError):
-        array = np.asarray(None)
-    return array if array.dtype.kind in NUMBERS + STRINGS + "O" else np.asarray(None)
-
-
 def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> np.ndarray:
     """Convert an array of objects, which Gymnasium makes of NumPy bools, strings or lists, to a plain one."""
     rows = np.flatnonzero(present)
-    unpacked = _as_rows(values[rows].tolist())
+    unpacked = try_as_array(values[rows].tolist())
     if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in NUMBERS:
-        unpacked = _stack(key, values, rows.tolist(), where)
+        arrays = [as_info(key, values[i], where, i) for i in rows.tolist()]
+        for i, array in zip(rows.tolist(), arrays, strict=True):
+            if describe_info(array) != describe_info(arrays[0]):
+                raise ValueError(
+                    f"info {key!r} must be of one shape and kind in all environments, "
+                    f"got {describe_info(arrays[0])} and {describe_info(array)} {where(i)}"
+                )
+        unpacked = np.stack(arrays)
     batch = np.zeros((len(present), *unpacked.shape[1:]), unpacked.dtype)
     batch[rows] = unpacked
     return batch
 
 
-def _stack(key: str, values: np.ndarray, rows: list[int], where: Where) -> np.ndarray:
-    """Return the given rows of an array of objects as one array."""
-    arrays = [as_info(key, values[i], where, i) for i in rows]
-    for i, array in zip(rows, arrays, strict=True):
-        if describe_info(array) != describe_info(arrays[0]):
-            raise ValueError(
-                f"info {key!r} must be of one shape and kind in all environments, "
-                f"got {describe_info(arrays[0])} and {describe_info(array)} {where(i)}"
-            )
-    return np.stack(arrays)
-
-
-def _has(infos: dict[str, Any], key: str, i: int, num_envs: int) -> bool:
+def _belongs_to(infos: dict[str, Any], key: str, i: int, num_envs: int) -> bool:
+    """Whether environment ``i`` has an info; all have infos without a valid mask."""
     try:
         return bool(info_mask(infos, key, num_envs)[i])
     except ValueError:

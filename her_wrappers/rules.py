@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
@@ -73,7 +73,8 @@ class Rule:
         inconclusive_without: Needs without which the rule is applied, but the absence of findings is
             inconclusive.
         implies: Codes of rules whose findings are direct consequences of a finding of this rule. A report
-            leaves out these findings, and the findings that they imply in turn.
+            leaves out these findings, and the findings that they imply in turn; a warning that implies an
+            error becomes an error.
         repair: Class of `her_wrappers.repairs` that corrects the fault, or an empty text.
         passive: Whether `GoalEnvChecker` applies the rule to an environment in use.
     """
@@ -345,9 +346,19 @@ class RuleSet(Mapping[str, Rule]):
         return self.in_order(finding for finding in findings if finding.code in codes)
 
     def without_implied(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Return the findings that no other finding implies, directly or through other rules."""
-        implied = {code for finding in findings for code in self._implied_by(self[finding.code])}
-        return [finding for finding in findings if finding.code not in implied]
+        """Return the findings that no other finding implies, directly or through other rules.
+
+        A finding that implies a more severe one takes its severity, so that a warning never hides an error.
+        """
+        implied = {each.code: self._implied_by(self[each.code]) for each in findings}
+        hidden = set[str]().union(*implied.values())
+        kept = []
+        for finding in findings:
+            if finding.code not in hidden:
+                effects = [each.severity for each in findings if each.code in implied[finding.code]]
+                worst = min([finding.severity, *effects], key=SEVERITIES.index)
+                kept.append(replace(finding, severity=worst))
+        return kept
 
     def _implied_by(self, rule: Rule) -> set[str]:
         found, new = set[str](), {rule.code}

@@ -46,21 +46,6 @@ def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.
     return {path: space}
 
 
-def build_tree(space: spaces.Space[Any], leaves: Mapping[Path, Any], path: Path = ()) -> Tree:
-    """Return a tree with the structure of ``space`` and the given leaves.
-
-    Args:
-        space: The space.
-        leaves: Value of each leaf, by path; the paths begin with ``path``.
-        path: Path of ``space`` in the space that contains it.
-    """
-    if isinstance(space, spaces.Dict):
-        return {key: build_tree(part, leaves, (*path, key)) for key, part in space.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(build_tree(part, leaves, (*path, i)) for i, part in enumerate(space))
-    return leaves[path]
-
-
 @dataclass(frozen=True, slots=True)
 class LeafSpec:
     """One leaf of a space.
@@ -184,7 +169,8 @@ class SpaceSpec:
 
     def same_arrays(self, other: SpaceSpec) -> bool:
         """Whether this spec and ``other`` have leaves of the same paths, shapes and dtypes, in any order."""
-        return {_array_of(leaf) for leaf in self.leaves} == {_array_of(leaf) for leaf in other.leaves}
+        mine, others = ({(leaf.path, leaf.shape, leaf.dtype) for leaf in each} for each in (self, other))
+        return mine == others
 
     def build(self, arrays: Sequence[Any]) -> Tree:
         """Return the tree that has the given values at its leaves.
@@ -258,10 +244,6 @@ def _leaf_specs(
         )
         for path, (shape, dtype) in leaves.items()
     )
-
-
-def _array_of(leaf: LeafSpec) -> tuple[Any, ...]:
-    return leaf.path, leaf.shape, leaf.dtype
 
 
 def _structure(space: spaces.Space[Any], positions: Iterable[int]) -> Tree:

@@ -34,17 +34,7 @@ def path_name(path: Path) -> str:
 
 
 def leaf_at(tree: Tree, path: Path, label: str, where: str) -> Any:
-    """Return the leaf that ``path`` leads to.
-
-    Args:
-        tree: A value from a user or an environment.
-        path: Path of the leaf.
-        label: Name of the tree in messages.
-        where: Place of the tree in messages, such as ``"at step 3"``.
-
-    Raises:
-        ValueError: ``tree`` does not have this leaf.
-    """
+    """Return the leaf of a user's tree that ``path`` leads to, or raise ValueError with the place."""
     try:
         for key in path:
             tree = tree[key]
@@ -101,10 +91,8 @@ def _require_exact(name: str, trees: Sequence[np.ndarray], joined: np.ndarray) -
     """Raise ValueError if arrays of different dtypes were joined in a dtype that changes their values."""
     if joined.dtype == object:  # objects keep all values
         return
-    start = 0
-    for tree in trees:
-        rows = joined[start : start + len(tree)]
-        start += len(tree)
+    ends = np.cumsum([len(tree) for tree in trees])
+    for tree, rows in zip(trees, np.split(joined, ends[:-1]), strict=True):
         is_text = tree.dtype.kind == joined.dtype.kind and tree.dtype.kind in STRINGS
         if tree.dtype != joined.dtype and not is_text and not _is_exact(tree, rows):
             dtypes = sorted({str(each.dtype) for each in trees})
@@ -240,6 +228,13 @@ def take_rows(tree: Tree, rows: np.ndarray) -> Any:
     if isinstance(tree, np.ndarray):
         return tree.take(rows, axis=0)
     return map_tree(lambda leaf: leaf.take(rows, axis=0), tree)
+
+
+def equal_rows(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return which rows of two (N, ...) arrays are equal, (N,) bool; NaN equals NaN."""
+    same = (some == others) | ((some != some) & (others != others))  # noqa: PLR0124 - both are NaN
+    rows: np.ndarray = same.all(axis=tuple(range(1, same.ndim)))
+    return rows
 
 
 def leaf_arrays(tree: Tree) -> list[np.ndarray]:

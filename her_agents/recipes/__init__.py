@@ -16,46 +16,27 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a recipe, measured by ``make reproduce``.
+    """The result of a recipe, measured by ``make reproduce``: medians of several runs."""
 
-    Attributes:
-        steps: Median number of environment steps until the task is solved (`Recipe.solved`).
-        minutes: Median wall-clock time until then [min].
-        success: Median success rate of the final policies.
-        seeds: Number of runs, each with its own seed.
-    """
-
-    steps: int
-    minutes: float
-    success: float
-    seeds: int
+    steps: int  # of the environment until the task is solved (`Recipe.solved`)
+    minutes: float  # wall-clock time until then
+    success: float  # success rate of the final policy
+    seeds: int  # number of runs, each with its own seed
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Options that solve a task.
-
-    Attributes:
-        name: Name of the recipe.
-        environment: Id of the environment.
-        task: Description of the task, one sentence.
-        package: Package that the environment needs, or an empty string for a bundled environment.
-        install: Command that installs the package, or an empty string for a bundled environment.
-        options: Options of `her_agents.Config` by name.
-        measured: The measured result, or None.
-        known_findings: Codes of the checker's errors in this environment that do not prevent learning.
-        solved: Smallest success rate of an evaluation at which the task counts as solved.
-    """
+    """Options that solve a task."""
 
     name: str
-    environment: str
-    task: str
-    package: str
-    install: str
-    options: dict[str, Any]
+    environment: str  # id
+    task: str  # description, one sentence
+    package: str  # that the environment needs, or an empty string for a bundled environment
+    install: str  # command that installs the package, or an empty string for a bundled environment
+    options: dict[str, Any]  # of `her_agents.Config` by name
     measured: Measured | None
-    known_findings: tuple[str, ...] = ()
-    solved: float = 0.95
+    known_findings: tuple[str, ...] = ()  # codes of errors in the environment that do not prevent learning
+    solved: float = 0.95  # smallest success rate of an evaluation at which the task counts as solved
 
     @property
     def policy(self) -> Path:

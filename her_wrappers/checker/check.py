@@ -14,12 +14,12 @@ from gymnasium import spaces
 
 from her_wrappers.arguments import require_count
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.exceptions import FailedCall, describe
 from her_wrappers.checker.experiments import run_experiments
-from her_wrappers.checker.records import Rollout
+from her_wrappers.checker.records import FailedCall, Rollout
 from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
 from her_wrappers.checker.rollout import Budget, Policy, roll_out
 from her_wrappers.checker.rules import GOAL_ENV_RULES
+from her_wrappers.exceptions import describe
 from her_wrappers.goal_interface import env_name, require_distinct
 from her_wrappers.rules import Finding, NotExercised, Report, Rule, unmet_needs
 
@@ -154,9 +154,6 @@ def ignore_warnings() -> Iterator[None]:
 def open_env(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
     """Return the environment, and the factory if ``env_or_factory`` is a function, else None.
 
-    Args:
-        env_or_factory: A single or vector environment, or a function without arguments that returns one.
-
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one.
         ValueError: The factory raised.
@@ -194,15 +191,8 @@ def attribute_to_wrappers(
 ) -> list[Finding]:
     """Return the findings, each with the name of the wrapper that causes it, if a wrapper causes it.
 
-    The environment is checked again without its outer wrappers. The innermost wrapper with which the finding
-    occurs causes the finding, unless the finding occurs without wrappers too.
-
-    Args:
-        findings: Findings of the environment with all its wrappers.
-        evidence: Evidence of these findings.
-        env: The environment.
-        replicas: Makes environments like the checked one, for checks of each layer.
-        budget: Budget of the check; each layer is checked with at most 300 steps.
+    Replicas are checked without their outer wrappers, with at most 300 steps each. The innermost wrapper with
+    which the finding occurs causes the finding, unless the finding occurs without wrappers too.
     """
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
     sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}  # by a word in the place
@@ -238,9 +228,7 @@ def attribute_to_wrappers(
 def causing_layer(has_finding: Sequence[bool], names: Sequence[str]) -> str:
     """Return the innermost of the outer layers with a finding; empty if all layers or no layer have it.
 
-    Args:
-        has_finding: Whether each layer has the finding, the outermost first.
-        names: Names of the layers.
+    Both arguments begin with the outermost layer.
     """
     depth = sum(has_finding)
     return names[depth - 1] if 0 < depth < len(has_finding) and all(has_finding[:depth]) else ""

@@ -5,8 +5,8 @@ Only `experiments` and single rules call functions of the user; the derived valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,78 +15,34 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Pair, Probe, info_argument, stack
-from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord
+from her_wrappers.checker.records import Divergence, ResetRecord, Rollout, StepRecord
 from her_wrappers.checker.values import close
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.rules import RuleSet
 from her_wrappers.success_flag import flag_of
-from her_wrappers.trees import map_tree
+from her_wrappers.trees import map_tree, take_rows
 
 GOAL_ENV_RULES = RuleSet()
 """The rules on environments, by code; importing `her_wrappers.checker.rules` adds them."""
 
 rule = GOAL_ENV_RULES.rule
 
-NO_GOALS = "the observations lack goals, or their goals differ in shape"
-
 
 @dataclass(frozen=True)
 class VectorRun:
-    """The batches that a vector environment returned, and its properties.
+    """The batches that a vector environment returned.
 
     Attributes:
         batches: Rollout whose records contain batches.
-        num_envs: Number of environments, N.
+        env: The vector environment.
         mode: Autoreset mode from the metadata, else the mode that the infos suggest.
-        is_declared: Whether the metadata have a valid autoreset mode.
-        metadata_mode: The value of ``metadata["autoreset_mode"]``.
-        observation_space: Observation space of the batches.
         has_copied_functions: Whether goal functions are those of a new environment in this process.
     """
 
     batches: Rollout
-    num_envs: int
+    env: Any
     mode: AutoresetMode
-    is_declared: bool
-    metadata_mode: Any
-    observation_space: spaces.Space[Any]
     has_copied_functions: bool = False
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """The first difference between a rollout and its repetition.
-
-    Attributes:
-        place: Episode and step, or the options of a reset.
-        at_reset: Whether the difference is in a reset.
-        path: Path of the value that differs, such as ``"desired_goal[0]"``.
-        original: Value in the rollout.
-        repeated: Value in the repetition.
-    """
-
-    place: str
-    at_reset: bool
-    path: str
-    original: Any
-    repeated: Any
-
-
-@dataclass(frozen=True)
-class StateChange:
-    """Two different results of a goal function for the same arguments.
-
-    Attributes:
-        function: Name of the goal function.
-        place: Time of the first call, for messages.
-        first: Result of the first call.
-        later: Result of the later call.
-    """
-
-    function: str
-    place: str
-    first: CallResult
-    later: CallResult
 
 
 @dataclass(eq=False)
@@ -103,19 +59,13 @@ class Evidence:
         reward_type: Value of the environment's attribute ``reward_type``, or None.
         state: Names and values of the arrays that attributes of the environment refer to after the last step.
         pairs: Relabeled pairs: pairs of an achieved and a desired goal with an info.
-        no_replica: Reason why no other environment of the same kind was made, or an empty text.
-        compared: Whether the rollout was replayed on a replica.
+        no_replica: Reason why the rollout was not replayed on a replica, or an empty text.
         divergence: First difference between the rollout and its replay on a replica, or None.
-        side_effects: For each goal function that changes later steps, the first difference between the
-            rollout and a replay with calls of the function between its steps.
         rerun_divergence: First difference between the rollout and its replay on a used replica, or None.
         options_divergence: First difference between two resets with the same seed and options, or None.
-        state_changes: Different results of goal functions for the same arguments.
         global_seeding: Calls that seed a global random generator, each with the name of the generator.
         none_for_unknown_type: Whether ``compute_reward`` returns None after ``reward_type`` was replaced by
             an unknown name.
-        recomputed: Result of ``compute_reward`` for the next achieved goal, desired goal and info of each
-            step; empty without goals.
         reset_divergence: First difference between two resets of the environment with one seed, or None.
         other_start: Observation of a reset with another seed than the first, or None if this failed.
         new_generators: Names of random generators that a reset without a seed sets to the same state.
@@ -131,15 +81,11 @@ class Evidence:
     state: Sequence[tuple[str, np.ndarray]] = ()
     pairs: Sequence[Pair] = ()
     no_replica: str = "no second environment was made"
-    compared: bool = False
     divergence: Divergence | None = None
-    side_effects: dict[str, Divergence] = field(default_factory=dict)
     rerun_divergence: Divergence | None = None
     options_divergence: Divergence | None = None
-    state_changes: Sequence[StateChange] = ()
     global_seeding: Sequence[tuple[str, str]] = ()
     none_for_unknown_type: bool = False
-    recomputed: Sequence[CallResult] = ()
     reset_divergence: Divergence | None = None
     other_start: Any = None
     new_generators: Sequence[str] = ()
@@ -153,6 +99,11 @@ class Evidence:
     def functions(self) -> list[Probe]:
         """The goal functions that the environment has."""
         return [function for function in (self.reward, self.terminated) if function is not None]
+
+    @property
+    def recomputed(self) -> Sequence[CallResult]:
+        """Result of ``compute_reward`` for each step; empty without goals."""
+        return self.reward.step_results if self.reward else ()
 
     @property
     def pair_results(self) -> Sequence[CallResult]:
@@ -182,26 +133,19 @@ class Evidence:
             rows: Indices of the pairs.
             form: Form of the info, from `INFO_FORMS`; None for the first of them.
         """
-        pairs = [self.pairs[i] for i in rows]
-        achieved, desired = (
-            map_tree(lambda leaf: leaf[: len(pairs)], stack(goals))  # (0, ...) for an empty batch
-            for goals in zip(
-                *((pair.achieved, pair.desired) for pair in pairs or self.pairs[:1]), strict=True
-            )
-        )
-        return achieved, desired, info_argument(pairs, form or INFO_FORMS[0])
+        chosen = np.array(rows, np.intp)
+        achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
+        return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])
+
+    @cached_property
+    def _stacked_goals(self) -> tuple[Any, Any]:
+        """Achieved and desired goals of all pairs, as trees of (P, ...) arrays."""
+        return stack([pair.achieved for pair in self.pairs]), stack([pair.desired for pair in self.pairs])
 
     @cached_property
     def reward_values(self) -> list[float]:
         """Different finite values that ``compute_reward`` returned, at most three of them."""
-        values: list[float] = []
-        for result in [*self.recomputed, *self.pair_results]:
-            number = result.number
-            if number is not None and np.isfinite(number) and not any(close(number, v) for v in values):
-                values.append(number)
-                if len(values) == 3:
-                    break
-        return values
+        return distinct(result.number for result in (*self.recomputed, *self.pair_results))
 
     @cached_property
     def reward_scale(self) -> float:
@@ -238,7 +182,19 @@ class Evidence:
 
     def missing(self, need: str) -> str:
         """Return the reason why a need of a rule, a key of `NEEDS`, is not met, or an empty text."""
-        return NEEDS[need](self)
+        is_met, reason = NEEDS[need]
+        return "" if is_met(self) else reason.format(steps=len(self.steps), no_replica=self.no_replica)
+
+
+def distinct(numbers: Iterable[float | None]) -> list[float]:
+    """Return the first three finite numbers that differ by more than rounding."""
+    values: list[float] = []
+    for number in numbers:
+        if number is not None and np.isfinite(number) and not any(close(number, each) for each in values):
+            values.append(number)
+            if len(values) == 3:
+                break
+    return values
 
 
 def _goal_shapes(observation: Any) -> Any:
@@ -252,42 +208,30 @@ def _goal_shapes(observation: Any) -> Any:
     return achieved if achieved == desired else None
 
 
-def _without_reward(evidence: Evidence) -> str:
-    if not evidence.has_goals:
-        return NO_GOALS
-    if evidence.reward is None:
-        return "there is no compute_reward"
-    return "" if evidence.steps else "no step was taken"
-
-
-NEEDS: dict[str, Callable[[Evidence], str]] = {
-    "goals": lambda evidence: "" if evidence.has_goals else NO_GOALS,
-    "steps": lambda evidence: "" if evidence.steps else "no step was taken",
-    "reward": _without_reward,
-    "batch": lambda evidence: (
-        _without_reward(evidence) or ("" if evidence.info_form else "compute_reward does not accept batches")
+NEEDS: dict[str, tuple[Callable[[Evidence], bool], str]] = {
+    "goals": (
+        lambda evidence: evidence.has_goals,
+        "the observations lack goals, or their goals differ in shape",
     ),
-    "later": lambda evidence: (
-        ""
-        if evidence.reward and evidence.reward.later_results
-        else "compute_reward could not be called a second time"
+    "reward": (lambda evidence: evidence.reward is not None, "there is no compute_reward"),
+    "steps": (lambda evidence: len(evidence.steps) > 0, "no step was taken"),
+    "batches": (
+        lambda evidence: evidence.info_form is not None,
+        "compute_reward does not accept batches",
     ),
-    "success": lambda evidence: (
-        _without_reward(evidence)
-        or ("" if any(evidence.reached) else f"no success was seen in {len(evidence.steps)} steps")
+    "later": (
+        lambda evidence: evidence.reward is not None and evidence.reward.is_called_later,
+        "compute_reward could not be called a second time",
     ),
-    "sparse": lambda evidence: (
-        ""
-        if evidence.has_goals and evidence.is_sparse  # GoalEnvChecker knows it without a step in this window
-        else _without_reward(evidence) or "rewards do not take exactly two values"
-    ),
-    "replica": lambda evidence: (
-        ""
-        if evidence.compared
-        else evidence.no_replica or "the run was too short to be repeated on a second environment"
-    ),
-    "ended": lambda evidence: (
-        "" if evidence.rollout.ended_episodes else f"no episode ended in {len(evidence.steps)} steps"
-    ),
+    "success": (lambda evidence: any(evidence.reached), "no success was seen in {steps} steps"),
+    "sparse": (lambda evidence: evidence.is_sparse, "rewards do not take exactly two values"),
+    "replica": (lambda evidence: not evidence.no_replica, "{no_replica}"),
+    "ended": (lambda evidence: evidence.rollout.ended_episodes > 0, "no episode ended in {steps} steps"),
 }
-"""Needs of rules, each with a function that returns why the evidence does not meet it, or an empty text."""
+"""Needs of rules, by name: whether the evidence meets the need, and the reason why it does not."""
+
+REWARD_NEEDS = ("goals", "reward", "steps")
+"""Needs of the rules that judge rewards."""
+
+BATCH_NEEDS = (*REWARD_NEEDS, "batches")
+"""Needs of the rules that judge rewards of batches."""

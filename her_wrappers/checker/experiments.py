@@ -23,12 +23,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.evidence import Divergence, Evidence, StateChange, VectorRun
-from her_wrappers.checker.exceptions import FailedCall
-from her_wrappers.checker.global_generators import seeded_generators
+from her_wrappers.checker.evidence import Evidence, VectorRun
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, leaves, relabeled_pairs
 from her_wrappers.checker.records import (
+    OUTCOME,
+    Divergence,
+    FailedCall,
     ResetRecord,
     Rollout,
     StepRecord,
@@ -39,13 +39,14 @@ from her_wrappers.checker.records import (
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, random_policy
 from her_wrappers.checker.values import arrays_in, first_difference, share_memory
+from her_wrappers.global_generators import seeded_generators
 from her_wrappers.goal_interface import find_function
 from her_wrappers.trees import Tree, copy_tree, map_tree
 
 REPLAY_DIVISOR = 20
 """Each replay repeats the first twentieth of the steps of the rollout."""
 
-MIN_CLOCK_STEPS = 80
+MIN_CLOCK_STEPS = 40
 """Smallest number of steps between calls of goal functions on a replica, in which short episodes end."""
 
 MAX_EPISODE_STEPS = 60
@@ -75,30 +76,24 @@ REPEATED_CALLS, REPEATED_SIZE = 4, 3
 def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
     """Do the experiments after a run, and return the evidence.
 
-    Args:
-        env: The single or vector environment after the run.
-        run: Rollout as the environment returned it; batches for a vector environment.
-        replicas: Makes further environments like ``env``; None to leave out the experiments with replicas.
-        budget: Seed and reset options of the run.
+    The records of ``run`` contain batches for a vector environment. If ``replicas`` is None, the experiments
+    with replicas are left out.
     """
     evidence = Evidence(env.observation_space, run, seed=budget.seed, state=arrays_in(env.unwrapped))
     try:
-        evidence.reward, evidence.terminated = map(partial(probe, env), GOAL_FUNCTIONS)
+        evidence.reward, evidence.terminated = (probe(env, name) for name in GOAL_FUNCTIONS)
         evidence.reward_type = find_function(env, "reward_type") if isinstance(env, gym.Env) else None
     except ValueError as error:
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         run.failure = FailedCall("", "get_wrapper_attr()", cause)
+    reward = evidence.reward
     if isinstance(env, gym.vector.VectorEnv):
         mode = autoreset_mode(env, run)
-        declared = env.metadata.get("autoreset_mode")
-        owner = getattr(evidence.reward and evidence.reward.function, "__self__", None)
+        owner = getattr(reward and reward.function, "__self__", None)
         is_copy = isinstance(owner, gym.Env) and not hasattr(env.unwrapped, "envs")
-        evidence.vector = VectorRun(
-            run, env.num_envs, mode, declared_mode(env) is not None, declared, env.observation_space, is_copy
-        )
+        evidence.vector = VectorRun(run, env, mode, is_copy)
         evidence.observation_space = env.single_observation_space
         evidence.rollout = split_batches(run, mode, env.num_envs)
-    reward = evidence.reward
     if reward is not None and evidence.has_goals and evidence.steps:
         evidence.pairs = relabeled_pairs(evidence.steps, reward, np.random.default_rng(budget.seed))
         for function in evidence.functions:
@@ -107,10 +102,8 @@ def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, bu
             }
     if replicas is not None:
         _replay_on_replicas(evidence, run, replicas, budget.reset_options)
-    if reward is not None and evidence.has_goals:
-        evidence.recomputed = [reward.at(step) for step in evidence.steps]
-        for function in evidence.functions:
-            _call_goal_function(function, evidence)
+    for function in evidence.functions if evidence.has_goals else ():
+        _call_goal_function(function, evidence)
     if evidence.rollout.failure is None and run.steps:
         _repeat_calls(env, evidence, run.resets[0])
     return evidence
@@ -126,43 +119,39 @@ def _replay_on_replicas(
     evidence: Evidence, run: Rollout, replicas: Replicas, reset_options: Sequence[dict[str, Any]]
 ) -> None:
     """Repeat the beginning of the run on replicas; further replays are left out if the first one differs."""
-    steps, probed = len(run.steps) // REPLAY_DIVISOR, None  # probed: its goal functions are called
+    steps = len(run.steps) // REPLAY_DIVISOR
     try:
-        probed = replicas.make()
-        evidence.no_replica = "" if probed else replicas.absence
-        if probed is None or not steps:
-            return
         replica, concurrent = replicas.make(), replicas.make()
+        if replica is None or not steps:
+            too_short = "the run was too short to be repeated on a second environment"
+            evidence.no_replica = replicas.absence if replica is None else too_short
+            return
         act = random_policy(concurrent.action_space, evidence.seed + 1)
         concurrent.reset(seed=evidence.seed + 1)
         evidence.divergence = _replay(run, replica, steps, lambda step: _step_or_reset(concurrent, act))
         if evidence.divergence and replicas.are_copies and not _replay(run, replicas.make(), steps):
             # Copies that share a simulator, such as a PyBullet client, are used one after another only.
             evidence.divergence = None
-        evidence.compared = True
+        evidence.no_replica = ""
         if evidence.divergence is None:
-            for name in GOAL_FUNCTIONS:
+            for function in evidence.functions:
                 called = replicas.make()
-                function = probe(called, name)
-                found = function and _replay(
-                    run, called, steps, partial(_call_with_pairs, evidence, function)
-                )
-                evidence.side_effects |= {name: found} if found else {}
+                call = partial(_call_with_pairs, evidence, probe(called, function.name))
+                function.side_effect = _replay(run, called, steps, call)
             evidence.rerun_divergence = _replay(run, replica, steps)
             evidence.options_divergence = _reset_twice_with_options(concurrent, evidence.seed, reset_options)
         if evidence.pairs:
-            evidence.state_changes = _find_state_changes(evidence, concurrent, max(steps, MIN_CLOCK_STEPS))
+            _find_state_changes(evidence, concurrent, max(steps, MIN_CLOCK_STEPS))
         evidence.global_seeding = _find_global_seeding(evidence, concurrent, replicas)
+        evidence.none_for_unknown_type = _is_none_for_unknown_type(evidence, replicas.make())
     except Exception as error:
         if replicas.are_copies:  # no user makes copies, so that a copy may fail
-            evidence.no_replica, evidence.compared = replicas.absence, False
+            evidence.no_replica = replicas.absence
         else:
             evidence.no_replica = "the second environment raised an exception"
             place = "on a second environment, which replicas=False leaves out"
             failure = FailedCall(place, "reset() or step()", error)
             evidence.rollout.failure = evidence.rollout.failure or failure
-    finally:
-        evidence.none_for_unknown_type = probed is not None and _is_none_for_unknown_type(evidence, probed)
 
 
 def _replay(
@@ -185,12 +174,10 @@ def _replay(
             if found:
                 return found
         before_step(step)
-        observation, reward, terminated, truncated, _ = call_step(replica, copy_tree(step.action))
-        flags = {"reward": step.reward, "terminated": step.terminated, "truncated": step.truncated}
-        repeated_flags = {"reward": reward, "terminated": terminated, "truncated": truncated}
-        found = _divergence(step.place, step.observation, observation) or _divergence(
-            step.place, flags, repeated_flags
-        )
+        observation, *repeated, _ = call_step(replica, copy_tree(step.action))
+        outcome = {name: getattr(step, name) for name in OUTCOME}
+        found = _divergence(step.place, step.observation, observation)
+        found = found or _divergence(step.place, outcome, dict(zip(OUTCOME, repeated, strict=True)))
         if found:
             return found
     return None
@@ -213,9 +200,9 @@ def _step_or_reset(env: CheckedEnv, policy: Policy) -> None:
         env.reset()
 
 
-def _call_with_pairs(evidence: Evidence, function: Probe, step: StepRecord) -> None:
+def _call_with_pairs(evidence: Evidence, function: Probe | None, step: StepRecord) -> None:
     """Call a goal function with relabeled goals, with one pair and with a batch."""
-    if evidence.pairs:
+    if evidence.pairs and function is not None:
         function.of_pairs([evidence.pairs[step.t % len(evidence.pairs)]])
         function(*evidence.batch([0, 1, 2], evidence.info_form or "an empty dict"))
 
@@ -228,8 +215,7 @@ def _reset_twice_with_options(
     Options that raise are skipped. The options of the user are tried before an empty dict and an unknown
     option.
     """
-    policy = random_policy(env.action_space, seed)
-    action = policy(None)
+    action = random_policy(env.action_space, seed)(None)
     for options in [None, *reset_options, {}, {"no such option": 0}]:
         try:
             first = copy_tree(call_reset(env, seed, options)[0])
@@ -243,13 +229,17 @@ def _reset_twice_with_options(
     return None
 
 
-def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> list[StateChange]:
+def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> None:
     """Call the goal functions of a replica during episodes, and with the same arguments after a reset.
 
     The arguments are a relabeled pair and, for a single environment, the current goals.
     """
-    functions = {name: probe(env, name) for name in GOAL_FUNCTIONS}
-    calls: list[tuple[str, str, Probe, tuple[Any, ...], CallResult]] = []
+    functions = [
+        (function, of_replica)
+        for function in evidence.functions
+        if (of_replica := probe(env, function.name)) is not None
+    ]
+    calls: list[tuple[Probe, Probe, str, tuple[Any, ...], CallResult]] = []
 
     def call(place: str, observation: Any, info: Any, t: int) -> None:
         pair = evidence.pairs[t % len(evidence.pairs)]
@@ -257,9 +247,8 @@ def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> list
         if not isinstance(env, gym.vector.VectorEnv):
             achieved, desired = observation["achieved_goal"], observation["desired_goal"]
             arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
-        for (name, function), args in itertools.product(functions.items(), arguments):
-            if function is not None:
-                calls.append((name, place, function, args, function(*args)))
+        for (function, of_replica), args in itertools.product(functions, arguments):
+            calls.append((function, of_replica, place, args, of_replica(*args)))
 
     policy = random_policy(env.action_space, evidence.seed)
     observation, info = call_reset(env, evidence.seed)
@@ -272,10 +261,10 @@ def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> list
             call(f"the end of an episode after {t} steps", observation, info, t)
             (observation, info), t = call_reset(env), 0
     env.reset(seed=evidence.seed + 1)
-    changes = [
-        StateChange(name, place, first, function(*args)) for name, place, function, args, first in calls
-    ]
-    return [change for change in changes if not change.first.agrees_with(change.later)]
+    for function, of_replica, place, args, first in calls:
+        later = of_replica(*args)
+        if not first.agrees_with(later):
+            function.changes.append((place, first, later))
 
 
 def _find_global_seeding(evidence: Evidence, env: CheckedEnv, replicas: Replicas) -> list[tuple[str, str]]:
@@ -293,11 +282,9 @@ def _find_global_seeding(evidence: Evidence, env: CheckedEnv, replicas: Replicas
         "reset()": lambda: env.reset(seed=evidence.seed),
         "step()": run_episode,
     }
-    for name in GOAL_FUNCTIONS:
-        function = probe(env, name)
-        if function is not None and evidence.pairs:
-            pair = evidence.pairs[0]
-            calls[f"{name}()"] = partial(function, pair.achieved, pair.desired, pair.info)
+    for function in evidence.functions if evidence.pairs else ():
+        call = partial(_call_with_pairs, evidence, probe(env, function.name), evidence.steps[0])
+        calls[f"{function.name}()"] = call
     return [
         (name, generator)
         for name, call in calls.items()
@@ -319,7 +306,8 @@ def _is_none_for_unknown_type(evidence: Evidence, replica: CheckedEnv) -> bool:
 
 
 def _call_goal_function(function: Probe, evidence: Evidence) -> None:
-    """Call a function with all pairs and batches, as replay buffers do."""
+    """Call a function for all steps, and with all pairs and batches, as replay buffers do."""
+    function.step_results = [function.at(step) for step in evidence.steps]
     function.pair_results = function.of_pairs(evidence.pairs)
     form, count = function.info_form, len(evidence.pairs)
     if form is None:
@@ -329,30 +317,29 @@ def _call_goal_function(function: Probe, evidence: Evidence) -> None:
     function.batch_results = [
         (rows, function(*evidence.batch(rows, form))) for rows in [*small, list(range(count))]
     ]
-    achieved, desired, infos = evidence.batch(range(count), form)
-    result = function(achieved, desired, infos)
+    result = function.batch_results[-1][1]
     if result.shape == (count,):
+        achieved, desired, infos = evidence.batch(range(count), form)
         views = _read_only_view(achieved), _read_only_view(desired)
-        function.on_views = result, function.on_views_of(*views, infos)
+        function.on_views = result, function.with_own(*views, infos)
         function.reuses_output = _reuses_output(function, evidence)
     rng = np.random.default_rng(evidence.seed)
     goal_bytes = sum(leaf.nbytes for leaf in leaves(evidence.pairs[0].achieved))
     # A vector environment's own function may mistake a batch of num_envs rows for its environments.
-    sizes = [*LARGE_SIZES, *([evidence.vector.num_envs] if evidence.vector else [])]
+    sizes = [*LARGE_SIZES, *([evidence.vector.env.num_envs] if evidence.vector else [])]
     chosen = [
         rng.integers(count, size=size).tolist() for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES
     ]
-    function.large_batches = [(rows, function(*evidence.batch(rows, form))) for rows in chosen]
+    function.large_batches = [(rows, function.with_own(*evidence.batch(rows, form))) for rows in chosen]
 
 
 def _reuses_output(function: Probe, evidence: Evidence) -> bool:
     """Whether two of several outputs share memory."""
-    count = len(evidence.pairs)
-    calls = [
-        [(REPEATED_SIZE * call + i) % count for i in range(REPEATED_SIZE)] for call in range(REPEATED_CALLS)
-    ]
+    calls = np.arange(REPEATED_CALLS * REPEATED_SIZE).reshape(REPEATED_CALLS, -1) % len(evidence.pairs)
     try:
-        outputs = [function.function(*copy_tree(evidence.batch(rows, function.info_form))) for rows in calls]
+        outputs = [
+            function.function(*copy_tree(evidence.batch(rows.tolist(), function.info_form))) for rows in calls
+        ]
     except Exception:
         return False
     arrays = [output for output in outputs if isinstance(output, np.ndarray)]
@@ -390,7 +377,10 @@ def _repeat_calls(env: CheckedEnv, evidence: Evidence, first: ResetRecord) -> No
         for _ in range(STEPS_BEFORE_REPEATING):
             _step_or_reset(env, policy)
         for function in evidence.functions:
-            function.later_results = function.of_pairs(evidence.pairs)
+            later = zip(function.pair_results, function.of_pairs(evidence.pairs), strict=True)
+            changes = [pair for pair in later if not pair[0].agrees_with(pair[1])]
+            function.changes += [("the end of the run", *pair) for pair in changes]
+            function.is_called_later = bool(evidence.pairs)
         evidence.reset_divergence = _compare_reset(first, env)
         evidence.other_start = copy_tree(call_reset(env, evidence.seed + 1)[0])
     except Exception as error:

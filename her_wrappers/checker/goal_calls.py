@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.exceptions import describe
-from her_wrappers.checker.records import ResetRecord, StepRecord
+from her_wrappers.checker.records import Divergence, ResetRecord, StepRecord, spread
 from her_wrappers.checker.values import close, identical, show, to_arrays
-from her_wrappers.goal_interface import GoalFunction
+from her_wrappers.exceptions import describe
+from her_wrappers.goal_functions import GoalFunction
 from her_wrappers.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
 
 ARGUMENTS = ("achieved_goal", "desired_goal", "info")
@@ -97,20 +98,16 @@ class CallResult:
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Shape of the value; None if the call raised, or the value is None or lists of different lengths."""
-        if self.error is not None or self.value is None:
-            return None
         try:
-            return tuple(np.shape(self.value))
+            return None if self.value is None else tuple(np.shape(self.value))
         except ValueError:
             return None
 
     @property
     def numbers(self) -> np.ndarray | None:
         """The value as a float64 array; None if the call raised or the value does not consist of numbers."""
-        if self.error is not None or self.value is None:
-            return None
         try:
-            return np.asarray(self.value, dtype=np.float64)
+            return None if self.value is None else np.asarray(self.value, dtype=np.float64)
         except (TypeError, ValueError):
             return None
 
@@ -147,7 +144,7 @@ class CallResult:
         """Whether the values of two results are equal up to rounding, or both have the same error."""
         if self.numbers is None or other.numbers is None:
             return self.numbers is other.numbers and self.error_text == other.error_text
-        return close(self.numbers, other.numbers)
+        return close(self.numbers[()], other.numbers[()])  # faster for scalars
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -175,6 +172,7 @@ class Probe:
         function: ``(achieved_goal, desired_goal, info)`` -> value, called by position.
         name: Name of the function.
         info_form_results: Result for a batch of two pairs, for each form of the info.
+        step_results: Result for the next achieved goal, the desired goal and the info of each step.
         pair_results: Result for each relabeled pair alone.
         batch_results: Indices of the pairs and result for each small batch.
         large_batches: Indices of the pairs and result for each large batch.
@@ -182,19 +180,26 @@ class Probe:
             the function does not take batches.
         reuses_output: Whether results share memory.
         repeated_results: `pair_results` computed several times more, without steps between the calls.
-        later_results: `pair_results` computed again after further steps and resets; None if this failed.
+        is_called_later: Whether `pair_results` could be computed again after further steps and resets.
+        changes: Results that differ for the same arguments before and after a reset: the time of the first
+            call, for messages, the first and the later result.
+        side_effect: First difference between the rollout and a replay with calls of the function between its
+            steps, or None.
     """
 
     function: GoalFunction
     name: str = "compute_reward"
     info_form_results: dict[str, CallResult] = field(default_factory=dict)
+    step_results: Sequence[CallResult] = ()
     pair_results: Sequence[CallResult] = ()
     batch_results: Sequence[tuple[list[int], CallResult]] = ()
     large_batches: Sequence[tuple[list[int], CallResult]] = ()
     on_views: tuple[CallResult, CallResult] | None = None
     reuses_output: bool = False
     repeated_results: Sequence[list[CallResult]] = ()
-    later_results: list[CallResult] | None = None
+    is_called_later: bool = False
+    changes: list[tuple[str, CallResult, CallResult]] = field(default_factory=list)
+    side_effect: Divergence | None = None
 
     @property
     def info_form(self) -> str | None:
@@ -205,6 +210,15 @@ class Probe:
     def needs_info(self) -> bool:
         """Whether batches raised because a key is missing in info."""
         return any(isinstance(result.error, KeyError) for result in self.info_form_results.values())
+
+    @property
+    def first_change(self) -> str:
+        """The first of the `changes` in words, or an empty text."""
+        if not self.changes:
+            return ""
+        place, first, later = self.changes[0]
+        again = f"{later.outcome} for the same arguments after a reset"
+        return f"{self.name} {first.outcome} at {place}, but {again}"
 
     def of_pairs(self, pairs: Sequence[Pair]) -> list[CallResult]:
         """Call the function with each pair alone."""
@@ -230,8 +244,8 @@ class Probe:
         goals = record.observation
         return self(goals["achieved_goal"], goals["desired_goal"], record.info)
 
-    def on_views_of(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with the goals themselves, which must be read-only, and a copy of the info."""
+    def with_own(self, achieved: Any, desired: Any, info: Any) -> CallResult:
+        """Call the function with the goals themselves, which nobody else uses, and a copy of the info."""
         try:
             return CallResult(_copy_array(to_arrays(self.function(achieved, desired, copy_tree(info)))))
         except Exception as error:
@@ -252,15 +266,8 @@ def info_argument(pairs: Sequence[Pair], form: str) -> Any:
 
 
 def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
-    """Return relabeled pairs from the steps of a rollout: reached, not reached, and close to the threshold.
-
-    Args:
-        steps: Steps of the rollout, at least one.
-        reward: Probe of ``compute_reward``, for the success threshold.
-        rng: Generator of the random choices.
-    """
-    indices = np.unique(np.linspace(0, len(steps) - 1, PAIR_STEPS).astype(int))
-    sources = [steps[i] for i in indices]
+    """Return relabeled pairs from steps: reached, not reached, and close to the success threshold."""
+    sources = spread(steps, PAIR_STEPS)
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
     pairs = []
     for step, other in zip(sources, others, strict=True):
@@ -271,19 +278,14 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
             Pair(achieved, other.observation["achieved_goal"], step.info),
             Pair(achieved, step.observation["desired_goal"], step.info),
         ]
-    thresholds = [pair for step in sources for pair in _pairs_at_threshold(step, reward)]
-    mixed = pairs[4:] + thresholds[: 2 * NUM_THRESHOLDS]
+    thresholds = (pair for step in sources for pair in _pairs_at_threshold(step, reward))
+    mixed = pairs[4:] + list(islice(thresholds, 2 * NUM_THRESHOLDS))
     return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return two pairs of the elementwise minimum and maximum of recorded goals, in both orders.
-
-    Args:
-        steps: Steps of the rollout, at least one; the goals of up to 500 of them are searched.
-    """
-    indices = np.unique(np.linspace(0, len(steps) - 1, EXTREME_STEPS).astype(int))
-    observations = [steps[i].observation for i in indices]
+    """Return two pairs of the elementwise minimum and maximum of recorded goals, in both orders."""
+    observations = [step.observation for step in spread(steps, EXTREME_STEPS)]
     goals = stack([observation[key] for observation in observations for key in ARGUMENTS[:2]])
     low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))
     info = steps[0].info
@@ -304,15 +306,8 @@ def _pairs_at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
 def threshold(achieved: Any, desired: Any, info: Any, reward: Probe) -> float | None:
     """Find the success threshold on the way from the achieved goal to the desired goal, by bisection.
 
-    Args:
-        achieved: Achieved goal, with float leaves.
-        desired: Desired goal of the same structure.
-        info: Info of the step.
-        reward: Probe of ``compute_reward``.
-
-    Returns:
-        The fraction of the way at which the reward changes, or None if the rewards found on the way do not
-        have exactly two values.
+    The result is the fraction of the way at which the reward changes, or None if the rewards found on the way
+    do not have exactly two values. Both goals have float leaves.
     """
 
     def at(fraction: float) -> float | None:

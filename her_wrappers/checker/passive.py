@@ -10,12 +10,11 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.checker.check import ignore_warnings
-from her_wrappers.checker.evidence import Evidence
+from her_wrappers.checker.evidence import Evidence, distinct
 from her_wrappers.checker.experiments import GOAL_FUNCTIONS, probe
-from her_wrappers.checker.goal_calls import Probe
-from her_wrappers.checker.records import OUTCOME, ResetRecord, Rollout, StepRecord
+from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord
 from her_wrappers.checker.rules import GOAL_ENV_RULES
-from her_wrappers.checker.values import arrays_in, close, to_arrays
+from her_wrappers.checker.values import arrays_in, to_arrays
 from her_wrappers.goal_interface import GoalInterface, env_name
 from her_wrappers.rules import Finding, NotExercised, Report, apply_rules
 from her_wrappers.trees import copy_tree
@@ -29,6 +28,8 @@ STRIDE = 16
 
 HELD = 8
 """Number of later steps that are judged together, since rules cost more than the recording of steps."""
+
+NO_SPACE = spaces.Dict()
 
 CHANGES_LATER = GOAL_ENV_RULES["GE301"]
 """The rule that is applied to each record at the next call of the environment."""
@@ -77,7 +78,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         GoalInterface.of(env)
-        self._probes = [probe(env, name) for name in GOAL_FUNCTIONS]
+        self._reward, self._terminated = (probe(env, name) for name in GOAL_FUNCTIONS)
         self._reward_values: list[float] = []  # different rewards of the checked steps, at most three
         self._success_reward: float | None = None  # reward of two equal goals
         self._findings: dict[tuple[str, str], Finding] = {}
@@ -102,14 +103,11 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         """
         last = self._take_last_record()
         returned = self.env.reset(seed=seed, options=options)
-        changed = _find_changes(last)
+        self._find_changes(last)
         self._episode, self._t, self._ended = self._episode + 1, 0, False
         if self._steps < WATCHED_CLOSELY:
-            live = to_arrays(returned)
-            self._last = ResetRecord(self._episode, seed, options, *copy_tree(live), *live)
-            self._judge([self._last], [], changed)
-        else:
-            self._add_findings(changed)
+            self._last = ResetRecord.of(self._episode, seed, options, to_arrays(returned))
+            self._judge([self._last], [])
         self._before = self._copy_for_next_step(returned[0])
         return returned
 
@@ -122,31 +120,20 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         Returns:
             Observation, reward, terminated, truncated and info of the environment, unchanged.
         """
-        is_checked = self._is_checked()
-        if is_checked or self._last is not None:
-            returned = self._step_and_check(action, is_checked=is_checked)
-        else:
-            returned = self.env.step(action)
-        self._steps, self._t, self._ended = self._steps + 1, self._t + 1, _has_ended(returned)
-        self._before = self._copy_for_next_step(returned[0])
-        return returned
-
-    def _step_and_check(
-        self, action: Any, *, is_checked: bool
-    ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        last = self._take_last_record()
+        is_checked, last = self._is_checked(), self._take_last_record()
         action_copy = copy_tree(to_arrays(action)) if is_checked else None
         returned = self.env.step(action)
-        changed = _find_changes(last)
+        self._find_changes(last)
+        has_ended = _is_true(returned[2]) or _is_true(returned[3])
         # After an end, a wrapper such as Autoreset returns the first observation of the next episode.
-        is_reset = self._ended and not _has_ended(returned)
-        if is_checked and not is_reset:
-            self._last = StepRecord.of(
-                (self._episode, self._t), self._before, action_copy, to_arrays(action), to_arrays(returned)
-            )
-            self._add_step(self._last, changed)
-        else:
-            self._add_findings(changed)
+        if is_checked and not (self._ended and not has_ended):
+            arrays = to_arrays(action), to_arrays(returned)
+            self._last = StepRecord.of((self._episode, self._t), self._before, action_copy, *arrays)
+            self._pending.append(self._last)
+            if self._steps < WATCHED_CLOSELY or len(self._pending) == HELD:
+                self._judge_pending()
+        self._steps, self._t, self._ended = self._steps + 1, self._t + 1, has_ended
+        self._before = self._copy_for_next_step(returned[0])
         return returned
 
     def report(self) -> Report:
@@ -177,12 +164,14 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _take_last_record(self) -> ResetRecord | StepRecord | None:
         """Return the last record with new copies, since the caller may have changed the returned objects."""
         last, self._last = self._last, None
-        if last is None:
-            return None
-        live = {"observation": copy_tree(last.live_observation), "info": copy_tree(last.live_info)}
-        if isinstance(last, StepRecord):
-            live |= zip(OUTCOME, copy_tree(last.live_outcome), strict=True)
-        return replace(last, **live)
+        return last and replace(last, **copy_tree(last.live))
+
+    def _find_changes(self, record: ResetRecord | StepRecord | None) -> None:
+        """Apply `CHANGES_LATER` to the record of the last call."""
+        if isinstance(record, ResetRecord):
+            self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([record], []))))
+        elif record is not None:
+            self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([], [record]))))
 
     def _copy_for_next_step(self, observation: Any) -> Any:
         """Return a copy of the observation if the next step is checked, else None."""
@@ -190,71 +179,46 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             return self._last.observation
         return copy_tree(to_arrays(observation)) if self._is_checked() else None
 
-    def _add_step(self, step: StepRecord, changed: list[Finding]) -> None:
-        if self._steps < WATCHED_CLOSELY:
-            self._judge([], [step], changed)
-            return
-        self._add_findings(changed)
-        self._pending.append(step)
-        if len(self._pending) == HELD:
-            self._judge_pending()
-
     def _judge_pending(self) -> None:
         if self._pending:
             steps, self._pending = self._pending, []
-            self._judge([], steps, [])
+            self._judge([], steps)
 
-    def _judge(self, resets: list[ResetRecord], steps: list[StepRecord], changed: list[Finding]) -> None:
+    def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
         """Apply the passive rules to a reset or to steps."""
         with ignore_warnings():
             evidence = Evidence(
-                self.observation_space, Rollout(resets, steps), self._probes[0], self._probes[1]
+                self.observation_space, Rollout(resets, steps), self._reward, self._terminated
             )
             if resets:  # once in an episode, since the search for arrays is slow
                 evidence.state = arrays_in(self.env.unwrapped)
-            if evidence.reward is not None and evidence.has_goals:
-                self._add_rewards(evidence, evidence.reward)
+            for function in evidence.functions:
+                function.step_results = [function.at(step) for step in steps] if evidence.has_goals else ()
+            reward = evidence.reward
+            if reward is not None and reward.step_results:
+                if self._success_reward is None:
+                    achieved = steps[0].observation["achieved_goal"]
+                    self._success_reward = reward(achieved, achieved, steps[0].info).number
+                numbers = [self._success_reward, *(result.number for result in reward.step_results)]
+                self._reward_values = distinct([*self._reward_values, *numbers])
             evidence.reward_values, evidence.success_reward = self._reward_values, self._success_reward
             rules = FIRST_RULES if self._steps < WATCHED_CLOSELY else LATER_RULES
             findings = apply_rules(rules, evidence)
         self._successes += sum(evidence.reached)
-        self._add_findings(findings + changed)
-
-    def _add_rewards(self, evidence: Evidence, reward: Probe) -> None:
-        """Compute the rewards of new steps, and once the reward of two equal goals."""
-        evidence.recomputed = [reward.at(step) for step in evidence.steps]
-        numbers = [result.number for result in evidence.recomputed]
-        for step in evidence.steps:
-            if self._success_reward is None:
-                achieved = step.observation["achieved_goal"]
-                self._success_reward = reward(achieved, achieved, step.info).number
-                numbers.insert(0, self._success_reward)
-        known = self._reward_values
-        for number in numbers:
-            if number is not None and len(known) < 3 and not any(close(number, value) for value in known):
-                known.append(number)
+        self._add_findings(findings)
 
     def _add_findings(self, findings: list[Finding]) -> None:
-        for finding in GOAL_ENV_RULES.without_implied(findings):
+        """Count the findings that no other finding implies, and warn of the new ones."""
+        known = self._findings
+        judged = GOAL_ENV_RULES.without_implied([*known.values(), *findings]) if findings else ()
+        codes = {finding.code for finding in judged}
+        for finding in findings:
             key = (finding.code, finding.subject)
-            previous = self._findings.get(key)
-            if previous is None:
-                self._findings[key] = finding
+            if key in known:
+                known[key] = replace(known[key], count=known[key].count + finding.count)
+            elif finding.code in codes:
+                known[key] = finding
                 warn_user(str(finding))
-            else:
-                self._findings[key] = replace(previous, count=previous.count + finding.count)
-
-
-def _find_changes(record: ResetRecord | StepRecord | None) -> list[Finding]:
-    """Return the findings of GE301 for one record."""
-    if record is None:
-        return []
-    rollout = Rollout([record], []) if isinstance(record, ResetRecord) else Rollout([], [record])
-    return apply_rules([CHANGES_LATER], Evidence(spaces.Dict(), rollout))
-
-
-def _has_ended(returned: tuple[Any, ...]) -> bool:
-    return _is_true(returned[2]) or _is_true(returned[3])
 
 
 def _is_true(flag: Any) -> bool:

@@ -5,27 +5,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.values import to_arrays
+from her_wrappers.exceptions import raised_at
 from her_wrappers.infos import final_observation_row, info_row
 from her_wrappers.trees import copy_tree, leaf_arrays, map_tree
 
+Item = TypeVar("Item")
+
 OUTCOME = ("reward", "terminated", "truncated")
+STATE = ("observation", "info")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ResetRecord:
     """One call of ``reset`` with ``seed`` and ``options``; ``episode`` is the index of the new episode.
 
-    Fields that begin with ``live_`` are the returned objects, which may change later; ``observation`` and
-    ``info`` are copies made when ``reset`` returned.
+    ``observation`` and ``info`` are copies made when ``reset`` returned. ``live`` has the returned objects,
+    which may change later, by the same names.
     """
 
     episode: int
@@ -33,8 +37,15 @@ class ResetRecord:
     options: dict[str, Any] | None
     observation: Any
     info: Any
-    live_observation: Any
-    live_info: Any
+    live: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, episode: int, seed: int | None, options: dict[str, Any] | None, returned: tuple[Any, Any]
+    ) -> ResetRecord:
+        """Return the record of a reset that returned an observation and an info."""
+        live = dict(zip(STATE, returned, strict=True))
+        return cls(episode, seed, options, **copy_tree(live), live=live)
 
     @property
     def place(self) -> str:
@@ -46,9 +57,9 @@ class ResetRecord:
 class StepRecord:
     """One call of ``step``; ``episode`` is the index of the episode, ``t`` that of the step in the episode.
 
-    Fields that begin with ``live_`` are the objects passed and returned, which may change later; reward,
-    terminated and truncated are in ``live_outcome``. The other fields are copies made when ``step`` was
-    called or returned; ``before`` is a copy of the observation in which the action was taken.
+    ``before`` is a copy of the observation in which the action was taken, and ``action`` one of the action.
+    The next five fields are copies made when ``step`` returned. ``live_action`` is the object passed to
+    ``step``, and ``live`` has the returned objects, which may change later, by the names of the fields.
     """
 
     episode: int
@@ -61,39 +72,66 @@ class StepRecord:
     truncated: Any
     info: Any
     live_action: Any
-    live_observation: Any
-    live_info: Any
-    live_outcome: tuple[Any, Any, Any]
-
-    @property
-    def outcome(self) -> tuple[Any, Any, Any]:
-        """Reward, terminated and truncated."""
-        return self.reward, self.terminated, self.truncated
+    live: dict[str, Any]
 
     @classmethod
     def of(
         cls, place: tuple[int, int], before: Any, action: Any, live_action: Any, returned: tuple[Any, ...]
     ) -> StepRecord:
-        """Return the record of a step.
-
-        Args:
-            place: Index of the episode, and of the step in the episode.
-            before: Copy of the observation before the step.
-            action: Copy of the action.
-            live_action: Action object passed to ``step``.
-            returned: The five values that ``step`` returned.
-        """
-        observation, reward, terminated, truncated, info = returned
-        return cls(
-            *place, before, action, copy_tree(observation), copy_tree(reward), copy_tree(terminated),
-            copy_tree(truncated), copy_tree(info), live_action, observation, info,
-            (reward, terminated, truncated),
-        )  # fmt: skip
+        """Return the record of a step at ``place``, its episode and index, that returned five values."""
+        live = dict(zip(("observation", *OUTCOME, "info"), returned, strict=True))
+        return cls(*place, before, action, **copy_tree(live), live_action=live_action, live=live)
 
     @property
     def place(self) -> str:
         """Episode and step, for messages."""
         return f"episode {self.episode}, step {self.t}"
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """A call of the environment that raised an exception.
+
+    Attributes:
+        place: Episode and step, or part of the check, for messages.
+        call: The method, such as ``"step()"``.
+        error: The exception.
+    """
+
+    place: str
+    call: str
+    error: Exception
+
+    @property
+    def hint(self) -> str:
+        """Likely cause: an API of old Gym versions, or the line that raised; empty if both are unknown."""
+        text = str(self.error)
+        if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
+            return "seed or options is missing; define reset(self, *, seed=None, options=None)"
+        if self.call == "reset()" and "expected 2" in text:
+            return "return (observation, info); old Gym returned the observation alone"
+        if self.call == "step()" and re.search("expected 5.* got 4", text):
+            return "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
+        return raised_at(self.error)
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first difference between a rollout and its repetition.
+
+    Attributes:
+        place: Episode and step, or the options of a reset.
+        at_reset: Whether the difference is in a reset.
+        path: Path of the value that differs, such as ``"desired_goal[0]"``.
+        original: Value in the rollout.
+        repeated: Value in the repetition.
+    """
+
+    place: str
+    at_reset: bool
+    path: str
+    original: Any
+    repeated: Any
 
 
 @dataclass(eq=False)
@@ -122,43 +160,35 @@ class Rollout:
         return [*self.resets, *self.steps]
 
 
-def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
-    """Return what ``reset`` of an environment returns, with arrays instead of tensors.
+def spread(items: Sequence[Item], most: int) -> list[Item]:
+    """Return up to ``most`` of the items, at equal distances, with the first and the last one."""
+    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, most).astype(int))]
 
-    Raises:
-        TypeError: ``reset`` does not return two values.
-    """
-    observation, info = to_arrays(require_tuple(env.reset(seed=seed, options=copy_tree(options)), 2))
+
+def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+    """Return what ``reset`` of an environment returns, or raise TypeError if this is not two values."""
+    observation, info = _arrays(env.reset(seed=seed, options=copy_tree(options)), 2)
     return observation, info
 
 
 def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Return what ``step`` of an environment returns, with arrays instead of tensors.
-
-    Raises:
-        TypeError: ``step`` does not return five values.
-    """
-    observation, reward, terminated, truncated, info = to_arrays(require_tuple(env.step(action), 5))
+    """Return what ``step`` of an environment returns, or raise TypeError if this is not five values."""
+    observation, reward, terminated, truncated, info = _arrays(env.step(action), 5)
     return observation, reward, terminated, truncated, info
 
 
-def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:
-    """Return ``returned``, or raise TypeError if it is not a tuple of ``length`` values."""
+def _arrays(returned: Any, length: int) -> Any:
+    """Return a tuple of ``length`` values with arrays instead of tensors."""
     if not isinstance(returned, tuple) or len(returned) != length:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise TypeError(f"expected {length} values, got {count}")
-    return returned
+    return to_arrays(returned)
 
 
 def wrong_shapes(
     record: ResetRecord | StepRecord, num_envs: int
 ) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield name, shape and expected shape of each array that does not have one row per environment.
-
-    Args:
-        record: Batch of a vector environment.
-        num_envs: Number of environments, N.
-    """
+    """Yield name, shape and expected shape of each array that does not have one row per environment."""
     observation = record.observation
     trees = observation if isinstance(observation, dict) else {"observation": observation}
     for key, tree in trees.items():
@@ -186,41 +216,22 @@ def ended_rows(step: StepRecord) -> np.ndarray:
 
 
 def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
-    """Return a rollout of the episodes of the single environments, up to the first batch that lacks a row.
-
-    Args:
-        batches: Rollout of a vector environment.
-        mode: Autoreset mode of the vector environment.
-        num_envs: Number of environments, N.
-    """
+    """Return a rollout of the episodes of the single environments, up to the first batch that lacks a row."""
     rollout = replace(batches, resets=[], steps=[])
     episodes, times, ended = [0] * num_envs, [0] * num_envs, np.zeros(num_envs, bool)
 
     def start_episode(i: int, record: ResetRecord | StepRecord) -> None:
         episodes[i], times[i], ended[i] = len(rollout.resets), 0, False
-        observations = (_row(record.observation, i), _row(record.live_observation, i))
-        infos = (info_row(record.info, i, num_envs), info_row(record.live_info, i, num_envs))
-        rollout.resets.append(
-            ResetRecord(episodes[i], None, None, observations[0], infos[0], observations[1], infos[1])
-        )
+        copies, live = ({name: row[name] for name in STATE} for row in _rows(record, i, num_envs))
+        rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live))
 
-    def add_step(i: int, step: StepRecord, *, resets: bool) -> None:
-        infos = [each.get("final_info") if resets else each for each in (step.info, step.live_info)]
-        info, live_info = (info_row(each, i, num_envs) for each in infos)
-        observation, live = (
-            (final_observation_row(step.info, i), final_observation_row(step.live_info, i))
-            if resets
-            else (_row(step.observation, i), _row(step.live_observation, i))
-        )
-        if observation is None:
+    def add_step(i: int, step: StepRecord, *, is_last: bool) -> None:
+        copies, live = _rows(step, i, num_envs, is_last=is_last)
+        if copies["observation"] is None:
             return  # reported by final-obs-missing
-        rollout.steps.append(
-            StepRecord(
-                episodes[i], times[i], _row(step.before, i), _row(step.action, i), observation,
-                step.reward[i], bool(step.terminated[i]), bool(step.truncated[i]), info,
-                _row(step.live_action, i), live, live_info, _row(step.live_outcome, i),
-            )
-        )  # fmt: skip
+        place_and_action = episodes[i], times[i], _row(step.before, i), _row(step.action, i)
+        live_action = _row(step.live_action, i)
+        rollout.steps.append(StepRecord(*place_and_action, **copies, live_action=live_action, live=live))
         times[i] += 1
 
     resets, episode = iter(batches.resets), -1  # an episode of the vector environment, see `_Runner`
@@ -238,11 +249,30 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
                 start_episode(i, step)  # in mode NEXT_STEP, the row of a reset is not a transition
                 continue
             resets_now = bool(ends[i]) and mode is AutoresetMode.SAME_STEP
-            add_step(i, step, resets=resets_now)
+            add_step(i, step, is_last=resets_now)
             if resets_now:
                 start_episode(i, step)
             ended[i] = ends[i] and mode is AutoresetMode.NEXT_STEP
     return rollout
+
+
+def _rows(
+    record: ResetRecord | StepRecord, i: int, num_envs: int, *, is_last: bool = False
+) -> list[dict[str, Any]]:
+    """Return the row of environment ``i`` of the copies and of the returned objects of a batch.
+
+    The last state and info of an episode are among the infos.
+    """
+    rows = []
+    for values in ({name: getattr(record, name) for name in record.live}, record.live):
+        infos = values["info"].get("final_info") if is_last else values["info"]
+        last = final_observation_row(values["info"], i) if is_last else _row(values["observation"], i)
+        row = {"observation": last, "info": info_row(infos, i, num_envs)}
+        if "reward" in values:
+            flags = {name: bool(values[name][i]) for name in ("terminated", "truncated")}
+            row |= {"reward": values["reward"][i], **flags}
+        rows.append(row)
+    return rows
 
 
 def _row(batch: Any, i: int) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -32,33 +33,35 @@ class Replicas:
         enabled: Whether replicas may be made.
 
     Attributes:
-        are_copies: Whether the replicas are deep copies, which may share a simulator with ``env``.
         absence: Reason for the absence of replicas, for messages.
     """
 
     def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:
-        self.are_copies = False
         self.absence = "no second environment of this kind could be made"
-        self._made: list[CheckedEnv] = []
-        self._env, self._given = env, factory
-        self._copy = _from_copy(env) if enabled and factory is None else None
-        self._factory: Factory | None = None
-        self._is_chosen = not enabled
         if not enabled:
             self.absence = "replicas=False leaves out what needs a second environment"
+        self._made: list[CheckedEnv] = []
+        self._env, self._given, self._enabled = env, factory, enabled
+        self._copy = _from_copy(env) if enabled and factory is None else None
+
+    @cached_property
+    def _factory(self) -> Factory | None:
+        """Function of the user or of the spec that makes environments like the one under test."""
+        if not self._enabled:
+            return None
+        return _valid_factory(self._given, self._env) or _valid_factory(_from_spec(self._env), self._env)
+
+    @property
+    def are_copies(self) -> bool:
+        """Whether the replicas are deep copies, which may share a simulator with the environment."""
+        return self._factory is None
 
     def make(self) -> CheckedEnv:
         """Return a new replica, or None if replicas cannot be made."""
-        if not self._is_chosen:
-            self._is_chosen = True
-            self._factory = _valid_factory(self._given, self._env) or _valid_factory(
-                _from_spec(self._env), self._env
-            )
-            self.are_copies = self._factory is None
-            self._factory = self._factory or self._copy
-        if self._factory is None:
+        factory = self._factory or self._copy
+        if factory is None:
             return None
-        self._made.append(self._factory())
+        self._made.append(factory())
         return self._made[-1]
 
     def __enter__(self) -> Replicas:

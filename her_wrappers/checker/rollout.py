@@ -20,9 +20,9 @@ from gymnasium.vector import AutoresetMode
 
 from her_wrappers.arguments import require_function
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.goal_calls import flat
 from her_wrappers.checker.records import (
+    FailedCall,
     ResetRecord,
     Rollout,
     StepRecord,
@@ -48,7 +48,7 @@ MAX_GOAL_SIZE = 64
 """Largest number of values of a goal for steering; for larger goals, of images, models are costly."""
 
 MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
-"""Errors that the steering policy can raise for the observations of a faulty environment."""
+"""Errors that the model of the steering policy can raise for the observations of a faulty environment."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
         else:
             runner.run(random, total - 2 * (total // 4))
             runner.run(repeating_policy(env.action_space, rng), total // 4)
-            steer = None if num_envs else steering_policy(runner.rollout, env.action_space, rng)
-            runner.run(_with_fallback(steer, env.action_space, random) if steer else random, total // 4)
+            steps = [] if num_envs else runner.rollout.steps
+            runner.run(steering_policy(steps, env.action_space, rng, random), total // 4)
     runner.rollout.spaces_replaced = [
         name for name, space in zip(names, spaces_before, strict=True) if getattr(env, name) is not space
     ]
@@ -141,34 +141,27 @@ class _Runner:
 
     def run(self, policy: Policy, steps: int) -> None:
         """Take ``steps`` steps in new episodes, or raise _StoppedRunError if the run stops early."""
-        run_episode = self._run_episode if self._num_envs is None else self._run_vector_episode
         while steps > 0:
             cap = self._episode_cap if len(self.rollout.resets) >= SHORT_EPISODES else SHORT_STEPS
-            steps -= run_episode(policy, min(steps, cap))
+            steps -= self._run_episode(policy, min(steps, cap))
 
     def _run_episode(self, policy: Policy, limit: int) -> int:
+        is_vector = self._num_envs is not None
+        is_disabled = is_vector and autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
         observation = self._reset().observation
         for t in range(limit):
             step = self._step(t, observation, policy(copy_tree(observation)))
-            if step.terminated or step.truncated:
-                self.rollout.ended_episodes += 1
-                return t + 1
             observation = step.observation
-        return limit
-
-    def _run_vector_episode(self, policy: Policy, limit: int) -> int:
-        disabled = autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
-        observation = self._require_all_rows(self._reset()).observation
-        for t in range(limit):
-            step = self._require_all_rows(self._step(t, observation, policy(copy_tree(observation))))
-            observation, ended = step.observation, ended_rows(step)
+            ended = ended_rows(step) if is_vector else np.array([bool(step.terminated or step.truncated)])
             self.rollout.ended_episodes += int(ended.sum())
-            if disabled and ended.any():
-                observation = self._require_all_rows(self._reset({"reset_mask": ended})).observation
+            if ended.any() and not is_vector:
+                return t + 1
+            if ended.any() and is_disabled:
+                observation = self._reset({"reset_mask": ended}).observation
         return limit
 
     def _require_all_rows(self, record: Record) -> Record:
-        if any(wrong_shapes(record, self._num_envs or 0)):
+        if self._num_envs is not None and any(wrong_shapes(record, self._num_envs)):
             raise _StoppedRunError  # GE603 reports the missing rows
         return record
 
@@ -178,16 +171,10 @@ class _Runner:
         if options is None and choices and episode % 2:
             options = choices[episode // 2 % len(choices)]
         seed, self._seed = self._seed, None
-        observation, info = self._call(
-            f"episode {episode}",
-            "reset",
-            lambda: call_reset(self._env, seed, options),
-        )
-        record = ResetRecord(
-            episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
-        )
+        returned = self._call(f"episode {episode}", "reset", lambda: call_reset(self._env, seed, options))
+        record = ResetRecord.of(episode, seed, options, returned)
         self.rollout.resets.append(record)
-        return record
+        return self._require_all_rows(record)
 
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
@@ -199,7 +186,7 @@ class _Runner:
         self.rollout.steps.append(step)
         self._budget.on_step()
         self._stop_at_limits(step.observation)
-        return step
+        return self._require_all_rows(step)
 
     def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
@@ -212,7 +199,7 @@ class _Runner:
                 raise TypeError(f"expected a bool as {name}, got {flag!r}")
         return values
 
-    def _call(self, place: str, name: str, function: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    def _call(self, place: str, name: str, function: Callable[[], Any]) -> Any:
         try:
             return function()
         except Exception as error:
@@ -233,10 +220,6 @@ def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
     """Return the autoreset mode from the metadata, else the mode that the infos suggest.
 
     If infos have final observations, this is SAME_STEP, else NEXT_STEP.
-
-    Args:
-        env: A vector environment.
-        rollout: Rollout of the vector environment.
     """
     mode = declared_mode(env)
     if mode is not None:
@@ -246,24 +229,14 @@ def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
 
 
 def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
-    """Return a policy that samples from a copy of the space, so that the space keeps its random state.
-
-    Args:
-        space: Action space.
-        seed: Seed of the copy.
-    """
+    """Return a policy that samples from a copy of the space, so that the space keeps its random state."""
     copied = copy.deepcopy(space)
     copied.seed(seed)
     return lambda observation: copied.sample()
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
-    """Return a policy that repeats each random action for 1 to 20 steps, to move further.
-
-    Args:
-        space: Action space.
-        rng: Generator of the seed of the actions, and of the numbers of steps.
-    """
+    """Return a policy that repeats each random action for 1 to 20 steps, to move further."""
     sample = random_policy(space, int(rng.integers(2**31)))
     remaining, action = 0, None
 
@@ -277,54 +250,38 @@ def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Poli
     return policy
 
 
-def steering_policy(rollout: Rollout, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
+def steering_policy(
+    steps: Sequence[StepRecord], space: spaces.Space[Any], rng: np.random.Generator, fallback: Policy
+) -> Policy:
     """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
 
-    One action in ten is random, to leave walls and dead ends. Calls of the policy can raise `MODEL_ERRORS`.
-
-    Args:
-        rollout: Rollout to which the model is fitted.
-        space: Action space of one environment.
-        rng: Generator of the random choices.
-
-    Returns:
-        The policy, or None if the rollout has no steps or does not fit the model, the goals are too large, or
-        the action space is neither Box nor Discrete.
+    One action in ten is random, to leave walls and dead ends. Where the model gives no valid action,
+    ``fallback`` chooses one. Without steps, for steps that do not fit the model, for goals that are too large
+    and for action spaces other than Box and Discrete, ``fallback`` itself is returned.
     """
-    fit = _fit_box if isinstance(space, spaces.Box) else _fit_discrete
-    if not isinstance(space, spaces.Box | spaces.Discrete):
-        return None
+    fit = {spaces.Box: _fit_box, spaces.Discrete: _fit_discrete}.get(type(space))
     try:
-        goals = [flat(step.before["achieved_goal"]) for step in rollout.steps]
-        if not goals or goals[0].size > MAX_GOAL_SIZE:
-            return None
+        goals = [flat(step.before["achieved_goal"]) for step in steps]
+        if fit is None or not goals or goals[0].size > MAX_GOAL_SIZE:
+            return fallback
         before = np.stack(goals)
-        moves = np.stack([flat(step.observation["achieved_goal"]) for step in rollout.steps]) - before
-        steer = fit(space, np.stack([np.asarray(step.action) for step in rollout.steps]), before, moves)
+        moves = np.stack([flat(step.observation["achieved_goal"]) for step in steps]) - before
+        steer = fit(space, np.stack([np.asarray(step.action) for step in steps]), before, moves)
     except MODEL_ERRORS:
-        return None
+        return fallback
     explore = random_policy(space, int(rng.integers(2**31)))
 
     def policy(observation: Any) -> Any:
         if rng.random() < 0.1:
             return explore(observation)
-        return steer(flat(observation["achieved_goal"]), flat(observation["desired_goal"]))
-
-    return policy
-
-
-def _with_fallback(policy: Policy, space: spaces.Space[Any], fallback: Policy) -> Policy:
-    """Return ``policy``, or ``fallback`` where ``policy`` raises or returns an invalid action."""
-
-    def with_fallback(observation: Any) -> Any:
         try:
-            action = policy(observation)
+            action = steer(flat(observation["achieved_goal"]), flat(observation["desired_goal"]))
         except MODEL_ERRORS:
             return fallback(observation)
         # A goal of NaN gives an action of NaN, which must not reach a simulator or a robot.
         return action if np.isfinite(action).all() and space.contains(action) else fallback(observation)
 
-    return with_fallback
+    return policy
 
 
 def _fit_box(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndarray) -> Any:

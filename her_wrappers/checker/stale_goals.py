@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.checker.goal_calls import flat
-from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord
+from her_wrappers.checker.records import Rollout, spread
+from her_wrappers.rules import Violation
 
 MAX_STATES = 1000
 """Largest number of states to which a function is fitted."""
@@ -25,45 +26,45 @@ FITS, STALE, EXACT = 0.2, 0.05, 1e-3
 function, relative to the spread of goals. After mj_step, positions are one substep older than joints."""
 
 
-def stale_goal(rollout: Rollout) -> tuple[ResetRecord | StepRecord, str] | None:
-    """Return the first record with a stale achieved goal and the violation in words, or None."""
-    indices = np.unique(np.linspace(0, len(rollout.steps) - 1, MAX_STATES).astype(int))
-    steps, resets = [rollout.steps[i] for i in indices], rollout.resets[:MAX_STATES]
+def stale_goal(rollout: Rollout) -> Violation | None:
+    """Return the violation of the first record with a stale achieved goal, or None."""
+    steps, resets = spread(rollout.steps, MAX_STATES), rollout.resets[:MAX_STATES]
+    observations = [
+        [step.before for step in steps],
+        [step.observation for step in steps],
+        [reset.observation for reset in resets],
+    ]
     try:
-        goals = np.stack([flat(step.observation["achieved_goal"]) for step in steps])
-        before, states, starts = (
-            np.stack([flat(observation["observation"]) for observation in observations])
-            for observations in (
-                [step.before for step in steps],
-                [step.observation for step in steps],
-                [reset.observation for reset in resets],
-            )
-        )
-        first_goals = np.stack([flat(reset.observation["achieved_goal"]) for reset in resets])
+        before, states, starts = _stacked("observation", observations)
+        _, goals, first_goals = _stacked("achieved_goal", observations)
     except (IndexError, KeyError, TypeError, ValueError):
         return None  # other rules report observations that are not arrays of one shape
-    spread = goals.std(axis=0).max(initial=0)
+    size, scale = states.shape[1], goals.std(axis=0).max(initial=0)
     is_finite = all(np.isfinite(values).all() for values in (goals, before, states, starts, first_goals))
-    if not 0 < states.shape[1] <= MAX_SIZE or not is_finite or spread == 0:
+    if not 0 < size <= MAX_SIZE or not is_finite or scale == 0:
         return None
     fits = [
         (_fit(make(states), goals), make)
-        for make in ((_linear, _quadratic) if states.shape[1] <= MAX_SQUARED_SIZE else (_linear,))
+        for make in ((_linear, _quadratic) if size <= MAX_SQUARED_SIZE else (_linear,))
     ]
     (error, weights), make_features = min(fits, key=lambda fit: fit[0][0])
-    if weights is not None and error < FITS * spread:
+    if weights is not None and error < FITS * scale:
         known = ((starts >= states.min(axis=0)) & (starts <= states.max(axis=0))).all(axis=1)
         known &= _is_in_span(make_features(starts), make_features(states))
         errors = np.abs(make_features(starts) @ weights - first_goals).max(axis=1)
-        stale = errors[known] > max(3 * error, STALE * spread)  # a stale goal may fit by chance
+        stale = errors[known] > max(3 * error, STALE * scale)  # a stale goal may fit by chance
         if len(stale) >= 3 and stale.mean() > 0.8:
-            message = (
-                f"the achieved goal does not fit the observation in {stale.sum()} of {len(known)} resets"
-            )
-            return resets[int(np.flatnonzero(known)[0])], f"{message}, but in all steps"
-    if error > STALE * spread and min(_fit(make(before), goals)[0] for _, make in fits) < EXACT * spread:
-        return steps[0], "the achieved goal fits the observation before the step, not the one after it"
+            message = f"the achieved goal does not fit the observation in {stale.sum()} of {len(known)}"
+            first = resets[int(np.flatnonzero(known)[0])]
+            return Violation(f"{message} resets, but in all steps", first.place)
+    if error > STALE * scale and min(_fit(make(before), goals)[0] for _, make in fits) < EXACT * scale:
+        message = "the achieved goal fits the observation before the step, not the one after it"
+        return Violation(message, steps[0].place)
     return None
+
+
+def _stacked(key: str, observations: list[list[Any]]) -> list[np.ndarray]:
+    return [np.stack([flat(observation[key]) for observation in group]) for group in observations]
 
 
 def _linear(states: np.ndarray) -> np.ndarray:

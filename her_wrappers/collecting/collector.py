@@ -328,7 +328,7 @@ class Collector:
         results = [self._results[number, worker] for worker in range(self._num_workers)]
         return Round(
             number=number,
-            episodes=Episodes.joined([result.episodes for result in results]),
+            episodes=Episodes.of(each for result in results for each in result.episodes),
             policy_age=number - self._submitted[number].after_round,
             steps_per_second=np.array([each.episodes.num_steps / each.seconds for each in results]),
             seconds_waiting=time.perf_counter() - started,

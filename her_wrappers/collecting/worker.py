@@ -20,6 +20,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from her_wrappers.autoreset import declared_mode
+from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.recorder import VectorEpisodeRecorder
 from her_wrappers.trees import leaf_arrays
@@ -91,7 +92,7 @@ class Worker:
         self._setup = setup
         self._envs: VectorEpisodeRecorder | None = None
         self._policy: Any = None
-        self._ended = _LatestEpisodes()
+        self._ended: list[Episode] = []  # at the latest step, in the order of their environments
 
     def run(self, task: Task, state: bytes | None) -> bytes:
         """Play one round with a pickled policy state; return a pickled `WorkerResult` or `WorkerFailure`."""
@@ -140,7 +141,7 @@ class Worker:
                 # Importing the module of an environment registers it again, over the spec from above.
                 warnings.filterwarnings("ignore", ".*Overriding environment .* already in registry")
                 envs = _make_envs(make_env, setup.num_envs, seed)
-            self._envs = VectorEpisodeRecorder(envs, self._ended, info_keys=setup.info_keys)
+            self._envs = VectorEpisodeRecorder(envs, self._ended.append, info_keys=setup.info_keys)
             self._policy = pickle.loads(setup.policy)
         return self._envs, self._policy
 
@@ -154,21 +155,19 @@ class Worker:
         is_disabled = declared_mode(envs) is AutoresetMode.DISABLED
         observations, _ = envs.reset(seed=env_seed)
         missing = np.full(envs.num_envs, task.episodes_per_env)
-        parts: list[Episodes] = []
+        episodes: list[Episode] = []
+        self._ended.clear()  # episodes that the reset has truncated
         while missing.any():
             observations, _, terminated, truncated, _ = envs.step(policy(observations))
             ended = np.asarray(terminated) | truncated
-            if ended.any():
-                rows = np.flatnonzero(ended)
-                ended_now, is_wanted = self._ended.episodes, missing[rows] > 0
-                if is_wanted.all():
-                    parts.append(ended_now)
-                else:
-                    parts += [ended_now[i : i + 1] for i in np.flatnonzero(is_wanted).tolist()]
-                missing[rows] = np.maximum(missing[rows] - 1, 0)
-                if is_disabled and missing.any():
-                    observations, _ = envs.reset(options={"reset_mask": ended})
-        return Episodes.joined(parts)
+            for i, episode in zip(np.flatnonzero(ended), self._ended, strict=True):
+                if missing[i]:
+                    episodes.append(episode)
+                    missing[i] -= 1
+            self._ended.clear()
+            if is_disabled and ended.any() and missing.any():
+                observations, _ = envs.reset(options={"reset_mask": ended})
+        return Episodes.of(episodes)
 
     def _require_repeatable(self, policy: Any, task: Task, state: bytes | None, episodes: Episodes) -> None:
         """Repeat a round with the same policy object; raise NotRepeatableError if the episodes differ."""
@@ -197,15 +196,6 @@ class Worker:
             "before: reset(seed=...) does not reset all of their state; pass fresh_envs=True to make new "
             "environments for each round (her train --fresh-envs)"
         )
-
-
-class _LatestEpisodes:
-    """A sink that keeps only the latest episodes, which ended in the same step."""
-
-    episodes: Episodes
-
-    def add_episodes(self, episodes: Episodes) -> None:
-        self.episodes = episodes
 
 
 def _make_envs(

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import Positional, arg
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from her_wrappers.arguments import require_gamma
 from her_wrappers.commands import terminal
-from her_wrappers.diagnosis import DIAGNOSIS_RULES
-from her_wrappers.diagnosis.diagnose import judge
+from her_wrappers.diagnosis import diagnose
+from her_wrappers.diagnosis.html import write_page
 from her_wrappers.diagnosis.targets import read_target
 
 
@@ -22,7 +20,7 @@ def doctor(
     max_steps: terminal.Positive = 3000,
     seed: terminal.NotNegative = 0,
     gamma: float | None = None,
-    clip_targets: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    clip_targets: FlagCreatePairsOff[bool] = False,
     html: Path | None = None,
     reporting: terminal.Reporting = terminal.DEFAULT_REPORTING,
 ) -> int:
@@ -42,18 +40,14 @@ def doctor(
         clip_targets: Targets are clipped to returns of rewards in [-1, 0].
         html: File to write: a page with the report and pictures.
     """
-    with terminal.exits_with(2, ValueError):
-        if gamma is not None:
-            require_gamma(gamma)
-        rules = DIAGNOSIS_RULES.select(*reporting.prefixes())
     options = terminal.parse_options(option)
+    select, ignore = reporting.prefixes()
     with terminal.exits_with(3, TypeError):
         facts = read_target(target, max_steps=max_steps, seed=seed, env_options=options)
-    facts = facts.with_options(gamma=gamma, clip_targets=clip_targets or None)
-    report = judge(facts, rules, seed=seed)
+    with terminal.exits_with(2, ValueError):
+        report = diagnose(
+            facts, gamma=gamma, clip_targets=clip_targets or None, seed=seed, select=select, ignore=ignore
+        )
     if html is not None:
-        from her_wrappers.diagnosis.html import write_page
-
-        with terminal.exits_with(2, OSError, ValueError):
-            write_page(html, report, facts)
+        write_page(html, report, facts)
     return reporting.finish(report)

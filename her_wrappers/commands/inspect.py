@@ -88,10 +88,6 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
         ``returns`` (``least``, ``mean`` and ``most`` of an episode); the shares of episodes that were
         ``terminated`` or ``truncated``; ``success``, the share of episodes with ``is_success`` at the last
         step, None if it was not recorded; and ``goals``, see `goal_coverage`, None without goals.
-
-    Raises:
-        CorruptFileError: The archive is damaged.
-        OSError: The archive cannot be read.
     """
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True
@@ -120,19 +116,12 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
 
 
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
-    """Return the coverage of the goals of an archive.
-
-    Args:
-        archive: An archive with at least one episode, all of goal environments.
+    """Return the coverage of the goals of an archive with at least one episode, all with goals.
 
     Returns:
         ``desired`` and ``achieved``, the numbers of cells with such a goal; and ``covered``, the share of the
         cells with a desired goal that also have an achieved goal, of any episode. None if goals are
         empty, or desired and achieved goals differ in shape.
-
-    Raises:
-        CorruptFileError: The archive is damaged.
-        OSError: The archive cannot be read.
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
     for batch in archive.iter_shards():

@@ -120,15 +120,7 @@ def record(
 
 
 def recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[str]:
-    """Return the keys of the infos to record: ``keys``, and ``is_success`` if the environment has it.
-
-    Args:
-        env: An environment; it is reset with seed 0, and takes one random step.
-        keys: Keys that the user chose.
-
-    Raises:
-        CommandError: The info of the step lacks one of ``keys``.
-    """
+    """Return the keys of the infos to record: ``keys``, and ``is_success`` if a random step of env has it."""
     env.reset(seed=0)
     info = env.step(env.action_space.sample())[-1]
     for key in keys:

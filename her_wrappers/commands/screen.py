@@ -47,12 +47,9 @@ def require_writable(path: Path) -> None:
 
 
 def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | int) -> None:
-    """Write an animated GIF that repeats, or a PNG of one picture.
+    """Write an animated GIF that repeats, or a PNG of one picture, by the suffix of the file.
 
-    Args:
-        path: The file; its suffix is the format.
-        pictures: (H, W, 3) uint8 each.
-        milliseconds: Duration of each picture, or of all.
+    Pictures are (H, W, 3) uint8, and are shown for ``milliseconds`` each, or for one duration each.
     """
     from PIL import Image
 

@@ -18,7 +18,8 @@ from her_envs.pictures import Painter
 from her_wrappers.commands import screen, terminal
 from her_wrappers.commands.record import recorded_keys
 from her_wrappers.environments import make_env
-from her_wrappers.goal_interface import GoalFunction, GoalInterface
+from her_wrappers.goal_functions import GoalFunction
+from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.replay.goal_selection import STRATEGIES
@@ -122,15 +123,6 @@ def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) 
 
     The measure is the distance between the first and the last achieved goal, times the mean share of goal
     components that change in a step.
-
-    Args:
-        env: The environment.
-        policy: Name of the policy, see `make_policy`.
-        seeds: Seeds of the episodes.
-        strategy: Goal selection strategy.
-
-    Raises:
-        ValueError: All episodes reached their goals.
     """
     compute_reward = GoalInterface.of(env).compute_reward
     keys = recorded_keys(env)
@@ -198,14 +190,9 @@ def relabel(episode: Episode, goal_state: int, compute_reward: GoalFunction) -> 
 
 
 def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
-    """Return a policy for one episode.
+    """Return a policy for one episode: random, module:function or wander, with correlated actions of a Box.
 
-    Args:
-        space: Action space of one environment; its generator supplies the randomness.
-        name: ``random``, ``wander`` (random, with correlated actions of a Box), or ``module:function``.
-
-    Raises:
-        CommandError: The name has another form, or does not lead to a function.
+    The generator of ``space``, the action space, supplies the randomness.
     """
     if name not in {"wander", "random"}:
         forms = "wander, random or module:function"
@@ -226,20 +213,9 @@ def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
 
 
 def draw_page(title: str, hindsight: Hindsight, env: gym.Env[Any, Any], t: int, size: int) -> np.ndarray:
-    """Draw state ``t`` with both goals: texts, panels, a cell for each step, and the rewards so far.
+    """Draw state ``t`` of 0..T with both goals, (H, W, 3) uint8, in panels of ``size`` pixels.
 
-    Args:
-        title: Name of the environment and seed of the episode.
-        hindsight: The episode and its relabeling.
-        env: The environment.
-        t: Number of the state, in 0..T.
-        size: Side of a panel [pixels].
-
-    Returns:
-        (H, W, 3) uint8.
-
-    Raises:
-        ValueError: The environment is not a bundled task, and its goals are not vectors.
+    The page has texts, two panels, a cell for each step, and the rewards so far.
     """
     from PIL import Image, ImageDraw, ImageFont
 

@@ -19,15 +19,10 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from her_wrappers.environments import FORMS, EnvNameError, import_module
 from her_wrappers.files.arrays import CorruptFileError
 
-EXIT_CODES = {
-    0: "no errors",
-    1: "errors found",
-    2: "wrong usage",
-    3: "the environment or the data cannot be used",
-    130: "ended by Ctrl-C",
-}
-
-EXIT_CODES_HELP = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
+EXIT_CODES = (
+    "Exit codes: 0 no errors, 1 errors found, 2 wrong usage, 3 the environment or the data cannot be used, "
+    "130 ended by Ctrl-C."
+)
 
 TYRO_CONFIG = (tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff)
 
@@ -39,12 +34,7 @@ COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 class CommandError(Exception):
-    """An error whose message is all that the user needs.
-
-    Args:
-        message: The error in one sentence.
-        exit_code: Key of `EXIT_CODES`.
-    """
+    """An error whose message, one sentence, is all that the user needs; ``exit_code`` is in `EXIT_CODES`."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)
@@ -65,12 +55,14 @@ def fail(message: str) -> NoReturn:
 
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
-    """End the command with an exit code if one of ``errors`` occurs; damaged files always give 3."""
+    """End the command with an exit code if one of ``errors`` occurs; missing and damaged files give 3."""
     try:
         yield
     except errors as error:
-        is_damage = isinstance(error, CorruptFileError) or isinstance(error.__cause__, CorruptFileError)
-        raise CommandError(message_of(error), 3 if is_damage else exit_code) from error
+        is_file = isinstance(error, CorruptFileError) or isinstance(
+            error.__cause__, CorruptFileError | OSError
+        )
+        raise CommandError(message_of(error), 3 if is_file else exit_code) from error
 
 
 @contextlib.contextmanager
@@ -97,20 +89,12 @@ def parse(
     about: str,
     default: Any = tyro.MISSING_NONPROP,
 ) -> Any:
-    """Return what a function or a dataclass makes of command-line arguments.
+    """Return what a function or a dataclass makes of the arguments of a command; its parameters are options.
 
-    Args:
-        form: A function, which is called, or a dataclass; its parameters are the options.
-        name: Name of the command.
-        arguments: Arguments of the command.
-        about: Docstring whose part before ``Args:`` is shown by ``--help``.
-        default: Dataclass of the default values; by default those of ``form``.
-
-    Raises:
-        SystemExit: The arguments are wrong, or contain ``--help``.
+    The part of ``about`` before ``Args:`` is shown by ``--help``.
     """
     lines = about.partition("\n    Args:")[0].split("\n")
-    description = "\n".join([*(line.strip() for line in lines), EXIT_CODES_HELP])
+    description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
     return tyro.cli(
         form,
         prog=f"her {name}",
@@ -175,13 +159,7 @@ Policy: TypeAlias = Callable[[Any], Any]
 
 
 def parse_options(options: Sequence[str]) -> dict[str, Any]:
-    """Return the options of an environment.
-
-    Args:
-        options: ``name=value`` pairs. A value that is not JSON is a string.
-
-    Raises:
-        CommandError: An option is not a pair.
+    """Return the options of an environment from ``name=value`` pairs. A value that is not JSON is a string.
 
     Example:
         >>> parse_options(["n_bits=5", "goal=ones"])
@@ -200,18 +178,7 @@ def parse_options(options: Sequence[str]) -> dict[str, Any]:
 
 
 def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
-    """Return the function or class ``module:name`` or ``path/to/file.py:name``.
-
-    Args:
-        name: Text that the user typed; the current folder is searched too.
-        argument: Argument that the user gave, for messages.
-        forms: Forms that the argument can have, for messages.
-
-    Raises:
-        BrokenModuleError: The module raised an error.
-        CommandError: The name has another form, or the function does not exist or is not callable.
-        EnvNameError: The module does not exist.
-    """
+    """Return the function or class ``module:name`` or ``path/to/file.py:name``, the value of ``argument``."""
     origin, colon, attribute = name.rpartition(":")
     if not colon:
         raise CommandError(f"{argument} must be {forms}, got {name!r}")
@@ -259,9 +226,7 @@ class ReportOptions:
     def finish(self, report: Any, location: tuple[str, int] | None = None) -> int:
         """Print a report, and return the exit code: 1 with errors or, if strict, any finding; else 0.
 
-        Args:
-            report: The report.
-            location: File and line that GitHub annotates.
+        GitHub annotates ``location``, a file and a line.
         """
         if self.format == "text":
             print_report(report)

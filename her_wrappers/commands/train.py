@@ -128,7 +128,7 @@ def train(arguments: Sequence[str]) -> int:
             config, folder = _new_run(given, base, run)
             result = _train(config, folder, run)
         else:
-            config, folder = make_config(base, given), _latest(run.resume).parent
+            config, folder = make_config(base, given), run.resume
             with terminal.advises_folder(folder):
                 result = _train(config, folder, run)
     return _print_result(result, folder)
@@ -136,10 +136,6 @@ def train(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
     """Return config options of the command line, those of recipe, file or run, and the other options."""
-    arguments = list(arguments)
-    if "--env" in arguments[:-1]:  # the environment, as other programs take it
-        i = arguments.index("--env")
-        arguments = [arguments[i + 1], *arguments[:i], *arguments[i + 2 :]]
     early: Any = make_dataclass("Early", [("algo", str | None, None)], bases=(Sources,), frozen=True)
     sources: Any
     sources, _ = tyro.cli(early, args=list(arguments), return_unknown_args=True, add_help=False)
@@ -148,7 +144,7 @@ def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Ru
             raise ValueError("--resume has its own folder and config; remove --out, --config and --recipe")
         from her_agents.checkpoints import load_checkpoint
 
-        latest = _latest(sources.resume)
+        latest = sources.resume / "latest.pt"
         if not latest.exists():
             terminal.fail(f"cannot read {latest}: No such file or directory; pass the folder of a run")
         with exits_with(3, ValueError):
@@ -184,13 +180,6 @@ def _changed(options: Any, defaults: Any, names: Iterable[str]) -> dict[str, Any
     """Return the named fields whose values are not the defaults."""
     values = {name: getattr(options, name) for name in names}
     return {name: value for name, value in values.items() if value != getattr(defaults, name)}
-
-
-def _latest(resume: Path) -> Path:
-    """Return the checkpoint from which a run continues."""
-    if resume.suffix == ".pt" and resume.name != "latest.pt":
-        raise ValueError(f"--resume must be the folder of a run, or its latest.pt, got {resume}")
-    return resume if resume.suffix == ".pt" else resume / "latest.pt"
 
 
 def _print_recipes() -> None:
@@ -249,7 +238,7 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
             )
             _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
-            reward, _ = take_random_step(env, config.info_keys)
+            reward, _ = take_random_step(env, config)
         if "clip_targets" not in options and not has_sparse_rewards(env):
             print(
                 "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all "
@@ -300,7 +289,7 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
             progress.update(
                 task,
                 completed=counts.steps,
-                success=training.success_rate,
+                success=training.history[-1]["success_rate"] if training.history else 0.0,
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,
             )
@@ -325,9 +314,11 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
 
 def _print_diagnosis(training: Training, folder: Path) -> None:
     """Print the first findings of a diagnosis."""
-    from her_wrappers.diagnosis.diagnose import diagnose_training
+    from her_wrappers.diagnosis import diagnose
+    from her_wrappers.diagnosis.targets import options_of_config, read_target
 
-    report = diagnose_training(training.buffer, training.config.as_dict(), training.history)
+    options = options_of_config(training.config.as_dict())
+    report = diagnose(read_target(training.buffer).with_options(**options), history=training.history)
     print(
         f"None of {len(training.history)} evaluations had a success. `her doctor {folder}` shows the "
         "complete diagnosis:"

@@ -208,7 +208,7 @@ def _load(
     with exits_with(3, TypeError):
         found = goal_spaces(env)
     with exits_with(2, ValueError):
-        checkpoints.require_spaces(file, content, *found)
+        checkpoints.require_spaces(file, content, found)
     return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent.act
 
 

@@ -97,12 +97,12 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.reward_calls = 0
 
     def encode(self, episode: Any, step: Any) -> Any:
-        """Return the goals of one or B states: float64 (B, 2), uint8 (B, 2, 2) or integer (B,)."""
+        """Return the goals of B states: float64 (B, 2), uint8 (B, 2, 2) or integer (B,)."""
         episode, step = np.asarray(episode), np.asarray(step)
         if self.kind == "discrete":
             return episode * CODES + step
         if self.kind == "vector":
-            return np.array([episode + SHIFT, step + 0.0]).T  # np.stack is slow for single goals
+            return np.stack([episode + SHIFT, step + 0.0], axis=-1)
         rows = np.stack([episode, step, CODES - 1 - episode, CODES - 1 - step], axis=-1)
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
@@ -153,31 +153,31 @@ class ConformanceEnv(gym.Env[Any, Any]):
         """Yield the steps of a new episode of ``length`` steps, which the first step adds to ``episodes``."""
         episode = AddedEpisode(len(self.episodes), end, env_index)
         self.episodes.append(episode)
+        numbers, steps = np.full(length + 1, episode.number), np.arange(length + 1)
+        achieved, desired = steps.copy(), self.desired_step(steps)
+        if end == "success":
+            achieved[-1] = desired[-1] + 1
+        states = {
+            "observation": np.stack([numbers, steps, np.full(length + 1, 0.5)], axis=-1).astype(np.float32),
+            "achieved_goal": self.encode(numbers, achieved),
+            "desired_goal": self.encode(numbers, desired),
+        }
+        costs = self.cost(numbers, steps)
+        goals = states["achieved_goal"][1:], states["desired_goal"][1:]
+        rewards = self.rewards(*goals, {"cost": costs[:-1]}) + self.bonus
         for t in range(length):
             last = t + 1 == length
-            obs = self.observe(episode, t, last=False)
-            next_obs = self.observe(episode, t + 1, last=last)
-            info = {"cost": float(self.cost(episode.number, t)), "is_success": False}
+            obs, next_obs = ({key: values[i].copy() for key, values in states.items()} for i in (t, t + 1))
             episode.length, episode.is_complete = t + 1, last
-            reward = self.rewards(next_obs["achieved_goal"], next_obs["desired_goal"], info) + self.bonus
             yield Transition(
                 obs,
                 np.array([episode.number + t / ACTION_SCALE], np.float32),
-                float(reward),
+                float(rewards[t]),
                 next_obs,
-                last and episode.end in {"crash", "success"},
-                last and episode.end == "time limit",
-                info,
+                last and end in {"crash", "success"},
+                last and end == "time limit",
+                {"cost": float(costs[t]), "is_success": False},
             )
-
-    def observe(self, episode: AddedEpisode, t: int, *, last: bool) -> dict[str, Any]:
-        """Return the observation of state t; the last state of a success reaches the desired goal."""
-        achieved = self.desired_step(t) + 1 if last and episode.end == "success" else t
-        return {
-            "observation": np.array([episode.number, t, 0.5], np.float32),
-            "achieved_goal": self.encode(episode.number, achieved),
-            "desired_goal": self.encode(episode.number, self.desired_step(t)),
-        }
 
     def desired_step(self, t: Any) -> Any:
         """Return the step numbers in the desired goals of states t."""

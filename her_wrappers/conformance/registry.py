@@ -50,34 +50,27 @@ def replay_rule(
         source: Source of the requirement, such as a paper or an issue.
         **texts: Other fields of `Rule`, such as ``meaning`` and ``fix``.
     """
-    if scenario and reports_exceptions:
-        REPORTED_SCENARIOS.update(_with_variants(scenario))
+    names = {f"strategy {strategy}": strategy for strategy in strategies} or {scenario: ""}
+    judged = [(each, subject) for name, subject in names.items() if name for each in _with_variants(name)]
     if scenario:
-        offers = (*offers, *SCENARIOS[scenario].offers)
-        names = [scenario, *(f"strategy {strategy}" for strategy in strategies)]
-        texts["inconclusive_without"] = tuple(each for name in names for each in _with_variants(name))
-    if len(strategies) == 1:
-        offers = (*offers, *strategies)
+        offers = (*offers, *SCENARIOS[scenario].offers, *(strategies if len(strategies) == 1 else ()))
+        texts["inconclusive_without"] = tuple(each for each, _ in judged)
+    if reports_exceptions:
+        REPORTED_SCENARIOS.update(each for each, _ in judged)
 
     def add(function: Check) -> Check:
         def check(results: Any) -> Iterator[Violation]:
-            for strategy in strategies:
-                for each in _with_variants(f"strategy {strategy}"):
-                    rows = results.of(each)
-                    violations = () if rows is None else function(rows)
-                    yield from (replace(violation, subject=strategy) for violation in violations)
-            if strategies:
-                return
-            for variant in _with_variants(scenario) if scenario else [None]:
-                result = results.of(variant) if variant else results
-                failure = results.failures.get(variant)
+            for each, subject in judged:
+                result, failure = results.of(each), results.failures.get(each)
                 if result is not None:
-                    yield from function(result)
+                    violations = function(result)
+                    yield from (replace(found, subject=subject or found.subject) for found in violations)
                 elif reports_exceptions and failure and failure.code == "HB001":
-                    yield Violation(str(failure), f"scenario {variant!r}")
+                    yield Violation(str(failure), f"scenario {each!r}")
 
         words = name or function.__name__.replace("_", "-")
-        REPLAY_RULES.rule(code, words, severity, source=source, needs=offers, **texts)(check)
+        function_of_results = check if scenario else function
+        REPLAY_RULES.rule(code, words, severity, source=source, needs=offers, **texts)(function_of_results)
         return function
 
     return add

@@ -13,14 +13,8 @@ import numpy as np
 
 from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.env import ConformanceEnv
-from her_wrappers.conformance.rows import ASPECTS, BufferDriver, DecodedRows, ScenarioError, first_strategy
-from her_wrappers.conformance.scenarios import (
-    ENDS_OF_EPISODES,
-    EQUAL_EPISODES,
-    LONG_EPISODES,
-    SCENARIOS,
-    USED,
-)
+from her_wrappers.conformance.rows import BufferDriver, DecodedRows, ScenarioError, first_strategy
+from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES, EQUAL_EPISODES, SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +27,6 @@ OPTIONS = {
     "costs": "rewards with costs",
 }
 """Options of `ConformanceEnv`, and the simple scenarios of each."""
-
-SITUATIONS = ("different lengths", "full buffer", "overwritten without sampling", "saved and loaded")
-"""Scenarios whose situations a used buffer combines."""
 
 SLICE = 0.1
 """Seconds that a time limit is counted in."""
@@ -63,19 +54,19 @@ class ScenarioResults:
         """Return the result of a scenario, which is run once; None if it failed or cannot run.
 
         A scenario cannot run if the adapter does not offer its features, if an earlier scenario exceeded its
-        time limit, or if the first scenario failed.
+        time limit, if the first scenario failed, or if a scenario of its field ``after`` has wrong rows.
         """
-        if name not in self._results and SCENARIOS[name].offers <= self.adapter.offers:
+        if name not in self._results:
             if name == f"strategy {first_strategy(self.adapter)}":  # of which the first scenario has rows
-                equal = self.of(EQUAL_EPISODES)
-                self._results[name] = None if equal is None else equal.rows
-            elif EQUAL_EPISODES not in self.failures and not (
-                self._timed_out
-                or (name.endswith(USED) and self._is_wrong_in(*SITUATIONS))
-                or (name.endswith(LONG_EPISODES) and self._is_wrong_in("different lengths"))
-            ):
-                self._results[name] = self._run(name)
-        return self._results.get(name)
+                self._results[name] = self.rows_of(EQUAL_EPISODES)
+            else:
+                self._results[name] = self._run(name) if self._can_run(name) else None
+        return self._results[name]
+
+    def rows_of(self, name: str) -> DecodedRows | None:
+        """Return the rows of a scenario; None if it has no result, or several results with rows."""
+        rows = getattr(result := self.of(name), "rows", result)
+        return rows if isinstance(rows, DecodedRows) else None
 
     def missing(self, need: str) -> str:
         """Return why a feature is not offered or why a scenario has no result; an empty text if neither."""
@@ -85,27 +76,39 @@ class ScenarioResults:
             return f"the scenario {EQUAL_EPISODES!r} failed, so no other scenario was run"
         if need in self.failures:
             return f"the scenario {need!r} failed"
-        if self._timed_out and need not in self._results and SCENARIOS[need].offers <= self.adapter.offers:
+        if (
+            self._timed_out
+            and self._results.get(need) is None
+            and SCENARIOS[need].offers <= self.adapter.offers
+        ):
             return f"the scenario {self._timed_out!r} did not end, so no further scenario was run"
         return ""
 
     def rows(self) -> Iterator[tuple[str, DecodedRows]]:
         """Yield the names and the rows of the scenarios, except those with priorities."""
         for name in SCENARIOS:
-            rows = getattr(result := self.of(name), "rows", result)
-            if isinstance(rows, DecodedRows) and name != "full buffer":  # which changes between batches
+            rows = self.rows_of(name)
+            if rows is not None and name != "full buffer":  # which changes between batches
                 yield name, rows
 
-    def _is_wrong_in(self, *situations: str) -> bool:
-        """Whether rows are wrong in one situation alone, so that its variants would show nothing new."""
-        rows = {name: getattr(result := self.of(name), "rows", result) for name in situations}
-        return any(name in self.failures or (each and each.faults) for name, each in rows.items())
+    def _is_offered(self, name: str) -> bool:
+        return SCENARIOS[name].offers <= self.adapter.offers
+
+    def _can_run(self, name: str) -> bool:
+        if name == EQUAL_EPISODES:
+            return True
+        stops = self.of(EQUAL_EPISODES) is None or self._timed_out
+        return self._is_offered(name) and not stops and not any(map(self._fails, SCENARIOS[name].after))
+
+    def _fails(self, name: str) -> bool:
+        """Whether a scenario fails or has wrong rows; False if its features are not offered."""
+        rows = self.rows_of(name)
+        return name in self.failures or (rows is not None and bool(rows.faults))
 
     @cached_property
     def _options(self) -> dict[str, Any]:
         """Options of the environments of other scenarios, each only if its simple scenario has no fault."""
-        rows = {option: self.of(name) for option, name in OPTIONS.items()}
-        works = {option: bool(each) and not each.faults for option, each in rows.items()}
+        works = {key: self._is_offered(name) and not self._fails(name) for key, name in OPTIONS.items()}
         # With termination="success", a reward other than 0 and -1 would have no meaning.
         bonus = -0.25 * (works["bonus"] and self.adapter.termination != "success")
         return works | {"bonus": bonus}
@@ -118,26 +121,19 @@ class ScenarioResults:
     @cached_property
     def _known_faults(self) -> set[str]:
         """Aspects of rows that are wrong in the two simplest scenarios; others do not judge them again."""
-        first = self.of(EQUAL_EPISODES)
-        if first is None:
-            return set(ASPECTS)
-        ends = self.of(ENDS_OF_EPISODES)
-        return {
-            *first.rows.faults,
-            *({"termination", "truncation", "discount"} & ends.faults.keys() if ends else ()),
-        }
+        equal, ends = self.rows_of(EQUAL_EPISODES), self.rows_of(ENDS_OF_EPISODES)
+        of_ends = {"terminated", "truncated", "discount"} & set(ends.faults if ends else ())
+        return of_ends | set(equal.faults if equal else ())
 
     def _run(self, name: str) -> Any:
-        is_simple = name in {EQUAL_EPISODES, ENDS_OF_EPISODES, *OPTIONS.values()}
-        env_options = {} if is_simple else self._options
+        is_simplest = name in {EQUAL_EPISODES, ENDS_OF_EPISODES}
+        known_faults = set() if is_simplest else self._known_faults
+        env_options = {} if is_simplest or name in OPTIONS.values() else self._options
 
         def make(**options: Any) -> BufferDriver:
             options.setdefault("env", ConformanceEnv(**env_options))
-            driver = BufferDriver(self.adapter, seed=self.seed, **options)
-            if name not in {EQUAL_EPISODES, ENDS_OF_EPISODES}:
-                driver.known_faults = lambda: self._known_faults
-            if driver.env not in self.envs:
-                self.envs.append(driver.env)
+            driver = BufferDriver(self.adapter, seed=self.seed, known_faults=known_faults, **options)
+            self.envs.append(driver.env)
             return driver
 
         try:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,10 +19,16 @@ GOAL_KEYS = ("achieved_goal", "desired_goal", "next_achieved_goal", "next_desire
 STATE_KEYS = ("observation", "next_observation")
 OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
 TOLERANCE = 1e-4
-ASPECTS = (
-    *("transition", "goal", "original goal", "next goal", "precision"),
-    *("reward", "termination", "truncation", "discount"),
-)
+
+MESSAGES = {
+    "transition": "the row is not a step that was added",
+    "goal": "the strategy cannot select the goal",
+    "original goal": "the desired goal is not that of the step",
+    "next goal": "the next observation has another desired goal",
+    "precision": "a goal lost precision",
+}
+ASPECTS = (*MESSAGES, "reward", "terminated", "truncated", "discount")
+"""Aspects in which rows can be wrong: those with a fixed message, and columns with an expected value."""
 
 Values: TypeAlias = Any
 """A (B,) array; NumPy's operators are annotated to return Any."""
@@ -60,6 +65,7 @@ class BufferDriver:
         seed_offset: Added to the seed.
         strategy: Goal selection strategy; if the adapter does not offer it, the first offered strategy.
         env: Environment; by default with vectors as goals.
+        known_faults: Aspects that are not judged, since they are wrong in a simpler scenario.
         **options: Further arguments of the adapter.
     """
 
@@ -71,11 +77,11 @@ class BufferDriver:
         seed_offset: int = 0,
         strategy: str = "",
         env: ConformanceEnv | None = None,
+        known_faults: AbstractSet[str] = frozenset(),
         **options: Any,
     ) -> None:
         self.adapter, self.seed = adapter, seed + seed_offset
-        # Returns aspects that are not judged, since they are wrong in a simpler scenario.
-        self.known_faults: Callable[[], AbstractSet[str]] = set
+        self.known_faults = known_faults
         self.strategy = strategy if strategy in adapter.offers else first_strategy(adapter)
         self.env = env or ConformanceEnv()
         self.env.sparse = adapter.termination == "success"
@@ -119,13 +125,15 @@ class BufferDriver:
         needed |= {"action": (1,), "reward": ()}
         if self.adapter.termination is not None:
             needed["terminated"] = ()
+        if "prioritized" in self.options:
+            needed["index"] = ()
         if not isinstance(batch, dict):
             raise ScenarioError("HB002", f"the batch is a {type(batch).__name__}, not a dict")
         missing = [key for key in needed if key not in batch]
         if missing:
             raise ScenarioError("HB002", f"the batch has no {', '.join(missing)}")
         arrays = {}
-        for key in (*needed, *(key for key in OPTIONAL_KEYS if key in batch)):
+        for key in dict.fromkeys((*needed, *(key for key in OPTIONAL_KEYS if key in batch))):
             shape = (rows, *needed.get(key, ()))
             try:
                 array = np.array(batch[key])
@@ -142,6 +150,18 @@ class BufferDriver:
     def rows(self, count: int, rows: int = 128) -> DecodedRows:
         """Sample ``count`` batches of ``rows`` rows each, and return all rows, decoded."""
         return DecodedRows(self, self.batches(count, rows))
+
+
+class StepValues(NamedTuple):
+    """The right values of one step of the episode of each row, (B,), for the goal of the row."""
+
+    code: Values  # step number in the next achieved goal
+    recorded_reward: Values  # as the step was added
+    reward: Values
+    is_reached: Values  # whether the next state reaches the goal of the row
+    crashed: Values
+    recorded_end: Values  # whether the step was added as terminated
+    terminated: Values
 
 
 class DecodedRows:
@@ -164,7 +184,6 @@ class DecodedRows:
         self.transition: Values = self.episode * 1024 + self.step  # no episode has 1024 steps
         self.next_episode, self.next_step = round_to_int(columns["next_observation"][:, :2]).T
         self.goal_episode, self.goal_code = env.decode(columns["desired_goal"])
-        desired, next_achieved = columns["desired_goal"], columns["next_achieved_goal"]
 
         # Episode numbers that do not exist are clipped; is_added and is_achieved are False in such rows.
         lengths = np.array([each.length for each in env.episodes])
@@ -176,18 +195,6 @@ class DecodedRows:
         self._crashes, self._successes = crashes[own], successes[own]
         self.is_complete: Values = np.array([each.is_complete for each in env.episodes])[own]
 
-        # The transition: state, action and next state of one step that was added.
-        action = self.episode + self.step / ACTION_SCALE
-        self.is_added: Values = np.logical_and.reduce([
-            self.episode == own,
-            (self.step >= 0) & (self.step < self.length),
-            (self.next_episode == self.episode) & (self.next_step == self.step + 1),
-            np.abs(columns["action"][:, 0] - action) < 0.1 / ACTION_SCALE,
-            self._is_own_state(columns["achieved_goal"], self.step),
-            self._is_own_state(next_achieved, self.code_after(self.step)),
-            *((each[:, 2] == 0.5) & (np.abs(each - each.round(1)).max(axis=1) < 1e-3) for each in states),
-        ])
-
         # The goal: relabeled if it is not a desired goal of the row's own episode.
         self.is_own: Values = self.goal_episode == self.episode  # whether the goal is of the row's episode
         self.relabeled: Values = (self.goal_code < env.unreached) | (self.goal_code % 2 == 1) | ~self.is_own
@@ -195,7 +202,7 @@ class DecodedRows:
         of_success = successes[of_goal] & (self.goal_code == env.desired_step(self.goal_length) + 1)
         self.goal_step = np.where(of_success, self.goal_length, self.goal_code)  # s of the state
         exact = env.encode(np.maximum(self.goal_episode, 0), np.maximum(self.goal_code, 0))
-        close = np.isclose(desired.astype(float), exact.astype(float), atol=1e-3)
+        close = np.isclose(columns["desired_goal"].astype(float), exact.astype(float), atol=1e-3)
         exists = (self.goal_episode == of_goal) & (self.goal_step >= 0) & (self.goal_step <= self.goal_length)
         self.is_achieved: Values = exists & close.reshape(len(self), -1).all(axis=1)
         self.has_own_goal: Values = self.relabeled & self.is_achieved & self.is_own
@@ -207,44 +214,45 @@ class DecodedRows:
         }.get(self.strategy, np.ones(len(self), bool))
         self.is_allowed: Values = ~self.relabeled | (self.is_achieved & of_strategy)
         is_of_step = self.is_own & (self.goal_code == env.desired_step(self.step))
-        self.is_original_goal: Values = self.relabeled | is_of_step
         next_episode, next_code = env.decode(columns["next_desired_goal"])
         is_same = (next_episode == self.goal_episode) & (next_code == self.goal_code)
         is_next = (next_episode == self.episode) & (next_code == env.desired_step(self.step + 1))
-        self.is_next_goal: Values = is_same | (~self.relabeled & is_next)
-        self.is_precise = np.logical_and.reduce([self._is_precise(columns[key]) for key in GOAL_KEYS])
 
-        self._decode_rewards_and_ends()
+        # The transition: state, action and next state of one step that was added.
+        self.right = self.values_of_step()
+        action = self.episode + self.step / ACTION_SCALE
+        self.is_added: Values = np.logical_and.reduce([
+            self.episode == own,
+            (self.step >= 0) & (self.step < self.length),
+            (self.next_episode == self.episode) & (self.next_step == self.step + 1),
+            np.abs(columns["action"][:, 0] - action) < 0.1 / ACTION_SCALE,
+            self._is_own_state(columns["achieved_goal"], self.step),
+            self._is_own_state(columns["next_achieved_goal"], self.right.code),
+            *((each[:, 2] == 0.5) & (np.abs(each - each.round(1)).max(axis=1) < 1e-3) for each in states),
+        ])
 
-    def _decode_rewards_and_ends(self) -> None:
-        env, columns, termination = self.env, self.columns, self.termination
-        desired, next_achieved = columns["desired_goal"], columns["next_achieved_goal"]
-
-        # The reward: recomputed for the goal of relabeled rows, else as it was added.
-        self.recomputed = self.rewards_for(next_achieved, desired)
-        self.recorded = self.recorded_reward(self.step)
-        self.has_right_reward = self.has_rewards(np.where(self.relabeled, self.recomputed, self.recorded))
-
-        # The termination, as the attribute `termination` of the adapter documents it.
-        self.is_reached = np.asarray(env.compute_terminated(next_achieved, desired, None), bool)
-        self.crashed: Values = self.is_last & self._crashes
-        self.recorded_termination = self.recorded_end(self.step)
-        recomputed = (self.is_reached | self.crashed) & (termination != "never")
-        is_recomputed = self.relabeled & (termination != "keep")
-        self.expected_termination = np.where(is_recomputed, recomputed, self.recorded_termination)
-        self.is_terminated: Values = columns.get("terminated", self.expected_termination).astype(bool)
-        self.has_right_termination: Values = self.is_terminated == self.expected_termination
-
-        # The truncation: as recorded, but a relabeled success need not be truncated too.
-        self.expected_truncation: Values = self.is_last & ~self.recorded_termination
-        truncated: Values = np.asarray(columns.get("truncated", self.expected_truncation), bool)
-        either = ~self.is_complete | (self.relabeled & self.is_terminated)
-        self.has_right_truncation: Values = (truncated == self.expected_truncation) | (self.is_last & either)
-
-        # The discount: 0 for terminated rows, the same for all others.
-        discount: Values = np.asarray(columns.get("discount", np.where(self.is_terminated, 0.0, 1.0)))
-        self.expected_discount = np.where(self.is_terminated, 0.0, discount.max())
-        self.has_right_discount: Values = np.abs(discount - self.expected_discount) <= TOLERANCE
+        # Found and expected values of columns; those that the batches do not have are right.
+        # All rows that are not terminated have the same discount.
+        self.is_terminated: Values = columns.get("terminated", self.right.terminated).astype(bool)
+        discount = np.where(self.is_terminated, 0.0, columns.get("discount", np.ones(1)).max())
+        truncated = self.is_last & ~self.right.recorded_end
+        self._values: dict[str, tuple[Any, Any]] = {
+            "reward": (columns["reward"].astype(float), self.right.reward),
+            "terminated": (self.is_terminated, self.right.terminated),
+            "truncated": (columns.get("truncated", truncated).astype(bool), truncated),
+            "discount": (columns.get("discount", discount), discount),
+        }
+        self.wrong: dict[str, Values] = {
+            "transition": ~self.is_added,
+            "goal": ~self.is_allowed,
+            "original goal": ~self.relabeled & ~is_of_step,
+            "next goal": ~(is_same | (~self.relabeled & is_next)),
+            "precision": ~np.logical_and.reduce([self._is_precise(columns[key]) for key in GOAL_KEYS]),
+            **{name: differ(*values) for name, values in self._values.items()},
+        }
+        # A relabeled success need not be truncated too.
+        either = self.is_last & (~self.is_complete | (self.relabeled & self.is_terminated))
+        self.wrong["truncated"] &= ~either
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -255,40 +263,36 @@ class DecodedRows:
         return (goal_episode == self.episode) & (goal_step == step)
 
     def _is_precise(self, goals: np.ndarray) -> Values:
-        """Return which goals equal the goals with their numbers exactly; only vectors can lose precision."""
-        if self.env.kind != "vector":
-            return np.ones(len(self), bool)
-        return (goals == self.env.encode(*self.env.decode(goals))).all(axis=1)
+        """Return which goals equal the goals with their numbers exactly."""
+        is_equal = goals == self.env.encode(*self.env.decode(goals))
+        return is_equal.reshape(len(self), -1).all(axis=1)
 
-    def rewards_for(self, achieved: Any, desired: Any, ahead: Any = 0) -> Values:
+    def values_of_step(self, ahead: int = 0) -> StepValues:
+        """Return the right values of the step ``ahead`` steps after each row, for the goal of the row."""
+        env, step, episode = self.env, self.step + ahead, np.maximum(self.episode, 0)
+        is_last = step + 1 == self.length
+        code = np.where(is_last & self._successes, env.desired_step(step + 1) + 1, step + 1)
+        achieved, own_goal = env.encode(episode, code), env.encode(episode, env.desired_step(step + 1))
+        recorded_reward = self.rewards_for(achieved, own_goal, ahead) + env.bonus
+        recomputed = self.rewards_for(achieved, self.columns["desired_goal"], ahead)
+        is_reached = np.asarray(env.compute_terminated(achieved, self.columns["desired_goal"], None), bool)
+        crashed, recorded_end = is_last & self._crashes, is_last & (self._crashes | self._successes)
+        terminated = (is_reached | crashed) & (self.termination != "never")
+        is_recomputed = self.relabeled & (self.termination != "keep")
+        return StepValues(
+            code,
+            recorded_reward,
+            np.where(self.relabeled, recomputed, recorded_reward),
+            is_reached,
+            crashed,
+            recorded_end,
+            np.where(is_recomputed, terminated, recorded_end),
+        )
+
+    def rewards_for(self, achieved: Any, desired: Any, ahead: int = 0) -> Values:
         """Return the (B,) rewards of B pairs of goals, with the infos of ``ahead`` steps later."""
         infos = {"cost": self.env.cost(self.episode, self.step + ahead)}
         return np.asarray(self.env.rewards(achieved, desired, infos), float)
-
-    def succeeds_after(self, step: Values) -> Values:
-        """Return whether the (B,) given steps of the episodes reached their desired goals."""
-        return self._successes & (step + 1 == self.length)
-
-    def code_after(self, step: Values) -> Values:
-        """Return the (B,) step numbers in the achieved goals after the (B,) given steps of the episodes."""
-        return np.where(self.succeeds_after(step), self.env.desired_step(step + 1) + 1, step + 1)
-
-    def achieved_after(self, step: Values) -> Any:
-        """Return the achieved goals after the (B,) given steps of the episodes of the rows."""
-        return self.env.encode(np.maximum(self.episode, 0), self.code_after(step))
-
-    def recorded_reward(self, step: Values) -> Values:
-        """Return the (B,) rewards that were added for the (B,) given steps."""
-        desired = self.env.encode(np.maximum(self.episode, 0), self.env.desired_step(step + 1))
-        return self.rewards_for(self.achieved_after(step), desired, step - self.step) + self.env.bonus
-
-    def recorded_end(self, step: Values) -> Values:
-        """Return whether the (B,) given steps were added as terminated."""
-        return (step + 1 == self.length) & (self._crashes | self._successes)
-
-    def has_rewards(self, rewards: Any) -> Values:
-        """Return whether the reward of each row equals its value in ``rewards``, up to TOLERANCE."""
-        return np.abs(self.columns["reward"].astype(float) - rewards) <= TOLERANCE
 
     def describe(self, i: int) -> str:
         """Return step, episode and goal of row ``i``, for reports."""
@@ -296,52 +300,37 @@ class DecodedRows:
         goal = goal if self.relabeled[i] else "its desired goal"
         return f"step {self.step[i]} of episode {self.episode[i]} with {goal}"
 
-    @cached_property
-    def faults(self) -> dict[str, tuple[Values, str | Callable[[int], str]]]:
-        """Wrong rows and a message for `violation`, for judged aspects with wrong rows."""
-        right: dict[str, tuple[Values, str | Callable[[int], str]]] = {
-            "transition": (self.is_added, "the row is not a step that was added"),
-            "goal": (self.is_allowed, f"the strategy {self.strategy} cannot select the goal"),
-            "original goal": (self.is_original_goal, "the desired goal is not that of the step"),
-            "next goal": (self.is_next_goal, "the next observation has another desired goal"),
-            "precision": (self.is_precise, "a goal lost precision"),
-            "reward": (self.has_right_reward, self.reward_fault),
-            "termination": (self.has_right_termination, self.termination_fault),
-            "truncation": (self.has_right_truncation, self.truncation_fault),
-            "discount": (self.has_right_discount, self.discount_fault),
-        }
-        judged = [name for name in ASPECTS if name not in self._known_faults()]
-        return {name: (~right[name][0], right[name][1]) for name in judged if not right[name][0].all()}
+    @property
+    def faults(self) -> list[str]:
+        """Aspects with wrong rows, except those that a simpler scenario has judged."""
+        return [name for name in ASPECTS if name not in self._known_faults and self.wrong[name].any()]
 
-    def violation(self, wrong: np.ndarray, message: str | Callable[[int], str]) -> Iterator[Violation]:
-        """Yield a violation for the first wrong row i, with ``message`` or ``message(i)``."""
+    def violation(
+        self, wrong: np.ndarray, message: str, values: tuple[Any, Any] | None = None, suffix: str = ""
+    ) -> Iterator[Violation]:
+        """Yield a violation for the first wrong row; ``values`` are the found and the expected values."""
         for i in np.flatnonzero(wrong)[:1].tolist():
-            text = message if isinstance(message, str) else message(i)
-            yield Violation(f"{text}: {int(wrong.sum())} of {len(self)} rows", self.describe(i))
+            if values is not None:
+                found, expected = (
+                    f"{each[i]:.5g}" if each.dtype.kind == "f" else str(each[i]) for each in values
+                )
+                message += f" is {found} instead of {expected}{suffix}"
+            yield Violation(f"{message}: {int(wrong.sum())} of {len(self)} rows", self.describe(i))
+
+    def violation_in(self, aspect: str, among: Any = True, suffix: str = "") -> Iterator[Violation]:
+        """Yield a violation for the first row of ``among`` (all by default) that is wrong in an aspect."""
+        message, values = MESSAGES.get(aspect, aspect), self._values.get(aspect)
+        yield from self.violation(self.wrong[aspect] & among, message, values, suffix)
 
     def first_violation(self) -> Iterator[Violation]:
         """Yield a violation for the first wrong row of the first aspect that has wrong rows."""
-        for wrong, message in list(self.faults.values())[:1]:
-            yield from self.violation(wrong, message)
+        for aspect in self.faults[:1]:
+            yield from self.violation_in(aspect)
 
-    def reward_fault(self, i: int) -> str:
-        """Return the found and the right reward of row ``i`` in a sentence."""
-        right = f"compute_reward returns {self.recomputed[i]:.4g} for its goals"
-        if not self.relabeled[i]:
-            right = f"{self.recorded[i]:.4g} was added"
-        return f"the reward is {self.columns['reward'][i]:.4g}, but {right}"
 
-    def termination_fault(self, i: int) -> str:
-        """Return the found and the right termination of row ``i`` in a sentence."""
-        return f"terminated is {self.is_terminated[i]} instead of {self.expected_termination[i]}"
-
-    def truncation_fault(self, i: int) -> str:
-        """Return the found and the right truncation of row ``i`` in a sentence."""
-        return f"truncated is {not self.expected_truncation[i]} instead of {self.expected_truncation[i]}"
-
-    def discount_fault(self, i: int) -> str:
-        """Return the found and the right discount of row ``i`` in a sentence."""
-        return f"discount is {self.columns['discount'][i]:.5g} instead of {self.expected_discount[i]:.5g}"
+def differ(found: Any, expected: Any) -> Values:
+    """Return in which rows values differ by more than TOLERANCE or are NaN, (B,) bool."""
+    return ~(np.abs(found.astype(float) - expected) <= TOLERANCE)
 
 
 def first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:

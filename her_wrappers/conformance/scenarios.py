@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from her_wrappers.checker.global_generators import get_global_states, seeded_generators
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.env import ConformanceEnv, EndOfEpisode, Transition
 from her_wrappers.conformance.rows import HORIZON, Batches, BufferDriver, DecodedRows, ScenarioError
+from her_wrappers.conformance.statistics import counts_of
+from her_wrappers.global_generators import get_global_states, seeded_generators
 
 ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
 
@@ -33,22 +34,9 @@ Make: TypeAlias = Callable[..., BufferDriver]
 """Function that makes a driver with a new buffer; its keyword arguments are those of `BufferDriver`."""
 
 
-class EqualEpisodes(NamedTuple):
-    """Rows of 400 episodes of equal length."""
-
-    rows: DecodedRows  # in batches of 128 rows
-    small: dict[int, DecodedRows]  # in batches of 1, 2 and 7 rows, by the number of rows
-    reward_calls: int  # calls of compute_reward while rows were sampled
-
-
-def equal_episodes(make: Make) -> EqualEpisodes:
+def equal_episodes(make: Make) -> DecodedRows:
     """400 episodes of 6 steps."""
-    driver = make().add_episodes([6] * 400)
-    before = driver.env.reward_calls
-    batches = driver.batches(48)
-    calls = driver.env.reward_calls - before
-    small = {rows: driver.rows(count, rows) for rows, count in ((1, 150), (2, 150), (7, 200))}
-    rows = DecodedRows(driver, batches)
+    rows = make().add_episodes([6] * 400).rows(48)
     mixed = np.flatnonzero(~rows.is_added)
     if len(mixed):  # no other rule can judge such rows
         raise ScenarioError(
@@ -56,7 +44,13 @@ def equal_episodes(make: Make) -> EqualEpisodes:
             "observation, action and next observation are not one of the steps that were added: "
             f"{len(mixed)} of {len(rows)} rows, such as {rows.describe(int(mixed[0]))}",
         )
-    return EqualEpisodes(rows, small, calls)
+    return rows
+
+
+def small_batches(make: Make) -> dict[int, DecodedRows]:
+    """Rows of batches of 1 and of 2 rows, by the number of rows."""
+    driver = make().add_episodes([6] * 60)
+    return {size: driver.rows(120, size) for size in (1, 2)}
 
 
 # --- storage --------------------------------------------------------------------------------------
@@ -243,17 +237,16 @@ def saved_and_loaded(make: Make) -> SavedAndLoaded:
 
 
 class Prioritized(NamedTuple):
-    """Rows sampled by priorities."""
+    """Rows sampled by priorities; the other fields but the last are (B,) bool."""
 
     rows: DecodedRows
-    marked: int  # steps with this number have a priority of 20, others 1; -1 if none was set
-    priority: np.ndarray  # (B,) priorities that were set, NaN for others
-    is_new: np.ndarray  # (B,) whether the step was added after the last update
-    new: np.ndarray  # number of rows of each step that was added after priorities were set
+    is_old: np.ndarray  # whether the step was added before the last update of priorities
+    is_high: np.ndarray  # whether steps with this number have a priority of 20, not 1
+    counts_of_new: np.ndarray  # number of rows of each step that was added after the last update
 
 
 class PrioritizedRows(NamedTuple):
-    """Rows before and after priorities were set, by the situation."""
+    """Rows after priorities were set, by the situation."""
 
     rounds: dict[str, Prioritized]
     arguments_changed: list[str]  # arguments of update_priorities
@@ -266,48 +259,39 @@ def set_priorities(make: Make) -> PrioritizedRows:
     first = driver.buffer.sample(128)
     copies = driver.read(first, 128)
     rounds: dict[str, Prioritized] = {}
-    known: dict[tuple[int, int], float] = {}
     changed: set[str] = set()
 
-    def sample(name: str, marked: int, updated: int) -> None:
-        rows = driver.rows(12)
-        if "index" not in rows.columns:
-            raise ScenarioError("HB002", "the batch has no key index, although priorities are offered")
-        pairs = zip(rows.columns["index"].tolist(), rows.transition.tolist(), strict=True)
-        priority = np.array([known.get(pair, np.nan) for pair in pairs])
-        steps = np.arange(min(updated, len(driver.env.episodes)) * 4, len(driver.env.episodes) * 4)
-        new = (rows.episode * 4 + rows.step == steps[:, None]).sum(axis=1) if marked >= 0 else steps[:0]
-        rounds[name] = Prioritized(rows, marked, priority, rows.episode >= updated, new)
-
-    def update(marked: int) -> None:
-        rows = list(rounds.values())[-1].rows
+    def update(rows: DecodedRows, marked: int) -> None:
+        """Set a priority of 20 for rows of steps with the number ``marked``, and of 1 for others."""
         index, priorities = rows.columns["index"].copy(), np.where(rows.step == marked, 20.0, 1.0)
-        known.update(
-            zip(zip(index.tolist(), rows.transition.tolist(), strict=True), priorities.tolist(), strict=True)
-        )
         arguments = {"index": index, "priorities": priorities}
-        copies = copy.deepcopy(arguments)
+        before = copy.deepcopy(arguments)
         driver.buffer.update_priorities(index, priorities)
-        changed.update(_changed_keys(arguments, copies))
+        changed.update(_changed_keys(arguments, before))
 
-    sample("before priorities are set", -1, 0)
-    update(0)
-    sample("after priorities are set", 0, 40)
+    def sample(situation: str, marked: int, num_new: int = 0) -> DecodedRows:
+        rows, old = driver.rows(12), len(driver.env.episodes) - num_new
+        counts = counts_of(rows.episode * 4 + rows.step, old * 4, (old + num_new) * 4)
+        rounds[situation] = Prioritized(rows, rows.episode < old, rows.step == marked, counts)
+        return rows
+
+    update(driver.rows(12), marked=0)
+    sample("after priorities are set", marked=0)
     if "save" in driver.adapter.offers:
         driver.reload()
-        sample("after loading", 0, 40)
+        sample("after loading", marked=0)
     driver.add_episodes([4] * 20)
-    sample("after adding episodes", 0, 40)
-    update(3)
-    sample("after priorities are set again", 3, 1000)
+    update(sample("after adding episodes", marked=0, num_new=20), marked=3)
+    sample("after priorities are set again", marked=3)
     return PrioritizedRows(rounds, sorted(changed), _changed_keys(first, copies))
 
 
 class Scenario(NamedTuple):
-    """A scenario and the features that an adapter must offer for it, keys of `OFFERS`."""
+    """A scenario, and when it runs."""
 
     run: Callable[[Make], Any]
-    offers: AbstractSet[str] = frozenset()
+    offers: AbstractSet[str] = frozenset()  # features that an adapter must offer, keys of `OFFERS`
+    after: tuple[str, ...] = ()  # scenarios with the same situations, which must have no faults
 
 
 def _twenty_episodes(length: int = 6, **options: Any) -> Callable[[Make], DecodedRows]:
@@ -317,14 +301,18 @@ def _twenty_episodes(length: int = 6, **options: Any) -> Callable[[Make], Decode
 
 def _strategy(name: str) -> dict[str, Scenario]:
     """Return the scenarios of a goal selection strategy."""
+    long, used = partial(long_episodes, strategy=name), partial(used_buffer, strategy=name)
     return {
         f"strategy {name}": Scenario(
             lambda make: make(strategy=name).add_episodes([6] * 100).rows(16), {name}
         ),
-        f"strategy {name}{LONG_EPISODES}": Scenario(partial(long_episodes, strategy=name), {name}),
-        f"strategy {name}{USED}": Scenario(partial(used_buffer, strategy=name), {name}),
+        f"strategy {name}{LONG_EPISODES}": Scenario(long, {name}, ("different lengths",)),
+        f"strategy {name}{USED}": Scenario(used, {name}, SITUATIONS),
     }
 
+
+SITUATIONS = ("different lengths", "full buffer", "overwritten without sampling", "saved and loaded")
+"""Scenarios whose situations a used buffer combines."""
 
 WINDOWS: dict[str, Any] = {"n_steps": N_STEPS, "gamma": GAMMA}
 EQUAL_EPISODES = "equal episodes"
@@ -340,6 +328,7 @@ SCENARIOS: dict[str, Scenario] = {
     "one relabeled per original": Scenario(
         lambda make: make(n_sampled_goal=1).add_episodes([6] * 60).rows(12)
     ),
+    "small batches": Scenario(small_batches),
     "few episodes": Scenario(lambda make: make().add_episodes([HORIZON] * 3).rows(12)),
     "image goals": Scenario(_twenty_episodes(kind="image"), {"images"}),
     "discrete goals": Scenario(_twenty_episodes(kind="discrete"), {"discrete"}),
@@ -359,7 +348,7 @@ SCENARIOS: dict[str, Scenario] = {
     "n-step returns": Scenario(
         lambda make: make(**WINDOWS, env=ConformanceEnv()).add_episodes([7] * 40, ENDS).rows(10), {"n-step"}
     ),
-    f"n-step returns{USED}": Scenario(partial(used_buffer, **WINDOWS), {"n-step"}),
+    f"n-step returns{USED}": Scenario(partial(used_buffer, **WINDOWS), {"n-step"}, SITUATIONS),
     "set priorities": Scenario(set_priorities, {"priorities"}),
 }
 """All scenarios by name, in the order in which a check runs them."""

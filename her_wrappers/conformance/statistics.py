@@ -33,11 +33,14 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
     return chi_square_z(sum(((group - group.mean()) ** 2 / group.mean()).sum() for group in kept), degrees)
 
 
-def dependence_z(table: np.ndarray) -> float:
-    """Return the deviation of (groups, outcomes) counts from one distribution, in standard deviations.
+def dependence_z(group: np.ndarray, outcome: np.ndarray) -> float:
+    """Return how far the distribution of (B,) outcomes depends on their groups, in standard deviations.
 
-    Groups with fewer than 5 counts per outcome on average are ignored.
+    Groups with fewer than 5 values per outcome on average are ignored.
     """
+    groups, outcomes = (np.unique(each, return_inverse=True)[1] for each in (group, outcome))
+    table = np.zeros((groups.max(initial=-1) + 1, outcomes.max(initial=-1) + 1))
+    np.add.at(table, (groups, outcomes), 1)
     table = table[table.sum(axis=1) >= 5 * table.shape[1]]
     table = table[:, table.any(axis=0)]
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / max(table.sum(), 1)

@@ -10,9 +10,8 @@ import numpy as np
 from her_wrappers.arguments import require_count, require_gamma
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.rules import DIAGNOSIS_RULES
-from her_wrappers.diagnosis.targets import options_of_config, read_target
-from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.rules import NotExercised, Report, Rule, unmet_needs
+from her_wrappers.diagnosis.targets import read_target
+from her_wrappers.rules import NotExercised, Report, unmet_needs
 
 
 def diagnose(
@@ -70,42 +69,15 @@ def diagnose(
         require_count("time_limit", time_limit, at_least=1)
     max_steps = require_count("max_steps", max_steps, at_least=1)
     seed = require_count("seed", seed, at_least=0)
-    facts = read_target(target, max_steps=max_steps, seed=seed).with_options(
+    facts = target if isinstance(target, Facts) else read_target(target, max_steps=max_steps, seed=seed)
+    facts = facts.with_options(
         gamma=gamma, clip_targets=clip_targets, time_limit=time_limit, history=history or None
     )
-    return judge(facts, rules, seed=seed)
-
-
-def diagnose_training(
-    buffer: HindsightReplayBuffer, config: Mapping[str, Any], history: Sequence[Mapping[str, float]]
-) -> Report:
-    """Diagnose a run of `her train` that has not ended; neither the buffer nor its random sequence changes.
-
-    Args:
-        buffer: Replay buffer with at least one complete episode.
-        config: Options of the run, as in ``config.json``.
-        history: A row for each evaluation.
-
-    Raises:
-        ValueError: The buffer has no complete episode.
-    """
-    facts = read_target(buffer).with_options(history=history, **options_of_config(config))
-    return judge(facts, DIAGNOSIS_RULES.values())
-
-
-def judge(facts: Facts, rules: Iterable[Rule], *, seed: int | None = None) -> Report:
-    """Return the report on a target.
-
-    Args:
-        facts: The facts of the target.
-        rules: Rules to report.
-        seed: Seed of the run of an environment, which the report shows; not used for other targets.
-    """
-    rules = list(rules)
     with np.errstate(all="ignore"):
         findings = DIAGNOSIS_RULES.judge(facts, rules)
-    is_done = facts.is_environment or facts.is_solved
-    unread = () if is_done else (NotExercised("the environment itself, which `her check` checks"),)
+    gaps = unmet_needs(facts, rules)
+    if not facts.is_environment and not facts.is_solved:
+        gaps.append(NotExercised("the environment itself, which `her check` checks"))
     return Report(
         target=facts.name,
         seed=seed if facts.is_environment else None,
@@ -113,6 +85,6 @@ def judge(facts: Facts, rules: Iterable[Rule], *, seed: int | None = None) -> Re
         episodes=len(facts),
         successes=None if facts.missing("success") else int(facts.success.sum()),
         findings=tuple(findings),
-        not_exercised=(*unmet_needs(facts, rules), *unread),
+        not_exercised=tuple(gaps),
         outcome=facts.outcome,
     )

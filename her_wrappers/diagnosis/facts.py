@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -45,14 +45,8 @@ MOVED = 0.01
 SAMPLED_EPISODES = 200
 """Number of the first episodes of which all states are compared with goals and actions."""
 
-MIN_STEPS, MAX_WIDTH, NOISE = 1000, 1000, 4.5
-"""Of `action_effects`: steps that it needs, largest size of an observation, standard errors of chance."""
-
-TINY = 1e-200
-"""Smallest divisor, so that 0 / 0 is 0."""
-
-PLACES = 8
-"""Number of achieved goals that `Facts.places` keeps of each episode."""
+MIN_STEPS = 1000
+"""Number of steps that `action_effects` needs."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,7 +64,6 @@ class Facts:
     desired: np.ndarray  # (n, G) float64, desired goal of the first state
     starts: np.ndarray  # (n, G) float64, achieved goal of the first state
     finals: np.ndarray  # (n, G) float64, achieved goal of the last state
-    places: np.ndarray  # (n, PLACES, G) float64, achieved goals from the first to the last state
     moves: np.ndarray  # (n,) float64, largest distance of the achieved goal from that of the first state
     is_observation_moved: np.ndarray  # (n,) bool, whether the observation without goals ever changes
     # (n,) float64, Euclidean distance of achieved and desired goal in the first state
@@ -78,8 +71,6 @@ class Facts:
     # (n,) uint64, hash of the first observation without its goals, and all actions
     episode_hashes: np.ndarray
     start_hashes: np.ndarray  # (n,) uint64, hash of the first observation with its goals
-    # (n,) bool, whether the first observation, without goals, has values that are not integers
-    has_fractions: np.ndarray
     # Of the steps
     rewards: np.ndarray  # (T,) float32; 0 instead of NaN and infinity
     flags: np.ndarray  # (T,) int8, success flag of each step; -1 where it was not recorded
@@ -98,8 +89,8 @@ class Facts:
     is_projected: bool  # whether goals with more than `MAX_GOAL_SIZE` components were projected
     # Of the first `SAMPLED_EPISODES` episodes
     goal_in_observation: str | None = None  # how the observation depends on the desired goal; None if not
-    # (2, A) float64, `action_effects` on the achieved goal and on all observations; (2, 0) if not measured
-    effects: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
+    # (2, A) float64, `action_effects` on the achieved goal and on all observations; None if not measured
+    effects: Any = None
     # Of the run
     name: str  # of the target
     gamma: float | None = None  # discount per step; None if unknown
@@ -139,8 +130,7 @@ class Facts:
         if sample:
             others = {**_dependences(sample), **others}
         # The fields without defaults, except name, are those that `_columns` returns.
-        names = [each.name for each in fields(cls) if each.default is each.default_factory is MISSING]
-        names.remove("name")
+        names = {each.name for each in fields(cls) if each.default is MISSING} - {"name"}
         columns: Any = {each: _joined(each, [part[each] for part in parts]) for each in names}
         return cls(name=name, **columns, **others)
 
@@ -218,6 +208,11 @@ class Facts:
         way = float(np.median(self.start_distances))
         scale = max(min(way, float(np.linalg.norm(np.ptp(self.achieved_range, axis=0)))), 0.01 * way)
         return np.asarray(self.moves > MOVED * scale)
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether achieved goals at the start have values other than integers, unlike bits and cells."""
+        return bool((self.starts % 1).any())
 
     @cached_property
     def num_rewards(self) -> int:
@@ -311,7 +306,7 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "unsolved": (lambda facts: not facts.is_solved, "the run succeeds"),
     "environment": (lambda facts: facts.is_environment, "the target is not an environment"),
     "effects": (
-        lambda facts: facts.effects.size > 0,
+        lambda facts: facts.effects is not None,
         f"effects of actions need {MIN_STEPS} steps, actions that are floats, and no images",
     ),
     "options": (lambda facts: facts.relabeled_share is not None, "the target has no config.json of a run"),
@@ -343,9 +338,8 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
         _not_finite(leaves, len(before)) for leaves in (leaf_arrays(block.actions), [block.rewards])
     ]
 
-    achieved, desired = (np.nan_to_num(goals, nan=0, posinf=0, neginf=0) for goals in (achieved, desired))
     is_projected = achieved.shape[1] > MAX_GOAL_SIZE
-    achieved, desired = _projected(achieved), _projected(desired)
+    achieved, desired = _projected(_finite(achieved)), _projected(_finite(desired))
     future = (
         before + 1 + np.floor(rng.random(len(before)) * (last.repeat(block.lengths) - before)).astype(int)
     )
@@ -363,7 +357,6 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
         "desired": desired[first],
         "starts": achieved[first],
         "finals": achieved[last],
-        "places": achieved[first[:, None] + np.linspace(0, block.lengths, PLACES, axis=1).astype(np.int64)],
         "moves": np.maximum.reduceat(_norm(achieved - achieved[first_of_state]), first),
         "is_observation_moved": np.logical_or.reduceat(is_changed, first),
         "start_distances": _norm(achieved[first] - desired[first]),
@@ -371,11 +364,7 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
             first_rows + [(leaf, begins, block.ends[1:]) for leaf in leaf_arrays(block.actions)]
         ),
         "start_hashes": _hashes([(leaf, first, first + 1) for leaf in leaf_arrays(block.observations)]),
-        "has_fractions": np.logical_or.reduce(
-            [(_flat(leaf[first]) % 1 != 0).any(axis=1) for leaf in others.values() if leaf.dtype.kind == "f"]
-            or [np.zeros(len(first), np.bool_)]
-        ),
-        "rewards": np.nan_to_num(block.rewards, nan=0, posinf=0, neginf=0).astype(np.float32),
+        "rewards": _finite(block.rewards).astype(np.float32),
         "flags": _flags(block),
         "distances": _norm(achieved[before + 1] - desired[before]).astype(np.float32),
         "speeds": _norm(achieved[before + 1] - achieved[before]).astype(np.float32),
@@ -393,7 +382,7 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
 
 def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
     """Return the fields of `Facts` that are computed from the first episodes."""
-    block = Episodes.joined([replace(each, infos={}, reset_infos=()) for each in sample])
+    block = Episodes.of(episode for each in sample for episode in replace(each, infos={}, reset_infos=()))
     episode_of_state = np.arange(len(block)).repeat(block.lengths + 1)
     return {
         "goal_in_observation": find_goal_in_observation(block.observations, episode_of_state),
@@ -401,47 +390,46 @@ def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
     }
 
 
-def action_effects(block: Episodes) -> np.ndarray:
+@np.errstate(invalid="ignore", divide="ignore")  # 0 / 0 is 0, by `_finite`
+def action_effects(block: Episodes) -> np.ndarray | None:
     """Return how strongly the achieved goal (row 0), and anything observed (row 1), depends on each action.
 
     The (2, A) values are partial correlations of a component of the actions, or of its distance from the
-    mean, with the changes, or their sizes, in this step and the next one, given all other components. The
+    mean, with the changes, or their sizes, over this step and the next one, given all other components. The
     means of each episode are subtracted, since actions that are repeated in an episode prove nothing. A
-    value within `NOISE` is 0, and that of a component that never varies is NaN. A is 0 for actions that are
-    not floats, for images, and for fewer than `MIN_STEPS` steps.
+    value that chance explains is 0, and that of a component without changes in any episode is NaN. None for
+    actions that are not floats, for images, and for fewer than `MIN_STEPS` steps.
     """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
     counts = block.lengths[block.lengths > 1] - 1  # the last step of an episode has no next one
-    has_images = any(leaf[0].size > MAX_WIDTH for leaf in observed)
+    has_images = any(leaf[0].size > 1000 for leaf in observed)
     if has_images or counts.sum() < MIN_STEPS or any(leaf.dtype.kind != "f" for leaf in leaves):
-        return np.zeros((2, 0))
+        return None
     steps = np.setdiff1d(np.arange(block.num_steps), block.ends[1:] - 1)
     before, begins = block.state_of_step[steps], np.cumsum(counts) - counts
 
-    def finite(leaf: np.ndarray) -> np.ndarray:
-        return np.nan_to_num(_flat(leaf).astype(np.float64), nan=0, posinf=0, neginf=0)
-
     def standardized(rows: np.ndarray) -> np.ndarray:
-        rows = rows - (np.add.reduceat(rows, begins) / counts[:, None]).repeat(counts, axis=0)
-        found: np.ndarray = rows / np.maximum(np.sqrt((rows**2).mean(axis=0)), TINY)
-        return found
+        rows = np.hstack([rows, abs(rows)])
+        size = abs(rows).max(axis=0)
+        rows -= (np.add.reduceat(rows, begins) / counts[:, None]).repeat(counts, axis=0)
+        spread = np.sqrt((rows**2).mean(axis=0))
+        return rows / np.where(spread > 1e-9 * size, spread, np.inf)  # rounded constants are 0
 
-    changes = []
-    for leaf in observed:
-        rows = np.diff(_projected(finite(leaf)), axis=0)
-        both = np.hstack([rows[before], rows[before + 1]])
-        changes.append(standardized(np.hstack([both, abs(both)])))
-    actions, outputs = standardized(np.hstack([finite(leaf)[steps] for leaf in leaves])), np.hstack(changes)
-    features = np.hstack([actions, standardized(abs(actions))])
+    actions = _finite(np.hstack([_flat(leaf)[steps] for leaf in leaves]).astype(np.float64))
+    features = standardized(actions - actions.mean(axis=0))
+    states = [_projected(_finite(_flat(leaf).astype(np.float64))) for leaf in observed]
+    changes = [standardized(rows[before + 2] - rows[before]) for rows in states]
+    outputs = np.hstack(changes)
     inverse = np.linalg.pinv(features.T @ features)
     weights = inverse @ (features.T @ outputs)
-    explained = weights**2 / np.maximum(np.diag(inverse), TINY)[:, None]  # by each feature alone
-    explained /= explained + ((outputs - features @ weights) ** 2).sum(axis=0) + TINY
-    found = np.sqrt(explained).reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
+    explained = weights**2 / np.diag(inverse)[:, None]  # by each feature alone
+    residual = ((outputs - features @ weights) ** 2).sum(axis=0)
+    found = _finite(np.sqrt(explained / (explained + residual)))
+    found = found.reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
     effects = np.stack([found[:, : changes[0].shape[1]].max(axis=1), found.max(axis=1)])
-    effects[effects < NOISE / np.sqrt(len(steps))] = 0
-    effects[:, ~actions.any(axis=0)] = np.nan
+    effects[effects < 4.5 / np.sqrt(len(steps))] = 0  # 4.5 standard errors
+    effects[:, ~features[:, : actions.shape[1]].any(axis=0)] = np.nan
     return effects
 
 
@@ -462,7 +450,7 @@ def _range(rows: np.ndarray) -> np.ndarray:
     NaN is ignored; with an infinite value or a component of NaN, NaN and infinity count as 0 everywhere.
     """
     found = np.stack([np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)]).astype(np.float64)
-    return found if np.isfinite(found).all() else _range(np.nan_to_num(rows, nan=0, posinf=0, neginf=0))
+    return found if np.isfinite(found).all() else _range(_finite(rows))
 
 
 def _projected(rows: np.ndarray) -> np.ndarray:
@@ -470,6 +458,11 @@ def _projected(rows: np.ndarray) -> np.ndarray:
         return rows
     projected: np.ndarray = rows @ np.random.default_rng(0).normal(size=(rows.shape[1], PROJECTED_SIZE))
     return projected
+
+
+def _finite(rows: np.ndarray) -> np.ndarray:
+    finite: np.ndarray = np.nan_to_num(rows, nan=0, posinf=0, neginf=0)
+    return finite
 
 
 def _flat(leaf: np.ndarray) -> np.ndarray:
@@ -523,7 +516,7 @@ def _flags(block: Episodes) -> np.ndarray:
     flags = None if name is None else block.infos[name]
     if flags is None or flags.size != block.num_steps or flags.dtype.kind not in NUMBERS:
         return np.full(block.num_steps, -1, np.int8)
-    return (flags.reshape(-1) > 0.5).astype(np.int8)
+    return np.where(np.isnan(flags), -1, flags > 0.5).reshape(-1).astype(np.int8)
 
 
 def _hashes(columns: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:

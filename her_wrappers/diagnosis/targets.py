@@ -17,13 +17,13 @@ import numpy as np
 
 from her_wrappers.arguments import require_count, require_gamma, require_number
 from her_wrappers.checker.check import ignore_warnings, open_env
-from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.goal_calls import stack
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.replicas import close_safely
 from her_wrappers.checker.rollout import Budget, roll_out
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.environments import make_env, present_folder
+from her_wrappers.exceptions import describe
 from her_wrappers.files.text import parse_file
 from her_wrappers.goal_interface import GoalInterface, env_name, env_spec
 from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
@@ -32,7 +32,6 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL
 from her_wrappers.success_flag import flag_of
-from her_wrappers.trees import STRINGS, leaf_arrays
 
 CHUNK = 1000
 """Largest number of episodes that are concatenated in a block."""
@@ -47,22 +46,7 @@ EPISODE_SHARE = 0.1
 def read_target(
     target: Any, *, max_steps: int = 3000, seed: int = 0, env_options: Mapping[str, Any] | None = None
 ) -> Facts:
-    """Return the facts of a target.
-
-    Args:
-        target: See `diagnose`.
-        max_steps: Number of steps for which an environment is run.
-        seed: Seed of the run of an environment.
-        env_options: Arguments of an environment that is given by its name.
-
-    Raises:
-        BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
-        FileNotFoundError: No file, folder or environment has this name.
-        OSError: A file cannot be read.
-        TypeError: The target is of another type, or is a vector environment.
-        ValueError: A file is damaged or of another version, the target lacks episodes or goals, or an
-            environment cannot be used.
-    """
+    """Return the facts of a target of `diagnose`; ``env_options`` are those of an environment's name."""
     if isinstance(target, str | Path):
         if Path(target).exists():
             return _read_path(Path(target))
@@ -102,22 +86,10 @@ def _facts_of_episodes(name: str, blocks: Iterable[Episodes], **others: Any) -> 
 
 
 def _blocks(episodes: Iterable[Any]) -> Iterator[Episodes]:
-    """Yield successive episodes of the same dtypes, concatenated."""
+    """Yield the episodes concatenated in blocks, since all together can need too much memory."""
     source = iter(episodes)
     while chunk := list(islice(source, CHUNK)):
-        for episode in chunk:
-            if not isinstance(episode, Episode):
-                raise TypeError(
-                    f"all elements of target must be of type Episode, got {type(episode).__name__}"
-                )
-        yield from (Episodes.of(run) for _, run in groupby(chunk, _dtypes))
-
-
-def _dtypes(episode: Episode) -> list[Any]:
-    """Return the info keys and dtypes of an episode; strings of all lengths count as one dtype."""
-    trees = (episode.observations, episode.actions, episode.rewards, episode.infos)
-    dtypes = (leaf.dtype for tree in trees for leaf in leaf_arrays(tree))
-    return [sorted(episode.infos), *(dtype.kind if dtype.kind in STRINGS else dtype for dtype in dtypes)]
+        yield Episodes.of(chunk)
 
 
 def _read_path(path: Path) -> Facts:
@@ -143,17 +115,7 @@ def _read_path(path: Path) -> Facts:
 
 
 def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `Facts` that a config of `her train` determines.
-
-    Args:
-        config: Options of the run by name, as in ``config.json``.
-
-    Raises:
-        AttributeError: ``env_kwargs`` is not a dict.
-        KeyError: An option is missing.
-        TypeError: ``config`` is not a dict.
-        ValueError: An option is out of range.
-    """
+    """Return the fields of `Facts` that ``config.json`` of a run determines; any error if it is damaged."""
     limits = config["env_kwargs"].get("max_steps"), config.get("max_episode_steps")
     limit = min((each for each in limits if each is not None), default=None)
     rate = config.get("agent", {}).get("learning_rate", 1e-3)
@@ -223,7 +185,7 @@ def _episode(steps: Sequence[StepRecord]) -> Episode:
         rewards=np.array([float(step.reward) for step in steps]),
         terminated=bool(steps[-1].terminated),
         truncated=bool(steps[-1].truncated),
-        infos={} if None in flags else {"is_success": np.array(flags, np.bool_)},
+        infos={"is_success": np.array(flags, np.float64)},  # NaN instead of None
     )
 
 

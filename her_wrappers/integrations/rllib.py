@@ -45,8 +45,6 @@ OPTIONS = inspect.signature(HindsightReplayBuffer).parameters.keys() - GIVEN_BY_
 STATE_KEY = "replay_buffer"
 """Key of the buffer in the state of an algorithm."""
 
-NOT_RECURRENT = "samples single steps, so use a model without an LSTM and without get_initial_state()"
-
 
 class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
     """Env-to-module connector: the last observation of each episode as a vector, and the success rate.
@@ -143,7 +141,7 @@ class _HerConfig:
             )
         models = [settings.model_config, settings.rl_module_spec.model_config or {}]
         if any((each if isinstance(each, dict) else vars(each)).get("use_lstm") for each in models):
-            raise ValueError(f"use_lstm must be False, got True; {name} {NOT_RECURRENT}")
+            raise ValueError(f"use_lstm must be False, got True; {name} samples single steps")
         super().validate()  # type: ignore[misc] # of DQNConfig, SACConfig
 
     def build_env_to_module_connector(
@@ -188,14 +186,11 @@ class _HerAlgorithm:
         )
 
     def setup(self, config: Any) -> None:
-        """Build the algorithm.
-
-        Raises:
-            ValueError: The networks are recurrent.
-        """
+        """Build the algorithm; raise ValueError if its networks are recurrent."""
         super().setup(config)  # type: ignore[misc] # of DQN
         if self._module_is_stateful:  # type: ignore[attr-defined] # of DQN
-            raise ValueError(f"the RLModule has an initial state; {type(self).__name__} {NOT_RECURRENT}")
+            name = type(self).__name__
+            raise ValueError(f"{name} samples single steps; use an RLModule without get_initial_state()")
 
     def training_step(self) -> None:
         """Collect and learn; before the first episode has ended, only collect."""

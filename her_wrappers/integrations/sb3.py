@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.type_aliases import DictReplayBufferSamples
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-    from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.goal_functions import GoalFunction
     from her_wrappers.recording.episodes import Episodes
     from her_wrappers.replay.goal_selection import GoalSelection
     from her_wrappers.replay.relabeling import TerminationMode

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -16,7 +15,8 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.replay.saving import load_same, to_bytes
 from her_wrappers.spaces import SpaceSpec, leaf_spaces
-from her_wrappers.trees import leaf_arrays
+from her_wrappers.trees import equal_rows, leaf_arrays
+from her_wrappers.user_warning import warn_user
 
 try:
     import torch
@@ -136,7 +136,7 @@ class HindsightTensorDictReplayBuffer:
         self._states = _SpaceKeys("observation", hindsight.observation_space, self._keys)
         self._actions = _SpaceKeys("action", hindsight.action_space, self._keys)
         self._open: dict[Any, list[TensorDictBase]] = {}
-        self._num_places = 0  # number of steps in all calls of `extend`, padding included
+        self._warned_of_reuse = False
         self._num_begun = 0  # number of calls that began a trajectory
         self._begun_at_last_step: dict[Any, int] = {}  # value of `_num_begun`
         self.write_count = 0
@@ -145,7 +145,7 @@ class HindsightTensorDictReplayBuffer:
         """Return the number of transitions that can be sampled."""
         return len(self.hindsight)
 
-    def extend(self, data: TensorDictBase) -> torch.Tensor:
+    def extend(self, data: TensorDictBase) -> None:
         """Add steps, as a collector returns them; episodes may continue in the next call.
 
         Args:
@@ -154,10 +154,6 @@ class HindsightTensorDictReplayBuffer:
                 otherwise each of the N rows continues the row of the previous call. An episode that is
                 continued by a step from another state is truncated. Steps with a false mask are padding, and
                 are ignored.
-
-        Returns:
-            The ``index`` of each step in the shape of ``data``, int64; -1 for padding, and for steps whose
-            episode has not ended.
 
         Raises:
             KeyError: A key is missing.
@@ -168,10 +164,8 @@ class HindsightTensorDictReplayBuffer:
             raise ValueError(f"data must have shape (T,) or (N, T), got {tuple(data.shape)}")
         steps, ids, mask = self._select(data if data.ndim == 2 else data.unsqueeze(0))
         self.write_count += int(mask.sum())
-        first, self._num_places = self._num_places, self._num_places + data.numel()
-        steps["place"] = torch.arange(first, self._num_places).reshape(steps.shape)
         begins = ids is not None and not set(ids[mask].tolist()) <= self._open.keys()
-        ended: list[tuple[Episode, torch.Tensor]] = []
+        ended: list[Episode] = []
         for row in range(len(steps)):
             kept = steps[row, torch.from_numpy(mask[row])]
             numbers = None if ids is None else ids[row, mask[row]]
@@ -182,18 +176,11 @@ class HindsightTensorDictReplayBuffer:
             self._num_begun += begins
             lost = [k for k, begun in self._begun_at_last_step.items() if begun < self._num_begun - PATIENCE]
             ended.extend(self._close(key, truncated=True) for key in lost)  # their environment was reset
-        index = torch.full((data.numel(),), -1)
-        if ended:
-            self.hindsight.add_episodes([episode for episode, _ in ended])
-            end = self.hindsight._storage.stored.end  # noqa: SLF001 - step numbers are consecutive
-            places = torch.cat([each for _, each in ended])
-            numbers, is_new = torch.arange(end - len(places), end), places >= first
-            index[places[is_new] - first] = numbers[is_new]
-        return index.reshape(data.shape)
+        self.hindsight.add_episodes(ended)
 
-    def add(self, data: TensorDictBase) -> int:
-        """Add one step, a tensordict of shape (), and return its index; see `extend`."""
-        return int(self.extend(data.unsqueeze(0)))
+    def add(self, data: TensorDictBase) -> None:
+        """Add one step, a tensordict of shape (); see `extend`."""
+        self.extend(data.unsqueeze(0))
 
     def sample(self, batch_size: int | None = None) -> TensorDict:
         """Sample transitions with replacement; relabeled transitions come first.
@@ -250,7 +237,17 @@ class HindsightTensorDictReplayBuffer:
             self.update_priority(_require(data, "index"), priorities)
 
     def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
-        """Set the priorities of transitions, see `HindsightReplayBuffer.update_priorities`."""
+        """Set the priorities of sampled transitions, see `HindsightReplayBuffer.update_priorities`.
+
+        Raises:
+            ValueError: ``index`` is None or does not belong to stored transitions, or a priority is negative
+                or not finite.
+        """
+        if index is None:
+            raise ValueError(
+                f"index must be that of a sampled batch, got None; extend of {type(self).__name__} returns "
+                "no index, since steps are stored when their episode ends"
+            )
         self.hindsight.update_priorities(index.cpu(), priority.cpu())
 
     def truncate_open_episodes(self) -> None:
@@ -259,7 +256,7 @@ class HindsightTensorDictReplayBuffer:
         Raises:
             ValueError: A value does not fit its space; the episodes are dropped.
         """
-        self.hindsight.add_episodes([self._close(key, truncated=True)[0] for key in list(self._open)])
+        self.hindsight.add_episodes([self._close(key, truncated=True) for key in list(self._open)])
 
     def empty(self) -> None:
         """Remove all episodes, including the open ones."""
@@ -271,12 +268,11 @@ class HindsightTensorDictReplayBuffer:
         self._attach()
         self.hindsight.save(path)
 
-    def loads(self, path: str | os.PathLike[str] | bytes, env: AnyEnv | None = None) -> None:
+    def loads(self, path: str | os.PathLike[str] | bytes) -> None:
         """Replace the content by that of a buffer with the same options; open episodes are dropped.
 
         Args:
             path: File of `dumps`, or its content.
-            env: Ignored, since this buffer has the goal functions.
 
         Raises:
             CorruptFileError: The file is damaged.
@@ -353,9 +349,7 @@ class HindsightTensorDictReplayBuffer:
         ends = (np.flatnonzero(last) + 1).tolist()
         yield from zip([0, *ends], ends, strict=False)
 
-    def _continue(
-        self, key: Any, piece: TensorDictBase, *, has_ids: bool
-    ) -> list[tuple[Episode, torch.Tensor]]:
+    def _continue(self, key: Any, piece: TensorDictBase, *, has_ids: bool) -> list[Episode]:
         """Append steps to an open episode; return the episodes that end."""
         ended = []
         if piece["done"][-1]:
@@ -367,8 +361,9 @@ class HindsightTensorDictReplayBuffer:
                 )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
+            self._warn_of_reuse(pieces[-1], piece)
             ended.append(self._close(key, truncated=True))
-            if not has_ids and len(ended[0][0]) == len(piece) == 1:
+            if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
                     "data without trajectory ids must have consecutive steps of one environment in each row, "
                     "got a step that does not start at the state after the step before; pass steps of N "
@@ -381,12 +376,31 @@ class HindsightTensorDictReplayBuffer:
             ended.append(self._close(key, truncated=not piece["terminated"][-1]))
         return ended
 
-    def _close(self, key: Any, *, truncated: bool) -> tuple[Episode, torch.Tensor]:
-        """Return an open episode and the places of its steps, and remove it."""
+    def _warn_of_reuse(self, before: TensorDictBase, after: TensorDictBase) -> None:
+        """Warn once if a leaf has one value in all states before a gap, and another one in all after it."""
+        reused = []
+        for position, leaf in enumerate(self._states.spec):
+            pieces = [
+                torch.cat([piece[name, str(position)] for name in ("state", "state/next")])
+                for piece in (before, after)
+            ]
+            is_still = all(bool((piece == piece[0]).all()) for piece in pieces)
+            if is_still and bool((pieces[0][0] != pieces[1][0]).any()):
+                reused.append(leaf.name)
+        if reused and not self._warned_of_reuse:
+            self._warned_of_reuse = True
+            warn_user(
+                f"all states in the data of an episode have the same {', '.join(reused)}, and its next data "
+                "have another one: the environment seems to reuse its arrays, which collectors do not copy "
+                "in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
+            )
+
+    def _close(self, key: Any, *, truncated: bool) -> Episode:
+        """Return an open episode, and remove it."""
         del self._begun_at_last_step[key]
         steps = TensorDict.cat(self._open.pop(key))
         states = TensorDict.cat([steps["state"], steps["state/next"][-1:]])
-        episode = Episode(
+        return Episode(
             observations=self._states.to_tree(states),
             actions=self._actions.to_tree(steps["action"]),
             rewards=steps["reward"].double().numpy(),
@@ -394,7 +408,6 @@ class HindsightTensorDictReplayBuffer:
             truncated=truncated,
             infos={name: steps["info", name].numpy() for name in self.hindsight.info_keys},
         )
-        return episode, steps["place"]
 
 
 class _SpaceKeys:
@@ -402,18 +415,18 @@ class _SpaceKeys:
 
     def __init__(self, name: str, space: spaces.Space[Any], keys: Mapping[str, NestedKey]) -> None:
         self.name, self._keys = name, keys
-        self._spec = SpaceSpec.of(name, space)
+        self.spec = SpaceSpec.of(name, space)
         self._discrete = {
             path: leaf for path, leaf in leaf_spaces(space).items() if isinstance(leaf, spaces.Discrete)
         }
         self.one_hot: dict[str, str] = {}  # dtypes of one-hot vectors by the positions of their leaves
-        if not all(isinstance(part, str) for path in self._spec.paths for part in path):
+        if not all(isinstance(part, str) for path in self.spec.paths for part in path):
             raise TypeError(f"a tensordict cannot have the elements of a Tuple, got {space}; use a Dict")
 
     def read(self, data: TensorDictBase, where: tuple[str, ...]) -> dict[str, torch.Tensor]:
         """Return the values of the leaves by their positions, Discrete values as numbers."""
         leaves = {}
-        for position, path in enumerate(self._spec.paths):
+        for position, path in enumerate(self.spec.paths):
             value = _require(data, (*where, *self._key(path)))
             choices = self._discrete.get(path)
             if choices is not None and value.shape[data.ndim :] == (choices.n,):
@@ -424,7 +437,7 @@ class _SpaceKeys:
 
     def write(self, tree: Any, where: tuple[str, ...]) -> Iterator[tuple[NestedKey, torch.Tensor]]:
         """Yield keys and values, Discrete values as one-hot vectors if they were such vectors."""
-        for position, leaf in enumerate(self._spec):
+        for position, leaf in enumerate(self.spec):
             value, dtype = leaf.find(tree, "in the batch"), self.one_hot.get(str(position))
             if dtype is not None:
                 choices = self._discrete[leaf.path]
@@ -434,7 +447,7 @@ class _SpaceKeys:
 
     def to_tree(self, steps: TensorDictBase) -> Any:
         """Return the tree of arrays of the space."""
-        return self._spec.build([steps[str(position)].numpy() for position in range(len(self._spec.leaves))])
+        return self.spec.build([steps[str(position)].numpy() for position in range(len(self.spec.leaves))])
 
     def _key(self, path: Path) -> tuple[str, ...]:
         """Return the key of a leaf: the first part of an observation's path is a name in ``keys``."""
@@ -462,9 +475,6 @@ def _has_values(tree: Any) -> bool:
 
 def _same(some: TensorDictBase, others: TensorDictBase) -> np.ndarray:
     """Whether each of T pairs of states is equal, (T,) bool."""
-    same = np.ones(len(some), bool)
-    for key, values in some.items():
-        other = others[key]
-        equal = (values == other) | (values.isnan() & other.isnan())
-        same &= equal.reshape(len(some), math.prod(equal.shape[1:])).all(-1).numpy()
+    pairs = [equal_rows(values.numpy(), others[key].numpy()) for key, values in some.items()]
+    same: np.ndarray = np.logical_and.reduce(pairs)
     return same

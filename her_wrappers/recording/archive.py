@@ -268,7 +268,7 @@ class EpisodeArchive:
                 raise CorruptFileError(f"{path} is damaged, or too short for {shard.steps} steps")
         return (episode for episodes in self.iter_shards() for episode in episodes)
 
-    def iter_shards(self, on_error: str | EpisodeErrors = "raise") -> Iterator[Episodes]:
+    def iter_shards(self, on_error: str = "raise") -> Iterator[Episodes]:
         """Flush, and iterate over the shards, which is faster than iterating over the episodes.
 
         Args:
@@ -284,19 +284,20 @@ class EpisodeArchive:
             RuntimeError: This process is a fork of the process that opened the archive, and episodes are not
                 in shards yet.
         """
+        errors = EpisodeErrors(on_error)
+        yield from errors.counted(self.read_shards(errors))
+
+    def read_shards(self, errors: EpisodeErrors) -> Iterator[Episodes]:
+        """Flush, and yield the shards without counting their episodes; ``errors`` handles damaged ones."""
         self.flush()
         manifest = self._state.manifest
         if not manifest.archive:
             raise FileNotFoundError(f"there is no archive at {self.path}: it has no {MANIFEST}")
-        if isinstance(on_error, str):
-            errors = EpisodeErrors(on_error)
-            yield from errors.counted(self.iter_shards(errors))
-            return
         for number, shard in enumerate(manifest.shards):
             try:
                 episodes = shards.read_shard(shard_path(self.path, number), shard.checksum)
             except (CorruptFileError, OSError) as error:
-                on_error.handle(error, shard.episodes)
+                errors.handle(error, shard.episodes)
             else:
                 yield episodes
 
@@ -381,16 +382,14 @@ class EpisodeArchive:
 
 def _specs_of(episodes: Episodes) -> tuple[SpaceSpec, SpaceSpec]:
     """Return the leaves of the observations and actions of episodes."""
-    observations = SpaceSpec.of_rows("observation_space", episodes.observations)
-    return observations, SpaceSpec.of_rows("action_space", episodes.actions)
+    observations = SpaceSpec.of_rows("observations", episodes.observations)
+    return observations, SpaceSpec.of_rows("actions", episodes.actions)
 
 
 def _specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
     """Return the leaves of the observations and actions of an environment, which a shard can store."""
-    observations, actions = (
-        SpaceSpec.of(name, space_from_json(getattr(source, name)))
-        for name in ("observation_space", "action_space")
-    )
+    observations = SpaceSpec.of("observations", space_from_json(source.observation_space))
+    actions = SpaceSpec.of("actions", space_from_json(source.action_space))
     for spec in (observations, actions):
         no_rows = [np.empty((0, *leaf.shape), leaf.dtype) for leaf in spec]
         shards.require_storable_tree(spec.name, spec.build(no_rows))

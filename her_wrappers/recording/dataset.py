@@ -20,8 +20,7 @@ class EpisodeErrors:
         if on_error not in {"raise", "skip"}:
             raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
         self._skips = on_error == "skip"
-        self._skipped = 0
-        self._first = ""  # message of the first error
+        self._skipped: list[str] = []  # the message of each skipped episode
         self.number = 0  # of the next episode of the source
 
     def handle(self, error: Exception, count: int = 1) -> None:
@@ -31,8 +30,7 @@ class EpisodeErrors:
         if not self._skips:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise error if is_file else kind(message) from error
-        self._first = self._first or message
-        self._skipped += count
+        self._skipped += [message] * count
         self.number += count
 
     def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
@@ -45,13 +43,12 @@ class EpisodeErrors:
     def finish(self) -> int:
         """Return the number of skipped episodes; warn of them, or raise ValueError if all were skipped."""
         if self._skipped:
-            message = (
-                f"{self._skipped} of {self.number} episodes were skipped; the first error: {self._first}"
-            )
-            if self._skipped == self.number:
+            counts = f"{len(self._skipped)} of {self.number} episodes were skipped"
+            message = f"{counts}; the first error: {self._skipped[0]}"
+            if len(self._skipped) == self.number:
                 raise ValueError(message)
             warn_user(message)
-        return self._skipped
+        return len(self._skipped)
 
 
 @runtime_checkable

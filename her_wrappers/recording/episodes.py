@@ -25,6 +25,7 @@ from her_wrappers.trees import (
     as_leaf,
     concatenate_trees,
     copy_tree,
+    equal_rows,
     leaf_arrays,
     map_tree,
     path_name,
@@ -140,15 +141,6 @@ class Episodes(Sequence[Episode]):
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Episodes]) -> Episodes:
-        """Return the concatenation of at least one `Episodes` object; a single one is returned as it is."""
-        if len(parts) == 1:
-            return parts[0]
-        keys = "observations", "actions", "infos", "rewards", "lengths", "terminated", "truncated"
-        columns: Any = {key: concatenate_trees(key, [getattr(each, key) for each in parts]) for key in keys}
-        return cls(**columns, reset_infos=[i for part in parts for i in part.reset_infos or [{}] * len(part)])
-
-    @classmethod
     def from_arrays(
         cls,
         observations: Tree,
@@ -200,47 +192,45 @@ class Episodes(Sequence[Episode]):
             values = np.zeros(count) if values is None else as_array(values)
             return as_leaf(name, values.reshape(-1), (count,), np.dtype(dtype))
 
-        flags = [column("terminals", terminals, bool), column("timeouts", timeouts, bool)]
-        numbers = None if callable(rewards) else column("rewards", rewards, np.float64)
+        is_terminal, is_timeout = column("terminals", terminals, bool), column("timeouts", timeouts, bool)
+        recorded = None if callable(rewards) else column("rewards", rewards, np.float64)
         for leaf in (*leaf_arrays(observations), *(leaf_arrays(after) if has_after else ())):
             if len(leaf) != count:
                 raise ValueError(f"observations must have {count} rows, as actions, got {len(leaf)}")
-        is_last = flags[0] | flags[1]
+        is_last = is_terminal | is_timeout
         is_last[-1:] = True
-        ends = np.flatnonzero(is_last)
-        lengths = np.diff(ends, prepend=-1) - (not has_after)
-        rows = goal_rows = np.arange(count)  # of the states
         if has_after:
             _require_continuity(observations, after, is_last)
-            observations = concatenate_trees("observations", [observations, take_rows(after, ends)])
-            rows = np.insert(rows, ends + 1, count + np.arange(len(ends)))
-            goal_rows = np.insert(goal_rows, ends + 1, ends)
-        kept = lengths > 0
-        if not kept.all():
-            warn_user(
-                f"{np.count_nonzero(~kept)} of {len(kept)} episodes have one state and no step, and are left "
-                "out; leave terminals out if they mark successes after which episodes continue"
-            )
-        states, steps = np.repeat(kept, lengths + 1), np.flatnonzero(~is_last | has_after)
-        lengths, found = lengths[kept], take_rows(observations, rows[states])
-        if achieved_goal is not None:
-            achieved = as_array(achieved_goal(found))
-            if desired_goal is None:
-                desired = np.repeat(achieved[np.cumsum(lengths + 1) - 1], lengths + 1, axis=0)
+        goals = None if desired_goal is None else as_array(desired_goal)
+        parts = np.split(np.arange(count), np.flatnonzero(is_last)[:-1] + 1)
+        episodes = []
+        for rows in parts:
+            steps = rows if has_after else rows[:-1]
+            if not len(steps):
+                continue
+            states = take_rows(observations, rows)
+            if has_after:
+                states = concatenate_trees("observations", [states, take_rows(after, rows[-1:])])
+            if achieved_goal is not None:
+                achieved = as_array(achieved_goal(states))
+                goal = achieved[-1] if goals is None else goals
+                if goal.ndim == achieved.ndim:  # the state after the last step has the goal of this step
+                    goal = goal[np.append(rows, rows[-1])[: len(achieved)]]
+                desired = np.broadcast_to(goal, achieved.shape).astype(achieved.dtype)
+                states = {"observation": states, "achieved_goal": achieved, "desired_goal": desired}
+            if recorded is None:
+                pairs = states["achieved_goal"][1:], states["desired_goal"][:-1]
+                numbers = as_array(rewards(*pairs, [{} for _ in steps]))
             else:
-                desired = np.asarray(desired_goal, achieved.dtype)
-                is_each = desired.ndim == achieved.ndim
-                desired = desired[goal_rows[states]] if is_each else np.broadcast_to(desired, achieved.shape)
-            found = {"observation": found, "achieved_goal": achieved, "desired_goal": np.array(desired)}
-        if numbers is None:
-            first = np.cumsum(lengths + 1) - lengths - 1
-            next_states = np.delete(np.arange(len(rows[states])), first)
-            goals = found["achieved_goal"][next_states], found["desired_goal"][next_states - 1]
-            numbers = as_array(rewards(*goals, [{} for _ in steps]))
-        else:
-            numbers = numbers[steps]
-        terminated = flags[0][ends][kept] & has_after
-        return cls(found, take_rows(actions, steps), numbers, lengths, terminated, ~terminated)
+                numbers = recorded[steps]
+            terminated = bool(is_terminal[rows[-1]] and has_after)
+            episodes.append(Episode(states, take_rows(actions, steps), numbers, terminated, not terminated))
+        if skipped := len(parts) - len(episodes):
+            warn_user(
+                f"{skipped} of {len(parts)} episodes have one state and no step, and are left out; leave "
+                "terminals out if they mark successes after which episodes continue"
+            )
+        return cls.of(episodes)
 
     def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
         """Return a copy whose observations and actions have the leaves, shapes and dtypes of two specs.
@@ -338,8 +328,7 @@ class Episodes(Sequence[Episode]):
 def _require_continuity(observations: Tree, after: Tree, is_last: np.ndarray) -> None:
     """Raise ValueError if a next observation is not the observation in the next row of its episode."""
     for here, there in zip(leaf_arrays(observations), leaf_arrays(after), strict=True):
-        same = (here[1:] == there[:-1]) | ((here[1:] != here[1:]) & (there[:-1] != there[:-1]))
-        jumps = np.flatnonzero(~same.reshape(len(same), -1).all(axis=1) & ~is_last[:-1])
+        jumps = np.flatnonzero(~equal_rows(here[1:], there[:-1]) & ~is_last[:-1])
         if jumps.size:
             raise ValueError(
                 f"next_observations[{jumps[0]}] must equal observations[{jumps[0] + 1}] within an episode; "
@@ -353,8 +342,4 @@ def _cast(name: str, tree: Tree, spec: SpaceSpec, rows: int, *, rounding: bool =
     if set(paths) != set(spec.paths):
         expected, got = (sorted(path_name((name, *path)) for path in each) for each in (spec.paths, paths))
         raise ValueError(f"expected episodes with {', '.join(expected)}, got {', '.join(got)}")
-    leaves = []
-    for leaf in spec:
-        label, value, shape = path_name((name, *leaf.path)), leaf.find(tree, ""), (rows, *leaf.shape)
-        leaves.append(np.array(as_leaf(label, value, shape, leaf.dtype, rounding=rounding)))
-    return spec.build(leaves)
+    return copy_tree(spec.check_rows(tree, rows, "the episodes", rounding=rounding))

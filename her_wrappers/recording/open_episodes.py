@@ -15,7 +15,7 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_flags, as_reward, as_rewards
 from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import FLOAT32_OVERFLOW, Tree, take_rows, try_as_array
+from her_wrappers.trees import FLOAT32_OVERFLOW, Tree, equal_rows, take_rows, try_as_array
 from her_wrappers.user_warning import warn_user
 
 
@@ -224,28 +224,22 @@ class OpenEpisodes:
             if pair[0].tobytes() == pair[1].tobytes():  # faster
                 continue
             was, given = (each.reshape(recorded.num_envs, *leaf.shape) for each in pair)
-            same = _equal(was, given)[rows]
+            same = equal_rows(was, given)[rows]
             if not same.all():
                 i = int(rows[same.argmin()])
                 raise ValueError(
                     f"obs must equal the previous next_obs: {leaf.name} is {given[i]}, was {was[i]} "
                     f"{recorded.where(0)(i)}; pass terminated or truncated where an episode ends or its goal "
-                    "is changed from outside, or call truncate_open_episode() after an interruption"
+                    "is changed from outside, call truncate_open_episode() after an interruption, or wrap an "
+                    "environment that reuses its arrays in her_wrappers.repairs.CopyObservation"
                 )
 
     def _begins_in_last_state(self, recorded: EpisodeAccumulator, obs: Tree) -> np.ndarray:
         """Return which rows begin in the last state of an episode that just ended, (N,) bool."""
         is_reset = self._just_ended
         for leaf, *pair in recorded.compare(obs) if is_reset.any() else ():
-            is_reset = is_reset & _equal(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))
+            is_reset = is_reset & equal_rows(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))
         return is_reset
-
-
-def _equal(was: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """Return which rows are equal, (N,) bool; NaN equals NaN."""
-    same = (was == given) | ((was != was) & (given != given))  # noqa: PLR0124 - both are NaN
-    rows: np.ndarray = same.all(axis=tuple(range(1, same.ndim)))
-    return rows
 
 
 def _as_flag(name: str, value: Any) -> bool:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
@@ -126,13 +125,12 @@ class StepRing:
 
     def first_infos(
         self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
-    ) -> Sequence[Mapping[str, np.ndarray]]:
+    ) -> list[dict[str, np.ndarray]]:
         """Return one dict of infos per episode; ``present``, (n,) bool by key, marks those that it has."""
         index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
-        batches = {
-            key: InfoBatch(self._take(column, index), present[key]) for key, column in self.infos.items()
-        }
-        return FirstInfos(1 if rows is None else len(rows), batches)
+        values = {key: self._take(column, index) for key, column in self.infos.items()}
+        count = 1 if rows is None else len(rows)
+        return [{key: np.array(v[i]) for key, v in values.items() if present[key][i]} for i in range(count)]
 
     def grown(self, oldest: int, now: int) -> StepRing:
         """Return a copy with twice the capacity and the rows of the moments ``oldest`` to ``now``."""
@@ -204,23 +202,3 @@ def write(
         except NOT_PLAIN:
             pass
         put(np.ascontiguousarray(check(leaf, tree, ahead, rounding)))
-
-
-@dataclass(frozen=True, eq=False)
-class FirstInfos(Sequence[Mapping[str, np.ndarray]]):
-    """Sequence of n dicts of infos, one per episode, created on access from the infos of n episodes."""
-
-    size: int
-    batches: Mapping[str, InfoBatch]
-
-    def __len__(self) -> int:
-        """Return the number of dicts."""
-        return self.size
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return one dict, or `FirstInfos` for a slice."""
-        if isinstance(key, slice):
-            batches = {name: InfoBatch(v[key], present[key]) for name, (v, present) in self.batches.items()}
-            return FirstInfos(len(range(self.size)[key]), batches)
-        i = range(self.size)[key]
-        return {name: np.array(v[i]) for name, (v, present) in self.batches.items() if present[i]}

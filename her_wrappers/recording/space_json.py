@@ -19,7 +19,7 @@ from her_wrappers.goal_interface import AnyEnv, env_spec
 
 SpaceJson: TypeAlias = dict[str, Any]
 
-MAX_BYTES = 2**23  # of an element of a space, since a short damaged description can have a huge shape
+MAX_SIZE = 2**23  # of an array of a space, since a short damaged description can have a huge shape
 MAX_SOURCE = 2**22  # bytes of the description of an environment
 MAX_REPR = 1000  # characters of the text of an argument that JSON cannot store exactly
 
@@ -51,9 +51,6 @@ def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
 def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
     """Return the space of a description; raise ValueError for other JSON, as a damaged file may have."""
     try:
-        size = _nbytes(described)
-        if size > MAX_BYTES:
-            raise ValueError(f"its elements take {size} bytes, at most {MAX_BYTES} are possible")
         return _make(described)
     # Gymnasium 1.1 raises AssertionError, NumPy SyntaxError for names of dtypes, NumPy 1 DeprecationWarning.
     except (*JSON_ERRORS, AssertionError, SyntaxError, DeprecationWarning) as error:
@@ -164,6 +161,9 @@ def _make(described: SpaceJson) -> spaces.Space[Any]:
     values = {name: described[name] for name in ATTRIBUTES[kind]}
     if "dtype" in values:
         values["dtype"] = np.dtype(values["dtype"]).type
+    shape = values["shape"] if kind == "Box" else values["n"] if kind == "MultiBinary" else ()
+    if (size := math.prod(map(abs, np.atleast_1d(shape).tolist()))) > MAX_SIZE:
+        raise ValueError(f"its arrays have {size} elements, at most {MAX_SIZE} are possible")
     if kind == "Box":
         values["shape"] = tuple(values["shape"])
         for name in ("low", "high"):
@@ -183,17 +183,3 @@ def _from_bound(bound: Json, dtype: np.dtype[Any]) -> np.ndarray:
     if array.tolist() != numbers.tolist():
         raise ValueError(f"its bounds must be numbers of dtype {dtype}")
     return array
-
-
-def _nbytes(described: SpaceJson) -> int:
-    """Return the size in bytes of an element of a space; 0 for kinds whose JSON is as long as an element."""
-    match described["type"]:
-        case "Dict":
-            return sum(_nbytes(part) for _, part in described["spaces"])
-        case "Tuple":
-            return sum(map(_nbytes, described["spaces"]))
-        case "Box":
-            return math.prod([*map(abs, described["shape"]), np.dtype(described["dtype"]).itemsize])
-        case "MultiBinary":
-            return math.prod(map(abs, np.atleast_1d(described["n"]).tolist()))
-    return 0

@@ -11,17 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.arguments import require_count, require_flag, require_torch
+from her_wrappers.arguments import require_count, require_flag, require_number, require_torch
 from her_wrappers.autoreset import resets_itself
 from her_wrappers.files import Json
-from her_wrappers.goal_interface import (
-    AnyEnv,
-    GoalFunction,
-    GoalInterface,
-    find_function,
-    goal_spaces,
-    require_goal_space,
-)
+from her_wrappers.goal_functions import GoalFunction
+from her_wrappers.goal_interface import AnyEnv, GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.locks import fork_safe_lock
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
@@ -35,13 +29,7 @@ from her_wrappers.replay.demonstrations import DemonstrationPart, Demonstrations
 from her_wrappers.replay.goal_selection import GoalSelection
 from her_wrappers.replay.n_step import Windows, n_step_returns
 from her_wrappers.replay.options import InfoFormat, goal_mixture, require_options
-from her_wrappers.replay.priorities import (
-    INITIAL_PRIORITY,
-    Priorities,
-    Priority,
-    require_between,
-    require_updates,
-)
+from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priorities, Priority, require_updates
 from her_wrappers.replay.relabeling import BatchFunction, Relabeler, TerminationMode, resolve_termination
 from her_wrappers.replay.rows import RowStorage
 from her_wrappers.replay.sampling import Draws, Sampler
@@ -209,6 +197,8 @@ class HindsightReplayBuffer:
                 )
             goal_space = None if arrays.is_torch else self.observation_space["achieved_goal"]
             rule = resolve_termination(options["termination"], arguments["compute_terminated"], goal_space)
+            if options["termination"] is None and rule[0] == "recompute":
+                options["termination"] = "recompute"  # so that a saved buffer never keeps flags instead
             self._relabeler = Relabeler(compute_reward, reward_fn, *rule, options, arrays)
             self._checks = EpisodeChecks(self._relabeler)
         size, prioritized = options["buffer_size"], options["prioritized"]
@@ -394,7 +384,7 @@ class HindsightReplayBuffer:
             self._checks.inspect(validated)
             goal_independent = self._relabeler.goal_independent(validated)
             self._storage.add(validated, goal_independent)
-            self._checks.inspect_stored(self._storage)
+            self._checks.inspect_stored(self._storage, len(validated))
 
     def _validated(self, episodes: Sequence[Episode]) -> Episodes:
         """Return episodes with the dtypes of the spaces."""
@@ -433,7 +423,7 @@ class HindsightReplayBuffer:
         errors = EpisodeErrors(on_error)
         blocks: Iterable[Sequence[Episode]]
         if isinstance(episodes, EpisodeArchive):
-            blocks = episodes.iter_shards(errors)
+            blocks = episodes.read_shards(errors)
         elif isinstance(episodes, Episodes):
             blocks = [episodes]
         elif isinstance(episodes, Dataset):
@@ -468,7 +458,7 @@ class HindsightReplayBuffer:
         if beta is not None:
             if self._priorities is None:
                 raise ValueError(f"beta={beta!r} needs a buffer with prioritized=Priority(); leave beta out")
-            require_between("beta", beta, 0, 1)
+            require_number("beta", beta, "[0, 1]")
         with self._lock:
             batch = self._sample(batch_size, beta)
         return batch if self._device is None or self.on_device else batch.to_torch(self._device)
@@ -629,7 +619,7 @@ class HindsightReplayBuffer:
             self._open_episodes.discard()
             if self._relabeler is not None and self._checks is not None:
                 self._relabeler.reset()
-                self._checks.reset()
+                self._checks = EpisodeChecks(self._relabeler)
             if self._priorities is not None:
                 self._priorities.largest = INITIAL_PRIORITY
 

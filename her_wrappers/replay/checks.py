@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from her_wrappers.arguments import require_count
-from her_wrappers.files import Json
 from her_wrappers.goal_in_observation import find_goal_in_observation
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.relabeling import Bools, Relabeler, remedy_for_infos, watched_keys
+from her_wrappers.replay.relabeling import Bools, Relabeler, remedy_for_infos
 from her_wrappers.replay.rows import FIRST, RowStorage
 from her_wrappers.success_flag import FLAG_NAMES
 from her_wrappers.trees import NUMBERS, leaf_arrays
 from her_wrappers.user_warning import warn_user
 
-FIRST_EPISODES = 10  # number of episodes at the begin of which each is checked
-LATER_EPISODES = 4  # number of episodes that are checked from each power of two on
+CHECKED_EPISODES = 4  # number of episodes that are checked from each power of two on
+BLOCK_EPISODES = 10  # number of these episodes if they are added in one call
 STORED_EPISODES = 32  # most episodes that are compared with each other
 STORED_BYTES = 2**22  # most bytes of them
 TOLERANCE = 1e-4  # relative and absolute, of rewards: observations may be rounded to float32
@@ -34,62 +31,43 @@ class EpisodeChecks:
     def __init__(self, relabeler: Relabeler) -> None:
         self._relabeler = relabeler
         self.subject = ""  # the begin of each warning
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all episodes and warnings."""
-        self.state: dict[str, Json] = {"added": 0, "stored": 4, "agreed": 0, "warned": []}
-        self._messages: list[str] = []
-
-    def load_state(self, saved: dict[str, Json]) -> None:
-        """Restore `state` and the state of the relabeler."""
-        self._relabeler.load_state(saved)
-        state = saved["checks"]
-        for name in ("added", "stored", "agreed"):
-            require_count(name, state[name], at_least=0)
-        self.state = {name: state[name] for name in self.state} | {"warned": list(map(str, state["warned"]))}
+        self._added = 0  # number of episodes
+        self._agreed = 0  # number of checked episodes with correct rewards
+        self.warned: set[str] = set()  # names of checks
 
     def inspect(self, episodes: Episodes) -> None:
         """Compare new episodes with the functions; raise ValueError if a function returns a wrong result."""
-        before, count = self.state["added"], len(episodes)
-        power = 1 << before.bit_length()  # the first one above `before`
-        part = None
-        if before < FIRST_EPISODES:
-            part = episodes[: FIRST_EPISODES - before]
-        elif before >= 16 and before - power // 2 < LATER_EPISODES:
-            part = episodes[: LATER_EPISODES - before + power // 2]
-        elif before + count > power:
-            part = episodes[power - before : power - before + LATER_EPISODES]
-        self._find_kept_terminations(episodes)
-        if part is not None:
+        before = self._added
+        power = 1 << before.bit_length() >> 1  # the last one up to `before`
+        begin = 0 if before - power < CHECKED_EPISODES else 2 * power - before
+        self.warn_of_kept_terminations(episodes)
+        if begin < len(episodes):
+            part = episodes[begin : begin + BLOCK_EPISODES]
             self._compare_rewards(part)
             self._find_missing_terminations(part)
-        self.state["added"] = before + count
-        self._emit()
+        self._added += len(episodes)
 
-    def inspect_stored(self, storage: RowStorage) -> None:
-        """Compare the newest stored episodes with each other, after 4, 8, 32, 128, .. episodes."""
-        if self.state["added"] < self.state["stored"]:
+    @np.errstate(all="ignore")  # recorded numbers may be infinite or NaN
+    def inspect_stored(self, storage: RowStorage, added: int) -> None:
+        """Compare the newest stored episodes with each other, if the last ``added`` were the 8th, 32nd, .."""
+        if self._added.bit_length() // 2 == (self._added - added).bit_length() // 2:
             return
-        self.state["stored"] = 8 if self.state["added"] < 8 else 32
-        while self.state["stored"] <= self.state["added"]:
-            self.state["stored"] *= 4
-        with contextlib.suppress(Exception):  # the episodes are stored already, and a batch will raise again
-            self._compare_stored(storage)
-        self._emit()
-
-    def _compare_stored(self, storage: RowStorage) -> None:
         ends = np.append(np.unique(storage.stored_runs()[:, FIRST]), storage.stored.end)
-        row = sum(matrix.width * matrix.dtype.itemsize for matrix in storage.matrices)
         ends = ends[-STORED_EPISODES - 1 :]
+        row = sum(matrix.width * matrix.dtype.itemsize for matrix in storage.matrices)
         ends = ends[ends >= ends[-1] - STORED_BYTES // max(row, 1)]
         if len(ends) < 3:
             return
         episodes, goal_independent = storage.read_episodes(int(ends[0]), int(ends[-1]))
-        self._find_ends_at_goals(episodes, goal_independent)
+        try:
+            at_goal = self._are_at_goals(episodes)
+        except Exception:  # the episodes are stored already, and a batch will raise again
+            return
+        self._find_ends_at_goals(episodes, goal_independent, at_goal)
         self._find_jumps(episodes)
-        number = np.arange(len(episodes)).repeat(episodes.lengths + 1)
-        clause = find_goal_in_observation(episodes.observations, number)
+        clause = find_goal_in_observation(
+            episodes.observations, np.arange(len(episodes)).repeat(episodes.lengths + 1)
+        )
         if clause:
             self._warn(
                 "goal in observation",
@@ -100,15 +78,11 @@ class EpisodeChecks:
 
     def warn_of_kept_terminations(self, episodes: Episodes) -> None:
         """Warn if episodes end at their goals, and the user has chosen no rule for terminations."""
-        self._find_kept_terminations(episodes)
-        self._emit()
-
-    def _find_kept_terminations(self, episodes: Episodes) -> None:
         terminated = episodes.terminated
         is_chosen = self._relabeler.termination != "keep by default"
-        if is_chosen or not terminated.any() or "kept terminations" in self.state["warned"]:
+        if is_chosen or not terminated.any() or "kept terminations" in self.warned:
             return
-        if self._is_at_goal(episodes, episodes.ends[1:][terminated] - 1).any():
+        if self._are_at_goals(episodes, episodes.ends[1:][terminated] - 1).any():
             self._warn(
                 "kept terminations",
                 "an episode terminated at its goal, but relabeled steps that achieve theirs do not "
@@ -117,34 +91,34 @@ class EpisodeChecks:
                 "this warning",
             )
 
-    def _is_at_goal(self, episodes: Episodes, steps: NDArray[np.intp] | None = None) -> Bools:
+    def _are_at_goals(self, episodes: Episodes, steps: NDArray[np.intp] | None = None) -> Bools:
         """Return after which steps the goal is achieved: another goal would not give another reward."""
         pair = (self._relabeler.rewards_of(episodes, key, steps) for key in ("desired_goal", "achieved_goal"))
         return np.equal(*pair)
 
+    @np.errstate(all="ignore")
     def _compare_rewards(self, episodes: Episodes) -> None:
         """Warn if recorded rewards differ from the computed rewards."""
         name, recorded = self._relabeler.reward_name, episodes.rewards.astype(np.float32)
-        with watched_keys() as missing:
-            computed = self._relabeler.rewards_of(episodes, "desired_goal")
-            keys = sorted(missing - set(FLAG_NAMES))
-        agree = np.isclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE)
+        computed = self._relabeler.rewards_of(episodes, "desired_goal")
+        agree = np.abs(recorded - computed) <= TOLERANCE * (1 + np.abs(computed))
         if agree.all():
-            self.state["agreed"] += len(episodes)
+            self._agreed += len(episodes)
             return
-        i = agree.argmin()
-        t = i - episodes.ends[episodes.state_of_step[i] - i]
-        changes = _changes(episodes.observations["desired_goal"], episodes.state_of_step[[i]])
+        if "rewards" in self.warned:
+            return
+        i = int(agree.argmin())
+        keys = set(self._relabeler.missing_infos(name, episodes)) - set(FLAG_NAMES)
         if keys:
             cause = f"{name} reads infos that this buffer does not store; {remedy_for_infos(keys)}"
-        elif changes.any():
+        elif _changes(episodes.observations["desired_goal"], episodes.state_of_step[[i]]).any():
             cause = (
                 "the desired goal changed in this step, so likely the step is a reset, such as that of "
                 f"gymnasium.wrappers.Autoreset, or {name} was called with the former goal"
             )
-        elif self.state["agreed"] >= FIRST_EPISODES:
+        elif self._agreed >= BLOCK_EPISODES:
             cause = (
-                f"they agreed in {self.state['agreed']} earlier episodes; likely causes are an environment "
+                f"they agreed in {self._agreed} earlier episodes; likely causes are an environment "
                 f"that changed since, by a curriculum, set_attr() or call(), while {name} belongs to a local "
                 "copy (AsyncVectorEnv) or to the first environment; or a rare cost outside of "
                 f"{name}; pass compute_reward= a function that follows the change"
@@ -158,41 +132,33 @@ class EpisodeChecks:
             )
         self._warn(
             "rewards",
-            f"step {t} of an episode has the reward {recorded[i]:g}, but {name} returns {computed[i]:g}, "
-            f"as it will for relabeled steps; {cause}",
+            f"step {_step(episodes, i)} of an episode has the reward {recorded[i]:g}, but {name} returns "
+            f"{computed[i]:g}, as it will for relabeled steps; {cause}",
         )
 
     def _find_missing_terminations(self, episodes: Episodes) -> None:
         """Warn if episodes continue where ``compute_terminated`` returns True."""
-        if self._relabeler.termination != "recompute" or "missing terminations" in self.state["warned"]:
+        if self._relabeler.termination != "recompute" or "missing terminations" in self.warned:
             return
         expected = self._relabeler.terminated_by_goal(episodes, np.arange(len(episodes.rewards)))
         expected[episodes.ends[1:][episodes.terminated] - 1] = False
         if expected.any():
-            i = expected.argmax()
-            t = i - episodes.ends[episodes.state_of_step[i] - i]
             self._warn(
                 "missing terminations",
-                f"step {t} of an episode did not terminate, but compute_terminated returns True, so "
-                "relabeled steps terminate where recorded ones do not; likely a wrapper hides "
-                "terminations, or attributes of the environments differ; make them agree, or pass "
-                'termination= a function, or "never" if episodes do not end at their goals',
+                f"step {_step(episodes, int(expected.argmax()))} of an episode did not terminate, but "
+                "compute_terminated returns True, so relabeled steps terminate where recorded ones do not; "
+                "likely a wrapper hides terminations, or attributes of the environments differ; make them "
+                'agree, or pass termination= a function, or "never" if episodes do not end at their goals',
             )
 
-    def _find_ends_at_goals(self, episodes: Episodes, goal_independent: Bools) -> None:
+    def _find_ends_at_goals(self, episodes: Episodes, goal_independent: Bools, at_goal: Bools) -> None:
         """Warn if episodes end exactly at their goals, and relabeled ones do not."""
-        last = episodes.ends[1:] - 1
-        is_end = np.zeros(len(episodes.rewards), np.bool_)
-        is_end[last] = True
-        at_goal = self._is_at_goal(episodes)
-        if at_goal[~is_end].any():
+        ends_at_goal = at_goal[episodes.ends[1:] - 1]
+        if at_goal.sum() > ends_at_goal.sum():  # episodes continue at their goals
             return
-        at_goal = at_goal[last]
-        contradicts = at_goal & episodes.terminated & goal_independent
+        count, contradicts = len(episodes), ends_at_goal & episodes.terminated & goal_independent
         if self._relabeler.termination == "recompute" and contradicts.sum() >= 3:
-            with watched_keys() as missing:
-                self._relabeler.terminated_by_goal(episodes, last)
-                keys = sorted(missing)
+            keys = self._relabeler.missing_infos("compute_terminated", episodes)
             fix = (
                 f"it reads infos: {remedy_for_infos(keys)}"
                 if keys
@@ -201,14 +167,14 @@ class EpisodeChecks:
             )
             self._warn(
                 "terminations",
-                f"{contradicts.sum()} of {len(last)} episodes terminated at their goals, but "
+                f"{contradicts.sum()} of {count} episodes terminated at their goals, but "
                 f"compute_terminated returns False there, so relabeled successes do not terminate; {fix}",
             )
-        is_cut = at_goal & episodes.truncated & ~episodes.terminated
+        is_cut = ends_at_goal & episodes.truncated & ~episodes.terminated
         if is_cut.sum() >= 3 and len(np.unique(episodes.lengths[is_cut])) > 1:
             self._warn(
                 "truncations",
-                f"{is_cut.sum()} of {len(last)} episodes were truncated as soon as they achieved their "
+                f"{is_cut.sum()} of {count} episodes were truncated as soon as they achieved their "
                 "goals, so values are estimated beyond the end; return terminated=True if the task ends "
                 "at the goal",
             )
@@ -227,28 +193,27 @@ class EpisodeChecks:
         jumps = is_new & (achieved > JUMP * usual + 1e-6 * achieved.max(0)).any(1)
         larger = is_new & (achieved > 1.2 * usual + 1e-6 * achieved.max(0)).any(1)
         if jumps.any() or (larger.sum() >= 3 and larger.sum() > 0.5 * is_new.sum()):
-            i = (jumps if jumps.any() else larger).argmax()
-            t = i - episodes.ends[episodes.state_of_step[i] - i]
+            numbers = before - np.arange(len(before))  # of the episodes
+            i = int((jumps if jumps.any() else larger).argmax())
             self._warn(
                 "jumps",
-                f"at step {t} of an episode the desired goal changed and the achieved goal jumped, by up to "
-                f"{achieved[i].max():g} instead of {usual[achieved[i].argmax()]:g}, in {larger.sum()} of "
-                f"{len(episodes)} episodes: such episodes contain a reset; likely causes are evaluation in "
-                "the training environment, one environment object in several slots, a reset within step() "
-                "or gymnasium.wrappers.Autoreset (put EpisodeRecorder inside of it); record each episode "
-                "by itself",
+                f"at step {_step(episodes, i)} of an episode the desired goal changed and the achieved goal "
+                f"jumped, by up to {achieved[i].max():g} instead of {usual[achieved[i].argmax()]:g}, in "
+                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes: such "
+                "episodes contain a reset; likely causes are evaluation in the training environment, one "
+                "environment object in several slots, a reset within step() or gymnasium.wrappers.Autoreset "
+                "(put EpisodeRecorder inside of it); record each episode by itself",
             )
 
     def _warn(self, check: str, message: str) -> None:
-        if check not in self.state["warned"]:
-            self.state["warned"] = [*self.state["warned"], check]
-            self._messages.append(message)
-
-    def _emit(self) -> None:
-        """Emit the warnings, after all states are set, since a filter may turn warnings into errors."""
-        messages, self._messages = self._messages, []
-        for message in messages:
+        if check not in self.warned:
+            self.warned.add(check)
             warn_user(self.subject + message)
+
+
+def _step(episodes: Episodes, i: int) -> int:
+    """Return the number of a step in its episode, given its index among the steps of all episodes."""
+    return i - int(episodes.ends[episodes.state_of_step[i] - i])
 
 
 def _changes(tree: Any, before: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -256,6 +221,5 @@ def _changes(tree: Any, before: NDArray[np.int64]) -> NDArray[np.float64]:
     leaves = [leaf.reshape(len(leaf), -1) for leaf in leaf_arrays(tree) if leaf.dtype.kind in NUMBERS]
     parts = [leaf[:, :: leaf.shape[1] // MAX_COMPONENTS + 1] for leaf in leaves]
     values = np.concatenate([np.zeros((len(leaves[0]), 1)), *parts], 1)
-    with np.errstate(invalid="ignore"):
-        changes: NDArray[np.float64] = np.nan_to_num(np.abs(values[before + 1] - values[before]))
+    changes: NDArray[np.float64] = np.nan_to_num(np.abs(values[before + 1] - values[before]))
     return changes

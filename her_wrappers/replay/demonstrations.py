@@ -171,6 +171,6 @@ def _have_success(episodes: list[Episode], buffer: HindsightReplayBuffer) -> boo
     if flags:
         return any(np.any(each) for each in flags)
     rewards = np.concatenate([episode.rewards for episode in episodes])
-    if buffer._checks is None or len(np.unique(rewards)) > 2:  # noqa: PLR2004 - sparse rewards have two values
+    if buffer._checks is None or len(np.unique(rewards)) > 2:
         return True
     return bool(buffer._checks._is_at_goal(Episodes.of(episodes)).any())

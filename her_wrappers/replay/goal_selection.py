@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from her_wrappers.arguments import require_count
+from her_wrappers.arguments import require_count, require_number
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 # `(t, length, rng) -> s`, all (B,) integers, with `0 <= t < length` and `1 <= s <= length`
@@ -71,9 +70,8 @@ class Geometric:
     gamma: float = 0.99
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.gamma, Real) and 0 < self.gamma < 1):
-            raise ValueError(f"gamma of Geometric must lie in (0, 1), got {self.gamma!r}")
-        object.__setattr__(self, "gamma", float(self.gamma))  # the type that a saved file has
+        gamma = require_number("gamma of Geometric", self.gamma, "(0, 1)")
+        object.__setattr__(self, "gamma", gamma)  # a float, which a saved file has
 
     def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
         """Pick states, see `future`."""
@@ -145,14 +143,15 @@ class Mixture:
     def __post_init__(self) -> None:
         if not isinstance(self.shares, Mapping):
             raise TypeError(f"shares of a Mixture must be a dict of strategies, got {self.shares!r}")
-        for name, share in self.shares.items():
-            if not (isinstance(share, Real) and 0 < share <= 1):
-                raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
-        if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
-            total = float(sum(self.shares.values()))
-            raise ValueError(f"shares of a Mixture must sum to 1, got {total!r}; divide each by this sum")
         # As Python floats: a float32 share would make other batches than the same share from a saved file.
-        object.__setattr__(self, "shares", {name: float(share) for name, share in self.shares.items()})
+        shares = {
+            name: require_number(f"the share of {name!r} in a Mixture", share, "(0, 1]")
+            for name, share in self.shares.items()
+        }
+        total = sum(shares.values())
+        if not np.isclose(total, 1, rtol=0, atol=1e-9):
+            raise ValueError(f"shares of a Mixture must sum to 1, got {total!r}; divide each by this sum")
+        object.__setattr__(self, "shares", shares)
 
 
 GoalSelection: TypeAlias = str | Strategy | Mixture  # type of the argument `goal_selection_strategy`
@@ -219,9 +218,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     if ORIGINAL in mixture.shares:
         return 1 - mixture.shares[ORIGINAL]
     if her_ratio is not None:
-        if not (isinstance(her_ratio, Real) and 0 <= her_ratio <= 1):
-            raise ValueError(f"her_ratio must lie in [0, 1], got {her_ratio!r}")
-        return float(her_ratio)
+        return require_number("her_ratio", her_ratio, "[0, 1]")
     k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
     k = require_count("n_sampled_goal", k, at_least=0)
     return k / (k + 1)

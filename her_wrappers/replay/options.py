@@ -10,7 +10,14 @@ import numpy as np
 from her_wrappers.arguments import require_count, require_flag, require_gamma, require_keys
 from her_wrappers.files import Json
 from her_wrappers.replay.demonstrations import Demonstrations
-from her_wrappers.replay.goal_selection import ORIGINAL, STRATEGIES, Geometric, GoalMixture, Mixture
+from her_wrappers.replay.goal_selection import (
+    DEFAULT_SAMPLED_GOALS,
+    ORIGINAL,
+    STRATEGIES,
+    Geometric,
+    GoalMixture,
+    Mixture,
+)
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabeling import require_termination
 
@@ -42,6 +49,8 @@ def require_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if options["buffer_size"] > MAX_SIZE:
         raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {options['buffer_size']}")
     goal_mixture(options)
+    if not _has_share(options["goal_selection_strategy"]) and all(options[name] is None for name in SHARES):
+        options["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
     require_termination(options["termination"])
     if options["info_format"] not in get_args(InfoFormat):
         raise ValueError(f"unknown info_format {options['info_format']!r}; choose from 'list', 'columns'")
@@ -49,6 +58,11 @@ def require_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(prioritized, Priority | None):
         raise TypeError(f"prioritized must be a Priority or None, got {prioritized!r}; pass Priority()")
     return options
+
+
+def _has_share(strategy: Any) -> bool:
+    """Whether a strategy gives the relabeled share."""
+    return isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
 
 
 def goal_mixture(options: Mapping[str, Any]) -> GoalMixture:
@@ -65,9 +79,10 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
             f"info_keys must be those of the saved buffer, {saved['info_keys']}, whose infos are in "
             f"the file, got {list(info_keys)}; leave them out"
         )
-    merged, strategy = {**saved, **given}, given.get("goal_selection_strategy")
-    gives_share = isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
-    if gives_share or any(given.get(name) is not None for name in SHARES):
+    merged = {**saved, **given}
+    if _has_share(given.get("goal_selection_strategy")) or any(
+        given.get(name) is not None for name in SHARES
+    ):
         merged |= {name: given.get(name) for name in SHARES}  # instead of the saved share
     return merged
 

@@ -6,11 +6,11 @@ Source: Schaul et al. 2016, Prioritized Experience Replay, section 3, https://ar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from her_wrappers.arguments import require_number
 from her_wrappers.replay.rows import ring_slices
 from her_wrappers.trees import try_as_array
 
@@ -41,8 +41,8 @@ class Priority:
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        for name, lowest in (("alpha", 0), ("beta", 0), ("eps", 1e-30)):
-            value = require_between(f"{name} of Priority", getattr(self, name), lowest, 1)
+        for name, interval in (("alpha", "[0, 1]"), ("beta", "[0, 1]"), ("eps", "[1e-30, 1]")):
+            value = require_number(f"{name} of Priority", getattr(self, name), interval)
             object.__setattr__(self, name, value)  # powers of a float32 would be float32
 
     def scale(self, priorities: np.ndarray | float) -> Any:
@@ -144,13 +144,6 @@ class Priorities:
         for slots, part in ring_slices(first % self._capacity, len(scaled), self._capacity):
             if slots.stop > slots.start:
                 self._tree.set_range(slots.start, slots.stop, scaled[part])
-
-
-def require_between(name: str, value: object, lowest: float, highest: float) -> float:
-    """Return a number in [lowest, highest] as a float, or raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not lowest <= float(value) <= highest:
-        raise ValueError(f"{name} must lie in [{lowest:g}, {highest:g}], got {value!r}")
-    return float(value)
 
 
 def _require_all(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.arguments import require_count, require_function, require_gamma
-from her_wrappers.goal_interface import GOAL_KEYS, GoalFunction
+from her_wrappers.goal_functions import GoalFunction
+from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.arrays import NumPyArrays

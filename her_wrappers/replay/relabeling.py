@@ -9,9 +9,9 @@ goal, such as a crash, hold under every goal.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from gymnasium import spaces
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from her_wrappers.arguments import require_function
 from her_wrappers.files import Json
-from her_wrappers.goal_functions import batched_terminated
-from her_wrappers.goal_interface import GoalFunction
+from her_wrappers.goal_functions import GoalFunction, batched_terminated
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch
 from her_wrappers.success_flag import FLAG_NAMES
@@ -36,9 +35,11 @@ Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 class WatchedInfo(dict[str, Any]):
-    """An info that notes which keys are read and missing, while `watched_keys` is entered."""
+    """A copy of an info that adds the keys that are read and missing to a set."""
 
-    missing: ClassVar[set[str]] = set()
+    def __init__(self, info: Mapping[str, Any], missing: set[str]) -> None:
+        super().__init__(info)
+        self.missing = missing
 
     def __missing__(self, key: str) -> Any:
         self.missing.add(key)
@@ -55,11 +56,14 @@ class WatchedInfo(dict[str, Any]):
         return super().get(key, default) if key in self else default
 
 
-@contextlib.contextmanager
-def watched_keys() -> Iterator[set[str]]:
-    """Yield the set of keys that functions read in a `WatchedInfo` without finding them."""
-    WatchedInfo.missing.clear()
-    yield WatchedInfo.missing
+def missing_keys(function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> list[str]:
+    """Return the keys that a goal function reads in infos that do not have them."""
+    missing: set[str] = set()
+    is_list = not isinstance(info, dict)
+    watched: Any = [WatchedInfo(each, missing) for each in info] if is_list else WatchedInfo(info, missing)
+    with contextlib.suppress(Exception):
+        function(achieved_goal, desired_goal, watched)
+    return sorted(missing)
 
 
 def remedy_for_infos(keys: Iterable[str]) -> str:
@@ -194,16 +198,12 @@ class Relabeler:
         try:
             result = function(*arguments)
         except Exception as error:
-            if isinstance(error, KeyError) and len(arguments) == 3:
-                info: Any = arguments[2]
-                info = WatchedInfo(info) if isinstance(info, dict) else [WatchedInfo(each) for each in info]
-                with watched_keys() as missing, contextlib.suppress(Exception):
-                    function(*arguments[:2], info)
-                if error.args[0] in missing:
-                    raise ValueError(
-                        f"{name} reads info {error.args[0]!r}, which this buffer does not store; "
-                        + remedy_for_infos([error.args[0]])
-                    ) from error
+            is_goal_function = len(arguments) == 3  # others get a batch, without infos
+            key = error.args[0] if isinstance(error, KeyError) and is_goal_function else None
+            if key is not None and key in missing_keys(function, *arguments):
+                raise ValueError(
+                    f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_infos([key])}"
+                ) from error
             error.add_note(f"{name} raised this for a batch of steps; the stored transitions are unchanged")
             raise
         if not self._arrays.is_torch:
@@ -236,16 +236,14 @@ class Relabeler:
             )
         return second
 
-    def _info_rows(
-        self, infos: Mapping[str, Any] | None, count: int, of: type[dict[str, Any]] = dict
-    ) -> Infos:
+    def _info_rows(self, infos: Mapping[str, Any] | None, count: int) -> Infos:
         """Return the infos of the first ``count`` steps in the form that goal functions get."""
         if infos is None:
-            return of() if self._info_format == "columns" else [of()] * count
+            return {} if self._info_format == "columns" else [{}] * count
         rows = {key: read_only(infos[key], count) for key in self._info_keys}
         if self._info_format == "columns":
-            return of(rows)
-        return [of(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+            return rows
+        return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
 
     def goal_independent(self, episodes: Episodes) -> Bools:
         """Return which of n validated episodes terminated independently of their goal, (n,) bool."""
@@ -271,6 +269,13 @@ class Relabeler:
         bools: Bools = self._arrays.to_numpy(self._by_goal(self.recorded(episodes, steps)))
         return bools
 
+    def missing_infos(self, name: str, episodes: Episodes) -> list[str]:
+        """Return the infos that the function with this name reads and does not find."""
+        if name == "reward_fn":  # a batch has no infos
+            return []
+        function = self._compute_terminated if name == "compute_terminated" else self._reward
+        return missing_keys(function, *self.recorded(episodes, np.arange(len(episodes.rewards)))[:3])
+
     def recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
     ) -> GoalTransition:
@@ -287,7 +292,7 @@ class Relabeler:
         return GoalTransition(
             goals("achieved_goal"),
             goals(goal_key),
-            self._info_rows(infos or None, count, WatchedInfo),
+            self._info_rows(infos or None, count),
             self._arrays.from_numpy(flags_of_steps(episodes, episodes.terminated)[steps]),
             self._arrays.from_numpy(np.zeros(count, np.bool_)),
         )

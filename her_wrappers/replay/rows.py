@@ -79,11 +79,10 @@ class Stored(NamedTuple):
 class Matrix(NamedTuple):
     """Description of one of the matrices of states."""
 
-    name: str  # in files
     dtype: np.dtype[Any]
     width: int
     parts: int  # rows per step that a batch needs: before and after the step, or only before
-    desired_name: str | None  # name in files of its matrix of desired goals, if it has achieved goals
+    has_goals: bool  # whether it has achieved goals, for which there is another one of desired goals
     may_equal_goal: bool  # whether it has one observation that may equal the achieved goal
 
 
@@ -123,14 +122,8 @@ class RowStorage:
         matrices: dict[str, Matrix] = {}
 
         def place(name: str, leaf: Any, parts: int) -> tuple[int, Any]:
-            matrix = matrices.get(name) or Matrix(
-                name,
-                leaf.dtype,
-                width=0,
-                parts=0,
-                desired_name=name.replace("achieved", "desired") if name.startswith("achieved") else None,
-                may_equal_goal=name.startswith("observation"),
-            )
+            kinds = name.startswith("achieved"), name.startswith("observation")
+            matrix = matrices.get(name) or Matrix(leaf.dtype, 0, 0, *kinds)
             end = matrix.width + math.prod(leaf.shape)
             matrices[name] = matrix._replace(width=end, parts=max(matrix.parts, parts))
             return list(matrices).index(name), slice(matrix.width, end) if leaf.shape else matrix.width
@@ -169,7 +162,7 @@ class RowStorage:
             desired = [
                 self.arrays.zeros((MIN_RUNS, 2 * matrix.width), matrix.dtype)
                 for matrix in self.matrices
-                if matrix.desired_name is not None
+                if matrix.has_goals
             ]
             steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address

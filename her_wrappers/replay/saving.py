@@ -16,17 +16,14 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.files import Json
 from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
 from her_wrappers.goal_interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.demonstrations import DemonstrationPart
-from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS
 from her_wrappers.replay.options import (
     MAX_SIZE,
     SAMPLING,
-    SHARES,
     goal_mixture,
     merged_options,
     option_from_json,
@@ -56,7 +53,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         "options": options,
         "functions": sorted(buffer._options.keys() - options.keys()),
         "first": stored.first,
-        "relabeler": None if relabeler is None else relabeler.state | {"checks": buffer._checks.state},
+        "relabeler": relabeler and relabeler.state | {"warned": sorted(buffer._checks.warned)},
         "sampler": buffer._sampler.state_dict(),
         "largest_priority": None if priorities is None else priorities.largest,
         "open": {"is_single": is_single, "lengths": lengths.tolist()},
@@ -142,8 +139,8 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
         header, damaged = file.header, f"{path} is damaged: its content is not a replay buffer"
         with as_corrupt(damaged):
             spaces = [space_from_json(header[name]) for name in SPACES]
-            saved = {name: option_from_json(value) for name, value in header["options"].items()}
-            share = saved.pop("demonstrations")
+            described = header["options"].items()
+            saved = {name: option_from_json(value) for name, value in described if name != "demonstrations"}
             size = require_options(cls.__init__.__kwdefaults__ | saved)["buffer_size"]
             state, info_keys = header["relabeler"], saved["info_keys"]
             if not {"goal_selection_strategy", "termination"} >= set(header["functions"]):
@@ -157,15 +154,15 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
         if env is not None:
             _require_same_spaces(path, spaces, goal_spaces(env), "env")
         arguments, functions = merged_options(saved, given), set(header["functions"])
-        buffer = _make_buffer(cls, spaces, env, arguments, functions=functions, rule=rule)
+        buffer = _make_buffer(cls, spaces, env, arguments, functions)
         _require_room(max((each for each in lengths if each <= size), default=0), buffer.buffer_size)
         storage, priorities, relabeler = buffer._storage, buffer._priorities, buffer._relabeler
         storage.stored = storage.stored._replace(first=first, end=first)
-        is_inspected = relabeler is None or (state is not None and "termination" not in given)
+        is_inspected = relabeler is None or (rule == relabeler.termination and "termination" not in given)
         if relabeler is not None and is_inspected:
             with as_corrupt(damaged):
-                buffer._checks.load_state(state)
-                is_inspected = relabeler.termination == rule
+                relabeler.load_state(state)
+                buffer._checks.warned = set(map(str, state["warned"]))
         for number in range(blocks):
             with as_corrupt(damaged):
                 episodes, goal_independent = _read_episodes(file, f"{number}/", storage, info_keys)
@@ -179,24 +176,19 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
             if priorities is not None:
                 priorities.follow(stored.first, stored.end)
                 if saved["prioritized"] is not None:
-                    largest = float(header["largest_priority"])
-                    priorities.restore(file.read("priorities"), largest, saved["prioritized"])
+                    priorities.restore(
+                        file.read("priorities"), float(header["largest_priority"]), saved["prioritized"]
+                    )
             if "seed" not in given:
                 now, then = options_to_json(buffer._options), header["options"]
                 is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
                 buffer._sampler.load_state_dict(header["sampler"] | ({} if is_same else {"batches": 0}))
+            buffer._attachment = dict(header["attachment"])
             if any(lengths):
                 episodes, _ = _read_episodes(file, "open/", storage, info_keys)
-                is_single = bool(header["open"]["is_single"])
-                buffer._open_episodes.resume(is_single, np.array(lengths), episodes)
-            if share is not None and given.get("demonstrations") is None:
-                own = {name: value for name, value in given.items() if name not in {"buffer_size", "seed"}}
-                content = file.read("demonstrations").tobytes()
-                part = _read_bytes(content, lambda path: load_buffer(cls, path, env, own))
-                buffer._demonstrations = DemonstrationPart(part, share, given.get("seed"))
-                if "seed" not in given:
-                    buffer._demonstrations.generator_state = header["demonstrations"]
-                buffer._options["demonstrations"] = share
+                buffer._open_episodes.resume(bool(header["open"]["is_single"]), np.array(lengths), episodes)
+            if buffer.demonstrations is None and header["options"]["demonstrations"] is not None:
+                _restore_demonstrations(buffer, file, env, given)
     return buffer
 
 
@@ -215,11 +207,10 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
         return _read_bytes(source, lambda path: load_same(buffer, path))
     damaged = f"{source} is damaged: its content is not a replay buffer"
     with ArrayFile(source, kind=KIND, version=VERSION) as file, as_corrupt(damaged):
-        saved = _explicit(file.header["options"], file.header["relabeler"])
-        attachment = dict(file.header["attachment"])
+        saved = dict(file.header["options"])
         spaces = [space_from_json(file.header[name]) for name in SPACES]
     _require_same_spaces(source, spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
-    mine = _explicit(options_to_json(buffer._options), buffer._relabeler and buffer._relabeler.state)
+    mine = options_to_json(buffer._options)
     for name in buffer._options:
         here, there = (options.get(name, "a function") for options in (mine, saved))
         if here != there:
@@ -228,19 +219,7 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
                 "options of the saved one"
             )
     functions = {name: value for name, value in buffer._options.items() if name not in mine}
-    loaded = type(buffer).load(source, **buffer._arguments, **functions)
-    loaded._attachment = attachment
-    return loaded
-
-
-def _explicit(options: Mapping[str, Json], relabeler: Mapping[str, Json] | None) -> dict[str, Json]:
-    """Return options with the values of defaults that depend on other arguments."""
-    explicit = dict(options)
-    if all(explicit.get(name) is None for name in SHARES):
-        explicit["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
-    if explicit.get("termination", "") is None and relabeler and relabeler["termination"] == "recompute":
-        explicit["termination"] = "recompute"
-    return explicit
+    return type(buffer).load(source, **buffer._arguments, **functions)
 
 
 def to_bytes(buffer: Any) -> bytes:
@@ -249,6 +228,19 @@ def to_bytes(buffer: Any) -> bytes:
         path = Path(folder, "buffer")
         buffer.save(path)
         return path.read_bytes()
+
+
+def _restore_demonstrations(
+    buffer: Any, file: ArrayFile, env: AnyEnv | None, given: Mapping[str, Any]
+) -> None:
+    """Give a loaded buffer the demonstrations of its file, and the state of their generator."""
+    own = {name: value for name, value in given.items() if name not in {"buffer_size", "seed"}}
+    content = file.read("demonstrations").tobytes()
+    loaded = _read_bytes(content, lambda path: load_buffer(type(buffer), path, env, own))
+    share = buffer._options["demonstrations"] = file.header["options"]["demonstrations"]
+    buffer._demonstrations = DemonstrationPart(loaded, share, given.get("seed"))
+    if "seed" not in given:
+        buffer._demonstrations.generator_state = file.header["demonstrations"]
 
 
 def _read_bytes(content: bytes, read: Callable[[Path], Any]) -> Any:
@@ -270,15 +262,12 @@ def _require_same_spaces(path: Any, saved: Sequence[Any], others: Sequence[Any],
 
 
 def _make_buffer(
-    cls: Any, spaces: Any, env: AnyEnv | None, arguments: dict[str, Any], *, functions: set[str], rule: Any
+    cls: Any, spaces: Any, env: AnyEnv | None, arguments: dict[str, Any], functions: set[str]
 ) -> Any:
     """Return an empty buffer, without a relabeler if no functions are given."""
     if not goal_mixture(arguments).components:
         return cls(*spaces, **arguments)
     defaults, missing = cls.__init__.__kwdefaults__, functions - arguments.keys()
-    # Terminations that were recomputed by default are not silently kept from now on.
-    if arguments.get("termination") is None and rule == "recompute" and "termination" not in missing:
-        arguments["termination"] = "recompute"
     if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
         unknown = arguments.keys() - defaults.keys()
         if unknown:

@@ -29,10 +29,9 @@ def finished_training(tmp_path_factory):
 
 
 OPTIONS = [
-    *((algo, {}) for algo in TASKS),
-    ("ddpg", {"prioritized": True}),
     ("dqn", {"goal_selection_strategy": {"future": 0.5, "desired": 0.3, "original": 0.2}}),
-    ("ddpg", {"env_kwargs": {"max_steps": 45}, "max_episode_steps": 30}),
+    ("ddpg", {"prioritized": True, "env_kwargs": {"max_steps": 45}, "max_episode_steps": 30}),
+    *((algo, {}) for algo in TASKS if algo not in {"dqn", "ddpg"}),
 ]
 
 
@@ -196,18 +195,21 @@ from her_agents.loop import train
 from tests.support.trainings import tiny
 train(tiny(steps=200), folder=sys.argv[1], tensorboard=True, on_epoch=None)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-train(tiny(), folder=sys.argv[1], tensorboard=True, resume=True, on_epoch=None)
+for size in (100, 5_000, 50_000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    try:
+        train(tiny(), folder=sys.argv[1], tensorboard=True, resume=True, on_epoch=None)
+    except OSError as error:
+        print(error)
 """
 
 
-@pytest.mark.parametrize("size", [100, 5_000, 50_000])
-def test_a_run_can_be_resumed_after_a_full_disk(size, tmp_path):
+def test_a_run_can_be_resumed_after_a_full_disk(tmp_path):
     """A limit of the size of files gives an error like that of a full disk."""
-    program = [sys.executable, "-c", FULL_DISK, tmp_path, str(size)]
-    failed = subprocess.run(program, check=False, capture_output=True, text=True, timeout=120)
-    message = f"OSError: cannot write to {tmp_path}: File too large; make room, then continue with her train"
-    assert (failed.returncode, f"{message} --resume {tmp_path}\n" in failed.stderr) == (1, True)
+    program = [sys.executable, "-c", FULL_DISK, tmp_path]
+    failed = subprocess.run(program, check=True, capture_output=True, text=True, timeout=120)
+    message = f"cannot write to {tmp_path}: File too large; make room, then continue with her train"
+    assert failed.stdout == f"{message} --resume {tmp_path}\n" * 3
     resumed = train(tiny(), folder=tmp_path, resume=True)
     assert without_time(resumed.history) == without_time(train(tiny()).history)
 

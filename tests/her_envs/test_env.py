@@ -203,3 +203,8 @@ def test_state_is_a_copy_and_needs_a_reset():
 def test_no_episode_starts_at_its_goal(env_id, options):
     env = make(env_id, **options)
     assert not any(env.reset(seed=seed)[1]["is_success"] for seed in range(100))
+
+
+def test_success_does_not_terminate_episodes_of_a_task_that_does_not_say_so(monkeypatch):
+    monkeypatch.delattr(PointReach, "terminate_on_success")
+    assert not TaskEnv(PointReach()).terminate_on_success

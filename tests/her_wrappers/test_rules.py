@@ -104,6 +104,14 @@ def test_implied_findings_are_removed_also_through_other_rules_and_if_the_cause_
     assert rules.judge(evidence, rules.select("GE2")) == []
 
 
+def test_a_warning_that_implies_an_error_becomes_an_error():
+    rules = make_rules(GE101=("GE102",), GE102=("GE201",))
+    warning = {"GE101": [Violation("cause", severity="warning")]}
+    (alone,) = rules.judge(Evidence(warning), rules.values())
+    (found,) = rules.judge(Evidence(warning | {"GE201": [Violation("effect")]}), rules.values())
+    assert (alone.severity, found.code, found.severity) == ("warning", "GE101", "error")
+
+
 def test_rules_without_their_needs_are_not_applied_but_listed():
     rules = make_rules()
     evidence = Evidence({"GE301": [Violation("x")]}, missing="no goals")

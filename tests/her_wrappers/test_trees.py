@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers.spaces import build_tree, leaf_spaces
+from her_wrappers.spaces import SpaceSpec
 from her_wrappers.trees import as_leaf, leaf_arrays, leaf_at
 
 NESTED = spaces.Dict({
@@ -20,8 +20,8 @@ NESTED = spaces.Dict({
 
 def test_a_tree_is_built_from_its_leaves_again():
     element = NESTED.sample()
-    leaves = {path: leaf_at(element, path, "x", "here") for path in leaf_spaces(NESTED)}
-    built = build_tree(NESTED, leaves)
+    spec = SpaceSpec.of("x", NESTED)
+    built = spec.build([leaf_at(element, leaf.path, "x", "here") for leaf in spec])
     assert built.keys() == element.keys()
     for one, other in zip(leaf_arrays(built), leaf_arrays(dict(element)), strict=True):
         assert one is other

@@ -58,6 +58,7 @@ def train_reach(folder):
     """Run a very short `her train` on PointReach; return the folder of the run, and the output."""
     options = write_options(folder / "small.json")
     out = folder / "reach"
-    result = her("train", "--config", options, "--steps", 200, "--out", out, "--no-tensorboard")
+    arguments = ["--config", options, "--steps", 200, "--out", out, "--no-tensorboard", "--check-steps", 300]
+    result = her("train", *arguments)
     assert result.exit_code == 0, result.output
     return out, result.output

@@ -33,22 +33,28 @@ class Countdown:
     def running(self) -> Iterator[None]:
         """Count instructions while the ``with`` block runs."""
         before = sys.gettrace()
-        sys.settrace(self._trace)
+        sys.settrace(self._trace_call)
         try:
             yield
         finally:
             sys.settrace(before)
 
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+    def _trace_call(self, frame: FrameType, event: str, _: Any) -> Any:
+        """Count the instructions of a function that begins, if it is in one of the files."""
         if not any(part in frame.f_code.co_filename for part in self._files):
             return None
-        frame.f_trace_opcodes = True
-        if event == "opcode" and frame.f_lasti not in _exit_calls(frame.f_code):
-            self.left -= 1
-            if self.left < 0:
-                sys.settrace(None)
-                raise self._error
-        return self._trace
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        exit_calls = _exit_calls(frame.f_code)
+
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            if event == "opcode" and frame.f_lasti not in exit_calls:
+                self.left -= 1
+                if self.left < 0:
+                    sys.settrace(None)
+                    raise self._error
+            return trace
+
+        return trace
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import torch
 
 import her_envs
 from her_wrappers import Priority
+from tests.support.reusing import KEPT, Reusing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 pytest.importorskip("torchrl", reason="torchrl is missing: the extra torchrl")
@@ -93,6 +94,24 @@ def test_episodes_of_a_collector_are_stored_completely(num_envs, frames):
     assert set(lengths(buffer)) == {horizon}
     assert len(buffer) == num_envs * horizon * (600 // num_envs // horizon)
     assert buffer.hindsight.verify() is None
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_an_environment_that_reuses_its_arrays_is_noticed(kept):
+    """`Collector` copies the states of a single environment only when it returns the data."""
+    buffer = HindsightTensorDictReplayBuffer.for_env(Reusing(), buffer_size=5000, seed=0)
+    with pytest.warns(UserWarning, match="reuse its arrays.*CopyObservation"):
+        [buffer.extend(data) for data in collector(lambda: GymWrapper(Reusing(kept)), 90)]
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_an_environment_with_new_arrays_gives_no_warning(num_envs):
+    buffer = HindsightTensorDictReplayBuffer.for_env(Reusing(), buffer_size=5000, seed=0)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for data in collector(lambda: GymWrapper(Reusing()), 90, num_envs):
+            buffer.extend(data)
+    assert not [each for each in found if "arrays" in str(each.message)]
 
 
 def test_a_collector_writes_into_the_buffer():
@@ -243,13 +262,13 @@ def test_keys_can_differ_from_those_of_torchrl():
 
 
 def test_a_saved_buffer_continues_with_the_same_batches(tmp_path):
-    buffer, env = make_buffer(), gym.make(REACH)
+    buffer = make_buffer()
     for data in collector(reach, 100):
         buffer.extend(data)
     buffer.dumps(tmp_path / "buffer.her")
     loaded = make_buffer(n_sampled_goal=4)  # the default
     for _ in range(2):  # a loaded buffer can be saved and loaded
-        loaded.loads(tmp_path / "buffer.her", env)
+        loaded.loads(tmp_path / "buffer.her")
         loaded.dumps(tmp_path / "buffer.her")
     one, two = buffer.sample(50), loaded.sample(50)
     assert (one == two).all()
@@ -329,9 +348,8 @@ def test_padding_of_trajectories_is_ignored(options):
 def test_trajectories_that_the_user_splits_are_episodes_without_their_padding():
     buffer = counting_buffer()
     data = torch.cat([episode(3), episode(5, first=20)])
-    index = buffer.extend(split_trajectories(data))
+    buffer.extend(split_trajectories(data))
     assert lengths(buffer) == [3, 5]
-    assert index.tolist() == [[0, 1, 2, -1, -1], [3, 4, 5, 6, 7]]
 
 
 def test_episodes_that_the_collector_resets_are_stored_as_truncated():
@@ -436,13 +454,11 @@ def test_a_collector_with_workers_cannot_write_into_the_buffer():
         MultiSyncCollector([reach], None, frames_per_batch=10, total_frames=10, replay_buffer=make_buffer())
 
 
-def test_extend_returns_the_index_of_each_stored_step():
+def test_extend_returns_no_index_of_which_priorities_could_be_set():
     buffer = counting_buffer(prioritized=Priority())
-    assert buffer.extend(episode(4)[:2]).tolist() == [-1, -1]
-    index = buffer.extend(torch.cat([episode(4)[2:], episode(3, first=50), episode(2, first=9, done=False)]))
-    assert index.tolist() == [2, 3, 4, 5, 6, -1, -1]
-    assert buffer.extend(torch.stack([episode(2), episode(2)])).shape == (2, 2)
-    buffer.update_priority(index[:5], torch.ones(5))
+    with pytest.raises(ValueError, match="extend of HindsightTensorDictReplayBuffer returns no index"):
+        buffer.update_priority(buffer.extend(episode(4)), torch.ones(4))
+    buffer.update_priority(buffer.sample(5)["index"], torch.ones(5))
 
 
 def test_the_batch_size_is_an_attribute():

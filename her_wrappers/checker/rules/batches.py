@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.evidence import Evidence, rule
-from her_wrappers.checker.exceptions import describe
+from her_wrappers.checker.evidence import BATCH_NEEDS, REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, extreme_pairs, flat, leaves
 from her_wrappers.checker.values import ABSOLUTE, RELATIVE, close, show
+from her_wrappers.exceptions import describe
 from her_wrappers.rules import Violation
 from her_wrappers.trees import map_tree
 
@@ -27,7 +27,7 @@ ARRAY = INFO_FORMS[2]
     "reward-not-vectorised",
     meaning="compute_reward raises an exception on a batch of goals, with every form of the info argument.",
     fix="reduce over axis=-1, and use np.where instead of `if`",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     implies=("GE106", "GE108"),
     wrong="""
 distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
@@ -54,7 +54,7 @@ def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
     "reward-batch-shape",
     meaning="For a batch of N goals, compute_reward returns a shape other than (N,).",
     fix="reduce over axis=-1 without keepdims",
-    needs=("batch",),
+    needs=BATCH_NEEDS,
     implies=("GE106", "GE108"),
     wrong="return -np.linalg.norm(achieved_goal - desired_goal)  # () for any batch",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
@@ -71,7 +71,7 @@ def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
     "reward-batch-value",
     meaning="The rewards of a batch differ from the rewards of its rows computed one by one.",
     fix="index and reduce the last axis only, so that no row depends on another",
-    needs=("batch",),
+    needs=BATCH_NEEDS,
     implies=("GE119", "GE121"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(axis=0)",
     right="return -np.abs(achieved_goal - desired_goal).sum(axis=-1)",
@@ -98,7 +98,7 @@ def _batch_value(in_batch: float, alone: float, row: int, size: int) -> Violatio
     "warning",
     meaning="The result for one goal has shape (1,), or a batch of 1 or 0 goals raises or loses its axis.",
     fix="return a scalar for one goal, and do not squeeze the batch axis",
-    needs=("batch",),
+    needs=BATCH_NEEDS,
     wrong="return -np.linalg.norm(np.atleast_2d(achieved_goal - desired_goal), axis=-1)  # (1,) for one goal",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
@@ -128,7 +128,7 @@ def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
     "warning",
     meaning="A goal function raises with a form of the info argument that replay buffers use.",
     fix="use defaults for keys that are missing in info, and accept a list or an array of dicts for a batch",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     wrong='return -distance - info["cost"]',
     right="""
 rows = [info] if isinstance(info, dict) else info
@@ -163,7 +163,7 @@ def _rejected_form(function: Probe, form: str, error: Exception, accepted: list[
     "warning",
     meaning="An achieved goal that equals the desired goal does not get the best reward.",
     fix="check the direction of the comparison",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     implies=("GE202", "GE204", "GE205", "GE207"),
     wrong="return -(distance < 0.05).astype(np.float32)",
     right="return -(distance > 0.05).astype(np.float32)",
@@ -184,7 +184,7 @@ def self_goal_not_success(evidence: Evidence) -> Iterator[Violation]:
     "warning",
     meaning="reward_type contradicts the rewards, or compute_reward returns None for an unknown reward_type.",
     fix="compute the reward that reward_type names, and raise ValueError for unknown names",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     wrong="""
 if self.reward_type == "sparse":
     return -(distance > 0.05).astype(np.float32)
@@ -213,7 +213,7 @@ def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
     "integer-goal-overflow",
     meaning="Integer goals get another result after a cast to int64: a difference, square or sum overflows.",
     fix="cast to int64 or a floating dtype before subtracting",
-    needs=("batch",),
+    needs=BATCH_NEEDS,
     implies=("GE101", "GE106", "GE115"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(-1)  # uint8: 0 - 1 is 255",
     right="return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1)",
@@ -249,7 +249,7 @@ def _as_int64(goal: Any) -> Any:
     "reward-batch-size",
     meaning="compute_reward raises or returns other rewards for batches as large as those of replay buffers.",
     fix="compute each row in the same way for every batch size",
-    needs=("batch",),
+    needs=BATCH_NEEDS,
     wrong="""
 rewards = -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return np.where(np.arange(len(rewards)) < 100, rewards, 0)""",
@@ -273,7 +273,7 @@ def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
     "goals-read-only",
     meaning="A goal function raises or returns other values for read-only strided arrays, as in buffers.",
     fix="never write to an argument; call np.ascontiguousarray where the memory layout matters",
-    needs=("batch",),
+    needs=BATCH_NEEDS,
     wrong="""
 achieved_goal -= desired_goal
 reward = -np.linalg.norm(achieved_goal, axis=-1)
@@ -295,7 +295,7 @@ def goals_read_only(evidence: Evidence) -> Iterator[Violation]:
     "output-reused",
     meaning="A goal function reuses its output array, so that a call changes the results of earlier calls.",
     fix="return a new array at each call",
-    needs=("batch",),
+    needs=BATCH_NEEDS,
     wrong="""
 np.negative(distance, out=self._rewards[: len(distance)])
 return self._rewards[: len(distance)]""",

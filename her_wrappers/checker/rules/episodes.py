@@ -7,9 +7,9 @@ from itertools import combinations, product
 
 import numpy as np
 
-from her_wrappers.checker.evidence import Divergence, Evidence, rule
+from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.goal_calls import flat, stack
-from her_wrappers.checker.records import OUTCOME, StepRecord
+from her_wrappers.checker.records import STATE, Divergence, StepRecord, spread
 from her_wrappers.checker.stale_goals import stale_goal
 from her_wrappers.checker.values import (
     arrays_in,
@@ -54,14 +54,8 @@ return {"achieved_goal": self._position.copy(), ...}""",
 def data_changes_later(evidence: Evidence) -> Iterator[Violation]:
     """Returned objects keep their values, so that a buffer may store them without a copy."""
     for record in evidence.rollout.records:
-        returned = [
-            ("observation", record.live_observation, record.observation),
-            ("info", record.live_info, record.info),
-        ]
-        if isinstance(record, StepRecord):
-            returned += zip(OUTCOME, record.live_outcome, record.outcome, strict=True)
-        for name, live, copied in returned:
-            for key, before, after in differences(copied, live, identical):
+        for name, live in record.live.items():
+            for key, before, after in differences(getattr(record, name), live, identical):
                 message = f"{show(before)} was returned, and the object later changed to {show(after)}"
                 yield Violation(message, record.place, f"{name} {key}".strip())
 
@@ -83,14 +77,14 @@ return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal":
 def shared_memory(evidence: Evidence) -> Iterator[Violation]:
     """Returned arrays share memory with nothing, and actions keep their values."""
     records = evidence.rollout.steps or evidence.rollout.resets
-    for key, array in arrays_in(records[-1].live_observation) if records else ():
+    for key, array in arrays_in(records[-1].live["observation"]) if records else ():
         owner = next((name for name, attribute in evidence.state if share_memory(array, attribute)), None)
         if owner is not None:
             yield _shares(key, f"the environment's {owner}")
     ordered = sorted(evidence.rollout.records, key=lambda record: (record.episode, getattr(record, "t", -1)))
     earlier: list[tuple[str, np.ndarray]] = []
     for record in ordered[:MAX_RECORDS]:
-        arrays = arrays_in(record.live_observation)
+        arrays = arrays_in(record.live["observation"])
         for (other_key, other), (key, array) in combinations(arrays, 2):
             if share_memory(array, other):
                 yield _shares(key, other_key, record.place)
@@ -107,7 +101,7 @@ def _shared_action(step: StepRecord) -> Iterator[Violation]:
         message = f"step() changed the action {show(step.action)} to {show(step.live_action)}"
         yield Violation(message, step.place, "action")
     if isinstance(step.live_action, np.ndarray):
-        for key, array in arrays_in({"observation": step.live_observation, "info": step.live_info}):
+        for key, array in arrays_in({name: step.live[name] for name in STATE}):
             if share_memory(array, step.live_action):
                 yield _shares(key, "the action", step.place)
 
@@ -131,36 +125,34 @@ if reached:
 )
 def goal_changes_in_episode(evidence: Evidence) -> Iterator[Violation]:
     """The desired goal stays the same from the reset to the end of an episode."""
-    for step in evidence.steps:
-        before, after = step.before["desired_goal"], step.observation["desired_goal"]
-        if not identical(before, after):
-            cause = _cause_of_change(evidence, step)
-            message = f"step() changed desired_goal from {show(before)} to {show(after)}{cause}"
-            yield Violation(message, step.place)
+    is_changed = [
+        not identical(step.before["desired_goal"], step.observation["desired_goal"])
+        for step in evidence.steps
+    ]
+    changes = [step for step, changed in zip(evidence.steps, is_changed, strict=True) if changed]
+    for step in changes:
+        before, after = show(step.before["desired_goal"]), show(step.observation["desired_goal"])
+        cause = _cause_of_change(evidence.steps, is_changed) if step is changes[0] else ""
+        yield Violation(f"step() changed desired_goal from {before} to {after}{cause}", step.place)
 
 
-def _cause_of_change(evidence: Evidence, step: StepRecord) -> str:
-    """Return the likely cause of a change of the desired goal, or an empty text."""
+def _cause_of_change(steps: list[StepRecord], is_changed: list[bool]) -> str:
+    """Return the likely cause of the first change of the desired goal, or an empty text."""
+    first = is_changed.index(True)
     try:
-        goals = [step.before["achieved_goal"], step.before["desired_goal"]]
-        if not np.any([flat(goal) for goal in goals]):
+        before, after = (
+            np.stack([flat(observation["achieved_goal"]) for observation in observations])
+            for observations in ([step.before for step in steps], [step.observation for step in steps])
+        )
+        if not (before[first].any() or flat(steps[first].before["desired_goal"]).any()):
             return "; both goals were zero before, as in the first observations of a wrapper that delays them"
-        moves = {id(each): _move(each) for each in evidence.steps}
-        others = [
-            moves[id(each)]
-            for each in evidence.steps
-            if identical(each.before["desired_goal"], each.observation["desired_goal"])
-        ]
-        if others and moves[id(step)] > JUMP * max(others):
-            return "; the achieved goal jumps in the same step, as if step() calls reset()"
     except (TypeError, ValueError):
-        pass  # goals of different shapes
+        return ""  # goals of different shapes
+    moves = np.linalg.norm(after - before, axis=1)
+    others = moves[~np.array(is_changed)]
+    if others.size and moves[first] > JUMP * others.max():
+        return "; the achieved goal jumps in the same step, as if step() calls reset()"
     return ""
-
-
-def _move(step: StepRecord) -> float:
-    before, after = step.before["achieved_goal"], step.observation["achieved_goal"]
-    return float(np.linalg.norm(flat(after) - flat(before)))
 
 
 @rule(
@@ -175,7 +167,7 @@ def _move(step: StepRecord) -> float:
 def goal_in_observation(evidence: Evidence) -> Iterator[Violation]:
     """Only desired_goal depends on the desired goal."""
     records = evidence.rollout.records
-    chosen = [records[i] for i in np.unique(np.linspace(0, len(records) - 1, MAX_STATES).astype(int))]
+    chosen = spread(records, MAX_STATES)
     try:
         observations = stack([record.observation for record in chosen])
         found = find_goal_in_observation(observations, np.array([record.episode for record in chosen]))
@@ -204,7 +196,7 @@ def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
     """The achieved goal is that of the observed state."""
     found = stale_goal(evidence.rollout)
     if found is not None:
-        yield Violation(found[1], found[0].place)
+        yield found
 
 
 @rule(
@@ -306,7 +298,7 @@ def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
 def reset_repeats_episode(evidence: Evidence) -> Iterator[Violation]:
     """A reset without a seed draws the next episode from the generator."""
     vector, resets = evidence.vector, evidence.rollout.resets
-    seeded = vector.num_envs if vector else 1  # the first resets
+    seeded = vector.env.num_envs if vector else 1  # the first resets
     starts = [each.observation for each in resets[seeded:] if not each.options]
     if evidence.other_start is None or len(starts) < MIN_STARTS:
         return

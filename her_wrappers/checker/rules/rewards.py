@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.checker.evidence import Evidence, rule
+from her_wrappers.checker.evidence import REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat, reward_number
 from her_wrappers.checker.records import OUTCOME, StepRecord, as_array
 from her_wrappers.checker.values import close, show
@@ -33,7 +33,7 @@ SUCCESS_RULES = ("GE115", "GE204", "GE207")
     "reward-mismatch",
     meaning="The reward of a step differs from compute_reward for the goals and the info of that step.",
     fix="in step(), call compute_reward with the new achieved_goal; put other values that it needs into info",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     passive=True,
     implies=("GE103", "GE202", "GE205", "GE207"),
     wrong="""
@@ -62,7 +62,7 @@ def reward_mismatch(evidence: Evidence) -> Iterator[Violation]:
     "warning",
     meaning="step() and compute_reward differ by rounding, or decide differently at the success threshold.",
     fix="compute the reward from the same arrays that the observation contains",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     wrong="reward = self.compute_reward(position_in_float64, self.goal, {})",
     right='reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})',
 )
@@ -140,7 +140,7 @@ def _all_equal(values: np.ndarray) -> bool:
     "reward-mutates-input",
     meaning="A goal function changes its arguments in place, which corrupts the data of a replay buffer.",
     fix="write to a new array",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     passive=True,
     implies=("GE111", "GE122", "GE301"),
     wrong="""
@@ -151,12 +151,11 @@ return -np.linalg.norm(achieved_goal, axis=-1)""",
 def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
     """The arguments have the same values after a call as before."""
     for function in evidence.functions:
-        is_reward = function is evidence.reward
+        of = "" if function is evidence.reward else f" of {function.name}"
         batches = (result for _, result in function.batch_results)
-        of_steps = evidence.recomputed if is_reward else map(function.at, evidence.steps)
-        for result in [*of_steps, *function.pair_results, *batches]:
+        for result in [*function.step_results, *function.pair_results, *batches]:
             if result.mutated_argument:
-                subject = f"{result.mutated_argument}{'' if is_reward else f' of {function.name}'}"
+                subject = f"{result.mutated_argument}{of}"
                 yield Violation(f"{function.name} changed this argument in place", subject=subject)
 
 
@@ -172,18 +171,9 @@ def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
 )
 def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
     """The reward is a function of the two goals and the info alone."""
-    later_results = (evidence.reward and evidence.reward.later_results) or []
-    for first, later in zip(evidence.pair_results, later_results, strict=True):
-        if not first.agrees_with(later):
-            again = f"{later.outcome} for the same arguments after further steps and a reset"
-            yield Violation(f"compute_reward {first.outcome}, but {again}")
-            return
-    for change in evidence.state_changes:
-        if change.function == "compute_reward":
-            again = f"{change.later.outcome} for the same arguments after a reset"
-            yield Violation(f"compute_reward {change.first.outcome} at {change.place}, but {again}")
-            return
-    if _ignores_goal(evidence):
+    if evidence.reward is not None and evidence.reward.changes:
+        yield Violation(evidence.reward.first_change)
+    elif _ignores_goal(evidence):
         cause = "; it is read from info, which belongs to the recorded goal" if _reads_info(evidence) else ""
         yield Violation(f"the reward is the same for different desired goals{cause}")
 
@@ -235,7 +225,7 @@ def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
     "reward-side-effect",
     meaning="Calls of a goal function change the steps that follow.",
     fix="do not write to attributes or draw random numbers in the function",
-    needs=("reward", "replica"),
+    needs=(*REWARD_NEEDS, "replica"),
     implies=("GE110", "GE401"),
     wrong="""
 self.last_distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
@@ -244,11 +234,11 @@ return -self.last_distance""",
 )
 def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
     """Steps are the same with and without calls of goal functions between them."""
-    for name, found in evidence.side_effects.items():
-        without = f"but {show(found.original)} without them"
-        yield Violation(
-            f"the value is {show(found.repeated)} after calls of {name}, {without}", found.place, found.path
-        )
+    for function in evidence.functions:
+        found = function.side_effect
+        if found is not None:
+            values = f"{show(found.repeated)} after calls of {function.name}, but {show(found.original)}"
+            yield Violation(f"the value is {values} without them", found.place, found.path)
 
 
 @rule(
@@ -256,7 +246,7 @@ def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
     "reward-not-finite",
     meaning="compute_reward or step() returns a reward that is NaN, infinite or not a number.",
     fix="guard divisions and logarithms, above all for equal goals; return a number on every path",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     passive=True,
     implies=("GE110",),
     wrong="return -np.log(np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
@@ -290,12 +280,11 @@ def reward_not_finite(evidence: Evidence) -> Iterator[Violation]:
 def step_values_not_scalar(evidence: Evidence) -> Iterator[Violation]:
     """Reward, terminated and truncated of one environment are scalars."""
     for step in evidence.steps:
-        for name, value in zip(OUTCOME, step.outcome, strict=True):
-            shape = as_array(value).shape
-            if shape:
-                yield Violation(
-                    f"step() returned {show(value)} of shape {shape}, not a scalar", step.place, name
-                )
+        for name in OUTCOME:
+            value = getattr(step, name)
+            if shape := as_array(value).shape:
+                message = f"step() returned {show(value)} of shape {shape}, not a scalar"
+                yield Violation(message, step.place, name)
 
 
 @rule(
@@ -305,7 +294,7 @@ def step_values_not_scalar(evidence: Evidence) -> Iterator[Violation]:
     meaning="The parameters of compute_reward are not named achieved_goal, desired_goal and info, so calls "
     "by keyword fail.",
     fix="rename the parameters",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     wrong="def compute_reward(self, achieved_goal, goal, info):",
     right="def compute_reward(self, achieved_goal, desired_goal, info):",
 )

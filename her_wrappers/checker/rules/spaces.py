@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.evidence import Evidence, rule
-from her_wrappers.checker.exceptions import describe, raised_at
+from her_wrappers.checker.evidence import REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import reward_number
 from her_wrappers.checker.values import close, show, type_name
-from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.exceptions import describe, raised_at
+from her_wrappers.goal_interface import GOAL_KEYS, own_goal_space
 from her_wrappers.rules import Violation
 from her_wrappers.trees import Path, path_name
 
@@ -188,7 +188,7 @@ def spaces_rebuilt(evidence: Evidence) -> Iterator[Violation]:
     "goals-reshaped",
     meaning="A wrapper changes the shape of goals, such as by stacking frames, but not compute_reward.",
     fix="apply the wrapper to `observation` only, or define compute_reward for the new goals in the wrapper",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     implies=(
         "GE101", "GE103", "GE104", "GE105", "GE106", "GE108", "GE110", "GE113", "GE114", "GE115", "GE119",
         "GE121", "GE202", "GE204", "GE205", "GE206", "GE207",
@@ -201,19 +201,19 @@ class StackedObservation(gym.ObservationWrapper):
 )  # fmt: skip
 def goals_reshaped(evidence: Evidence) -> Iterator[Violation]:
     """compute_reward gets goals of the shape that its own environment returns."""
-    owner = getattr(evidence.reward.function, "__self__", None) if evidence.reward else None
-    own = getattr(owner, "single_observation_space", getattr(owner, "observation_space", None))
     goals = _both_goal_spaces(evidence)
-    if goals is None or not isinstance(own, spaces.Dict) or "achieved_goal" not in own.spaces:
+    own = own_goal_space(evidence.reward.function) if evidence.reward else None
+    if evidence.reward is None or goals is None or own is None:
         return
-    expected, found = own["achieved_goal"].shape, goals[0].shape
+    expected, found = own.shape, goals[0].shape
     is_wrong = any(
         result.shape != () or not close(reward_number(step.reward), result.number)
         for step, result in zip(evidence.steps, evidence.recomputed, strict=True)
     )
     if expected != found and is_wrong:
-        function = f"compute_reward of {type(owner).__name__}"
-        yield Violation(f"{function} takes goals of shape {expected}, but a wrapper returns shape {found}")
+        owner = type(getattr(evidence.reward.function, "__self__", None)).__name__
+        message = f"compute_reward of {owner} takes goals of shape {expected}, but a wrapper returns"
+        yield Violation(f"{message} shape {found}")
 
 
 def _both_goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.checker.evidence import Evidence, rule
+from her_wrappers.checker.evidence import BATCH_NEEDS, REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import INFO_FORMS, Probe
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.values import show, type_name
@@ -43,7 +44,7 @@ def no_success_flag(evidence: Evidence) -> Iterator[Violation]:
     "success-mismatch",
     meaning="The success flag and the reward disagree on whether the goal is reached.",
     fix="compute both by the same function with the same threshold",
-    needs=("sparse",),
+    needs=("goals", "reward", "sparse"),
     inconclusive_without=("success",),
     passive=True,
     wrong="""
@@ -112,7 +113,7 @@ def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
     "info",
     meaning="Most episodes start with their goal reached, so that an agent learns nothing from them.",
     fix="draw the goal again while the start position reaches it",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # every start is (0, 0)",
     right="""
 while self._reached(self.start, self.goal):
@@ -135,7 +136,7 @@ def success_at_reset(evidence: Evidence) -> Iterator[Violation]:
     "warning",
     meaning="A reached goal terminates the episode, but there is no compute_terminated for relabeled goals.",
     fix="add compute_terminated(achieved_goal, desired_goal, info)",
-    needs=("success",),
+    needs=(*REWARD_NEEDS, "success"),
     inconclusive_without=("ended",),
     wrong="terminated = bool(distance < 0.05)  # without a method compute_terminated",
     right="""
@@ -157,7 +158,7 @@ def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
     "terminated-mismatch",
     meaning="compute_terminated contradicts step() on whether a goal terminates, or is not implemented.",
     fix="call compute_terminated in step(), or delete it if the task never terminates",
-    needs=("reward",),
+    needs=REWARD_NEEDS,
     inconclusive_without=("success", "ended"),
     passive=True,
     wrong="""
@@ -170,8 +171,8 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
     """An episode terminates if compute_terminated returns True; other reasons may terminate it too."""
     if evidence.terminated is None:
         return
-    for step, reached in zip(evidence.steps, evidence.reached, strict=True):
-        result = evidence.terminated.at(step)
+    results = evidence.terminated.step_results
+    for step, result, reached in zip(evidence.steps, results, evidence.reached, strict=True):
         if isinstance(result.error, NotImplementedError):
             yield Violation(f"compute_terminated raises {result.error_text}", step.place)
             return
@@ -201,11 +202,11 @@ def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
     lengths: dict[int, int] = {}
     for step in evidence.steps:
         lengths[step.episode] = max(step.t + 1, lengths.get(step.episode, 0))
-    terminated = evidence.terminated
+    computed = [result.number for result in evidence.terminated.step_results] if evidence.terminated else []
     failures = [
         step
-        for step, reached in zip(evidence.steps, evidence.reached, strict=True)
-        if step.terminated and not (reached or (terminated is not None and terminated.at(step).number))
+        for step, *reasons in itertools.zip_longest(evidence.steps, evidence.reached, computed)
+        if step.terminated and not any(reasons)
     ]
     limit = max(lengths.values(), default=0)
     if len(failures) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in failures):
@@ -219,7 +220,7 @@ def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
     meaning="compute_terminated returns other values for the same arguments later: it depends on the state "
     "of the environment, or reads the success of the recorded goal from info.",
     fix="use only the goals; return time limits as truncated, and other reasons from step()",
-    needs=("replica", "reward"),
+    needs=("replica", *REWARD_NEEDS),
     implies=("GE205", "GE206", "GE208"),
     wrong="""
 def compute_terminated(self, achieved_goal, desired_goal, info):
@@ -231,17 +232,11 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 )
 def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
     """The termination is a function of the two goals and the info alone."""
-    for change in evidence.state_changes:
-        if change.function == "compute_terminated":
-            again = f"{change.later.outcome} for the same arguments after a reset"
-            yield Violation(f"compute_terminated {change.first.outcome} at {change.place}, but {again}")
     function = evidence.terminated
     if function is None:
         return
-    for first, later in zip(function.pair_results, function.later_results or (), strict=False):
-        if not evidence.state_changes and not first.agrees_with(later):
-            again = f"{later.outcome} for the same arguments after further steps and a reset"
-            yield Violation(f"compute_terminated {first.outcome}, but {again}")
+    if function.changes:
+        yield Violation(function.first_change)
     successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
     if successes and all(_follows_info(evidence, function, step) for step in successes[:MAX_SUCCESSES]):
         message = (
@@ -274,7 +269,7 @@ def _follows_info(evidence: Evidence, function: Probe, step: StepRecord) -> bool
     "warning",
     meaning="compute_terminated returns one value for a whole batch (an error if the rows differ).",
     fix="return a bool for each row",
-    needs=("batch",),
+    needs=BATCH_NEEDS,
     wrong="return bool(np.linalg.norm(achieved_goal - desired_goal) < 0.05)",
     right="return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05",
 )

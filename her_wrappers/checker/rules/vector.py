@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from her_wrappers.autoreset import declared_mode
 from her_wrappers.checker.evidence import Evidence, rule
-from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.records import StepRecord, as_array, ended_rows, wrong_shapes
 from her_wrappers.checker.values import differences, first_difference, identical, show
+from her_wrappers.exceptions import describe
 from her_wrappers.infos import final_observation_row
 from her_wrappers.rules import Violation
 from her_wrappers.trees import copy_tree, map_tree
@@ -24,22 +23,16 @@ NUM_ENVS, BATCHES = 3, 32
 """Number of infos in a batch, and number of batches of random infos."""
 
 
-class _InfoReplay(gym.Env[Any, Any]):
-    """Returns the given infos, one in each step."""
+class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
+    """Batches infos as all vector environments do."""
 
-    observation_space = spaces.Discrete(1)
-    action_space = spaces.Discrete(1)
+    num_envs = NUM_ENVS
 
-    def __init__(self, infos: Sequence[Any]) -> None:
-        self._infos = iter(infos)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
-        return 0, {}
-
-    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        return 0, 0.0, False, False, copy_tree(next(self._infos))
+    def batch(self, infos: Sequence[Any]) -> dict[str, Any]:
+        batched: dict[str, Any] = {}
+        for i, info in enumerate(infos):
+            batched = self._add_info(batched, copy_tree(info), i)
+        return batched
 
 
 @rule(
@@ -63,11 +56,9 @@ def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
     rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
     ends = [i for i, step in enumerate(evidence.steps) if step.terminated or step.truncated][:BATCHES]
     batches = [[infos[i] for i in row] for row in [*rows, *([end, max(end - 1, 0), 0] for end in ends)]]
-    vector = gym.vector.SyncVectorEnv([partial(_InfoReplay, column) for column in zip(*batches, strict=True)])
-    vector.reset()
     for batch in batches:
         try:
-            batched = vector.step(np.zeros(NUM_ENVS, dtype=np.int64))[-1]
+            batched = _InfoBatcher().batch(batch)
         except Exception as error:
             yield Violation(f"a vector environment of such infos raises {describe(error)}")
             return
@@ -103,8 +94,8 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 def no_autoreset_mode(evidence: Evidence) -> Iterator[Violation]:
     """The autoreset mode is declared, since it determines which rows are transitions."""
     vector = evidence.vector
-    if vector is not None and vector.batches.resets and not vector.is_declared:
-        message = f"the mode is {show(vector.metadata_mode)} instead of an AutoresetMode"
+    if vector is not None and vector.batches.resets and declared_mode(vector.env) is None:
+        message = f"the mode is {show(vector.env.metadata.get('autoreset_mode'))} instead of an AutoresetMode"
         yield Violation(message, subject='metadata["autoreset_mode"]')
 
 
@@ -140,11 +131,13 @@ def vector_shape(evidence: Evidence) -> Iterator[Violation]:
     vector = evidence.vector
     if vector is None or not vector.batches.resets:
         return
-    if vector.observation_space != batch_space(evidence.observation_space, vector.num_envs):
-        message = f"the space is not a batch of single_observation_space: {show(vector.observation_space)}"
+    if vector.env.observation_space != batch_space(evidence.observation_space, vector.env.num_envs):
+        message = (
+            f"the space is not a batch of single_observation_space: {show(vector.env.observation_space)}"
+        )
         yield Violation(message, subject="observation_space")
     for record in vector.batches.records:
-        for name, shape, expected in wrong_shapes(record, vector.num_envs):
+        for name, shape, expected in wrong_shapes(record, vector.env.num_envs):
             yield Violation(f"the batch has shape {shape} instead of {expected}", record.place, name)
     for step in vector.batches.steps:
         for name in ("terminated", "truncated"):
@@ -181,17 +174,17 @@ def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
 def rows_with_one_seed(evidence: Evidence) -> Iterator[Violation]:
     """If the start depends on the seed, the environments start differently."""
     vector = evidence.vector
-    if vector is None or vector.num_envs < 2 or not vector.batches.resets:
+    if vector is None or vector.env.num_envs < 2 or not vector.batches.resets:
         return
     record = vector.batches.resets[0]
-    if evidence.other_start is None or any(wrong_shapes(record, vector.num_envs)):
+    if evidence.other_start is None or any(wrong_shapes(record, vector.env.num_envs)):
         return
-    rows = [map_tree(lambda leaf: leaf[i], record.observation) for i in range(vector.num_envs)]  # noqa: B023
+    rows = [map_tree(lambda leaf: leaf[i], record.observation) for i in range(vector.env.num_envs)]  # noqa: B023
     if all(identical(rows[0], row) for row in rows) and first_difference(
         record.observation, evidence.other_start
     ):
         yield Violation(
-            f"reset(seed={record.seed}) started all {vector.num_envs} environments alike", record.place
+            f"reset(seed={record.seed}) started all {vector.env.num_envs} environments alike", record.place
         )
 
 
@@ -200,5 +193,5 @@ def _resetting_steps(evidence: Evidence) -> list[StepRecord]:
     vector = evidence.vector
     if vector is None or vector.mode is not AutoresetMode.SAME_STEP:
         return []
-    steps = (step for step in vector.batches.steps if not any(wrong_shapes(step, vector.num_envs)))
+    steps = (step for step in vector.batches.steps if not any(wrong_shapes(step, vector.env.num_envs)))
     return [step for step in steps if ended_rows(step).any()]

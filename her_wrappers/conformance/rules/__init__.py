@@ -1,10 +1,8 @@
-"""The rules, one file for each family; importing this package adds them all to `REPLAY_RULES`."""
+"""The rules; importing this package adds them all to `REPLAY_RULES`."""
 
 from her_wrappers.conformance.registry import REPLAY_RULES
 from her_wrappers.conformance.rules import (  # noqa: F401
-    adapter,
     goals,
-    n_step,
     randomness,
     rewards,
     sampling,

@@ -1,16 +1,15 @@
-"""HB101 to HB112: relabeled rows have goals that the strategy can select."""
+"""HB101 to HB112: relabeled rows have goals that the strategy can select. HB501: precision of goals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.results import ScenarioResults
-from her_wrappers.conformance.rows import HORIZON, DecodedRows, first_of_each
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, EqualEpisodes
+from her_wrappers.conformance.rows import GOAL_KEYS, HORIZON, DecodedRows, first_of_each
 from her_wrappers.conformance.statistics import LIMIT, bins_of, counts_of, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
 
@@ -102,10 +101,11 @@ def _not_uniform(rows: DecodedRows, first: np.ndarray | int) -> Iterator[Violati
     chosen = rows.has_own_goal & (rows.goal_step > first)  # state 0 is optional
     index = first_of_each(rows, chosen)
     count, position = count[index], (rows.goal_step - first - 1)[index]
-    groups = [counts_of(position[count == n], 0, n) for n in range(2, HORIZON + 1)]
-    for power in range(6):
-        many = (count > HORIZON * 2**power) & (count <= HORIZON * 2 ** (power + 1))
-        groups.append(counts_of(bins_of(position[many], count[many], HORIZON), 0, HORIZON))
+    # Up to HORIZON states one by one; in longer episodes, HORIZON parts of the states.
+    groups = []
+    for lower, upper in pairwise([*range(1, HORIZON + 1), *(HORIZON * 2**power for power in range(1, 7))]):
+        chosen, bins = (count > lower) & (count <= upper), min(upper, HORIZON)
+        groups.append(counts_of(bins_of(position[chosen], count[chosen], bins), 0, bins))
     if uniformity_z(groups) > LIMIT:
         found = max(groups, key=lambda each: uniformity_z([each]))
         states = "states" if len(found) < HORIZON else "parts of the states"
@@ -187,8 +187,7 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB110",
-    scenario=None,
-    inconclusive_without=("few episodes", EQUAL_EPISODES, "strategy future"),
+    scenario="few episodes",
     meaning="All relabeled rows of an episode in a batch, or all rows of a step, have the same goal.",
     fix="sample a goal for each row",
     wrong="goal[rows_of_episode] = next_achieved_goal[rng.integers(t, T)]",
@@ -196,21 +195,18 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     source="tianshou 2.0.1, HERReplayBuffer.rewrite_transitions",
     implies=("HB103", "HB206"),
 )
-def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
-    rows, equal = results.of("few episodes"), results.of("strategy future")
-    if rows is None or equal is None:
-        return
-    own = equal.has_own_goal
-    always_final = (equal.goal_step == equal.length)[own].all()  # which HB106 reports
-    always_next = (equal.goal_step == equal.step + 1)[own].all()  # which HB105 reports
+def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
+    own = rows.has_own_goal
+    is_final = (rows.goal_step == rows.length)[own].all()  # which HB106 reports
+    is_next = (rows.goal_step == rows.step + 1)[own].all()  # which HB105 reports
+    open_ended = rows.relabeled & (rows.step + 1 < rows.length)
     for name, group in (
         ("an episode in a batch", rows.batch * 64 + rows.episode),
         ("a step", rows.transition),
     ):
-        open_ended = rows.relabeled & (rows.step + 1 < rows.length)
         goals = [rows.goal_step[open_ended & (group == each)] for each in np.unique(group)]
         groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
-        if groups and max(groups) == 1 and not (always_final or always_next):
+        if groups and max(groups) == 1 and not (is_final or is_next):
             found = f"in each of {len(groups)} groups of 12 rows or more"
             yield Violation(f"all relabeled rows of {name} have one goal, {found}")
 
@@ -224,8 +220,8 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
     source=f"{PAPER}, algorithm 1: (s||g', a, r', s'||g')",
     implies=("HB501",),
 )
-def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
-    yield from equal.rows.violation(~equal.rows.is_next_goal, "the next observation has another desired goal")
+def next_goal_differs(rows: DecodedRows) -> Iterator[Violation]:
+    yield from rows.violation_in("next goal")
 
 
 @replay_rule(
@@ -238,5 +234,24 @@ def next_goal_differs(equal: EqualEpisodes) -> Iterator[Violation]:
     source="Gymnasium-Robotics, PointMaze with continuing_task: goals change inside an episode",
 )
 def original_goal_changed(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = ~rows.relabeled & ~rows.is_original_goal
-    yield from rows.violation(wrong, "the desired goal of the original row is not that of its step")
+    yield from rows.violation_in("original goal")
+
+
+@replay_rule(
+    "HB501",
+    meaning="Goals lose precision: their dtype or their values differ from those of the environment.",
+    fix="allocate arrays with the dtype of the goal space",
+    wrong="desired_goal = np.zeros((size, goal_size), np.float32)",
+    right='desired_goal = np.zeros((size, goal_size), env.observation_space["desired_goal"].dtype)',
+    source="Gymnasium-Robotics: goals are float64, and thresholds are compared in float64",
+    implies=("HB502", "HB503"),
+)
+def goal_precision(rows: DecodedRows) -> Iterator[Violation]:
+    for key in GOAL_KEYS:
+        episode, code = rows.env.decode(rows.columns[key])
+        exact, got = rows.env.encode(np.maximum(episode, 0), code), rows.columns[key]
+        if got.dtype != exact.dtype or not np.array_equal(got, exact):
+            yield Violation(
+                f"a goal is {got[0].tolist()} ({got.dtype}) instead of {exact[0].tolist()} ({exact.dtype})",
+                subject=key,
+            )

@@ -1,4 +1,4 @@
-"""HB301 to HB308: rewards of relabeled and original rows. HB501: precision of goals."""
+"""HB301 to HB308: rewards of relabeled and original rows; HB701 to HB704: n-step returns use one goal."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import GOAL_KEYS, DecodedRows, Values
-from her_wrappers.conformance.scenarios import EqualEpisodes
+from her_wrappers.conformance.rows import DecodedRows, Values, differ
+from her_wrappers.conformance.scenarios import GAMMA, N_STEPS
 from her_wrappers.rules import Violation
 
 
 def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
-    """Return the code of the rule that explains all wrong rewards of relabeled rows, and the explanation."""
+    """Return the code of the rule that explains all wrong rewards, and the explanation."""
     columns, desired = rows.columns, rows.columns["desired_goal"]
     before = rows.rewards_for(columns["achieved_goal"], desired)
     swapped = rows.rewards_for(desired, columns["next_achieved_goal"])
     for code, rewards, text in (
-        ("HB304", rows.recorded, "it is the reward for the original goal"),
+        ("HB304", rows.right.recorded_reward, "it is the reward for the original goal"),
         ("HB302", before, "it fits the achieved goal before the action"),
         ("HB303", swapped, "it fits the goals if swapped"),
     ):
-        if rows.has_rewards(rewards)[wrong].all():
+        if not differ(columns["reward"], rewards)[wrong].any():
             return code, f"; {text}"
     return "HB301", ""
 
@@ -31,12 +31,11 @@ def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
 def _relabeled_rule(code: str, name: str, **texts: Any) -> None:
     """Add the rule that reports the first wrong relabeled reward, if ``code`` explains them all."""
 
-    def check(equal: EqualEpisodes) -> Iterator[Violation]:
-        rows = equal.rows
-        wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
-        explaining, text = _explain(rows, wrong)
+    def check(rows: DecodedRows) -> Iterator[Violation]:
+        judged = rows.relabeled & rows.is_allowed
+        explaining, text = _explain(rows, rows.wrong["reward"] & judged)
         if explaining == code:
-            yield from rows.violation(wrong, lambda i: rows.reward_fault(i) + text)
+            yield from rows.violation_in("reward", judged, text)
 
     replay_rule(code, name, implies=("HB306", "HB701"), **texts)(check)
 
@@ -87,9 +86,8 @@ _relabeled_rule(
     right="reward = rewards[indices]",
     implies=("HB306", "HB308", "HB701"),
 )
-def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
-    rows = equal.rows
-    yield from rows.violation(~rows.relabeled & ~rows.has_right_reward, rows.reward_fault)
+def original_reward(rows: DecodedRows) -> Iterator[Violation]:
+    yield from rows.violation_in("reward", ~rows.relabeled)
 
 
 @replay_rule(
@@ -103,7 +101,7 @@ def original_reward(equal: EqualEpisodes) -> Iterator[Violation]:
     source="stable-baselines3 issue 847, option copy_info_dict",
 )
 def reward_without_info(rows: DecodedRows) -> Iterator[Violation]:
-    yield from rows.violation(~rows.has_right_reward, rows.reward_fault)
+    yield from rows.violation_in("reward")
 
 
 @replay_rule(
@@ -115,9 +113,9 @@ def reward_without_info(rows: DecodedRows) -> Iterator[Violation]:
     right="rewards = compute_reward(achieved_goals, desired_goals, infos)",
     source="Gymnasium-Robotics: compute_reward takes batches of goals",
 )
-def reward_row_by_row(equal: EqualEpisodes) -> Iterator[Violation]:
-    if equal.reward_calls > len(equal.rows) / 4:
-        yield Violation(f"compute_reward was called {equal.reward_calls} times for {len(equal.rows)} rows")
+def reward_row_by_row(rows: DecodedRows) -> Iterator[Violation]:
+    if rows.env.reward_calls > len(rows) / 4:
+        yield Violation(f"compute_reward was called {rows.env.reward_calls} times for {len(rows)} rows")
 
 
 @replay_rule(
@@ -129,28 +127,82 @@ def reward_row_by_row(equal: EqualEpisodes) -> Iterator[Violation]:
     wrong="reward = compute_reward(next_achieved_goal, desired_goal, info)  # of all rows",
     right="reward[relabeled] = compute_reward(...)",
     source=f"{PAPER}, algorithm 1: standard experience replay stores the reward for the original goal",
-    implies=("HB509",),
 )
 def recorded_reward_replaced(rows: DecodedRows) -> Iterator[Violation]:
-    yield from rows.violation(~rows.relabeled & ~rows.has_right_reward, rows.reward_fault)
+    yield from rows.violation_in("reward", ~rows.relabeled)
 
 
-@replay_rule(
-    "HB501",
-    meaning="Goals lose precision: their dtype or their values differ from those of the environment.",
-    fix="allocate arrays with the dtype of the goal space",
-    wrong="desired_goal = np.zeros((size, goal_size), np.float32)",
-    right='desired_goal = np.zeros((size, goal_size), env.observation_space["desired_goal"].dtype)',
-    source="Gymnasium-Robotics: goals are float64, and thresholds are compared in float64",
-    implies=("HB502", "HB503"),
+MULTI_STEP = f"{PAPER}; Plappert et al. 2018, arXiv 1802.09464, section 4: HER and multi-step returns"
+
+
+def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
+    """Return the (B,) expected values of windows of up to N_STEPS steps under the goal of each row."""
+    returns, steps = np.zeros(len(rows)), np.zeros(len(rows), int)
+    terminated, running = np.zeros(len(rows), bool), np.ones(len(rows), bool)
+    for m in range(N_STEPS):
+        running &= rows.step + m < rows.length
+        right = rows.values_of_step(m)
+        returns += np.where(running, GAMMA**m * right.reward, 0.0)
+        steps += running
+        terminated |= running & right.terminated
+        running &= ~right.terminated
+    return {
+        "reward": returns,
+        "next state": rows.step + steps,
+        "discount": np.where(terminated, 0.0, GAMMA**steps),
+        "terminated": terminated,
+    }
+
+
+def _window_rule(code: str, name: str, key: str, source: str = MULTI_STEP, **texts: Any) -> None:
+    """Add the rule that ``key`` has the expected value in all rows with 3-step returns."""
+
+    def check(rows: DecodedRows) -> Iterator[Violation]:
+        expected = _expected(rows)[key].astype(float)
+        got = rows.next_step if key == "next state" else rows.columns.get(key, expected)
+        suffix = f" with n_steps={N_STEPS}"
+        yield from rows.violation(differ(got, expected), key, (got, expected), suffix)
+
+    replay_rule(code, name, scenario="n-step returns", source=source, **texts)(check)
+
+
+_window_rule(
+    "HB701",
+    "n-step-return",
+    "reward",
+    reports_exceptions=True,
+    meaning="An n-step return is not the discounted sum of the rewards under the goal of the row.",
+    fix="compute the rewards of all steps of a window with the goal of the row",
+    wrong="returns = sum(gamma**i * reward[t + i] for i in range(n))  # rewards of several goals",
+    right="returns = sum(gamma**i * compute_reward(achieved[t + i + 1], goal, info) for i in range(m))",
 )
-def goal_precision(equal: EqualEpisodes) -> Iterator[Violation]:
-    rows = equal.rows
-    for key in GOAL_KEYS:
-        episode, code = rows.env.decode(rows.columns[key])
-        exact, got = rows.env.encode(np.maximum(episode, 0), code), rows.columns[key]
-        if got.dtype != exact.dtype or not np.array_equal(got, exact):
-            yield Violation(
-                f"a goal is {got[0].tolist()} ({got.dtype}) instead of {exact[0].tolist()} ({exact.dtype})",
-                subject=key,
-            )
+_window_rule(
+    "HB702",
+    "n-step-window",
+    "next state",
+    meaning="An n-step window continues after the end of its episode or after success, or ends too early.",
+    fix="end a window at the end of its episode and at the first step that terminates under its goal",
+    wrong="next_obs = observations[t + n]",
+    right="next_obs = observations[t + min(n, T - t, steps_to_success)]",
+    source="cpprb 11.0.0: windows reach into the next copy of a truncated episode",
+    implies=("HB701", "HB704"),
+)
+_window_rule(
+    "HB703",
+    "n-step-discount",
+    "discount",
+    meaning="discount is not gamma to the power of the number of summed steps, and 0 if terminated.",
+    fix="use the number of steps of each window",
+    wrong="discount = gamma**n",
+    right="discount = gamma**m * (1 - terminated)",
+)
+_window_rule(
+    "HB704",
+    "n-step-termination",
+    "terminated",
+    meaning="terminated is not the flag of the last step of the window.",
+    fix="return the flag of the last summed step under the goal of the row",
+    wrong="terminated = terminations[t]",
+    right="terminated = terminations[t + m - 1]",
+    implies=("HB703",),
+)

@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.env import AddedEpisode
 from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rows import N_SAMPLED_GOAL, DecodedRows, Values, first_of_each
 from her_wrappers.conformance.scenarios import (
-    ENDS,
-    EQUAL_EPISODES,
     LONG,
-    LONG_EPISODES,
     PRIORITIZED_CAPACITY,
     SCENARIOS,
-    EqualEpisodes,
     Prioritized,
     PrioritizedRows,
 )
@@ -57,14 +54,15 @@ def relabeled_share(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB202",
     severity="warning",
-    meaning="The share of relabeled rows is not k / (k + 1) in batches of 1, 2 or 7 rows.",
+    scenario="small batches",
+    meaning="The share of relabeled rows is not k / (k + 1) in batches of 1 or 2 rows.",
     fix="decide randomly for each row, instead of rounding the number of relabeled rows",
     wrong="relabeled = np.arange(B) < int(B * k / (k + 1))  # no row if B = 1",
     right="relabeled = rng.random(B) < k / (k + 1)",
     source="stable-baselines3 2.9.2, torchrl 0.14.1: a batch of one row is never relabeled",
 )
-def share_of_small_batches(equal: EqualEpisodes) -> Iterator[Violation]:
-    for size, rows in equal.small.items():
+def share_of_small_batches(rows_by_size: dict[int, DecodedRows]) -> Iterator[Violation]:
+    for size, rows in rows_by_size.items():
         yield from _wrong_share(rows.relabeled, N_SAMPLED_GOAL, f"batches of {size}")
 
 
@@ -88,11 +86,6 @@ def _stored_episodes(rows: DecodedRows) -> list[AddedEpisode]:
     return [each for each in rows.env.episodes[first:] if each.length > 1]
 
 
-def _is_judged(rows: DecodedRows) -> Values:
-    """Return which rows are of `_stored_episodes`, (B,) bool."""
-    return np.isin(rows.episode, [each.number for each in _stored_episodes(rows)])
-
-
 @replay_rule(
     "HB204",
     scenario=None,
@@ -106,27 +99,25 @@ def _is_judged(rows: DecodedRows) -> Values:
 )
 def share_depends_on_step(results: ScenarioResults) -> Iterator[Violation]:
     for name, rows in results.rows():
-        episodes, judged = _stored_episodes(rows), _is_judged(rows)
-        ends = np.array([ENDS.index(each.end) for each in rows.env.episodes])
-        envs = np.array([each.env_index for each in rows.env.episodes])
-        kinds = {
-            "step": rows.step,
-            "steps to the end": rows.length - rows.step,
-            "length": rows.length,
-            "end": ends[rows.episode.clip(0, len(ends) - 1)],
-            "env_index": envs[rows.episode.clip(0, len(ends) - 1)],
-            "is_complete": rows.is_complete,
-            "age": np.searchsorted([each.number for each in episodes], rows.episode)
-            * 4
-            // (len(episodes) + 1),
+        stored = np.array([each.number for each in _stored_episodes(rows)])
+        judged = np.isin(rows.episode, stored)
+        episodes = [rows.env.episodes[i] for i in rows.episode[judged]]
+        kinds: dict[str, Any] = {
+            "step": rows.step[judged],
+            "steps to the end": (rows.length - rows.step)[judged],
+            "length": rows.length[judged],
+            "end": np.array([each.end for each in episodes]),
+            "env_index": np.array([each.env_index for each in episodes]),
+            "is_complete": np.array([each.is_complete for each in episodes]),
+            "age": np.searchsorted(stored, rows.episode[judged]) * 4 // max(len(stored), 1),
         }
-        share = float(np.clip(rows.relabeled[judged].mean(), 0.001, 0.999)) if judged.any() else 0.5
+        relabeled = rows.relabeled[judged]
+        share = float(np.clip(relabeled.mean(), 0.001, 0.999)) if judged.any() else 0.5
         for kind, values in kinds.items():
-            for value in np.unique(values[judged]):
-                relabeled = rows.relabeled[judged & (values == value)]
-                if proportion_z(int(relabeled.sum()), len(relabeled), share) > LIMIT:
-                    label = ENDS[value] if kind == "end" else value
-                    found = f"{relabeled.mean():.3f} of the rows with {kind} {label} are relabeled"
+            for value in np.unique(values):
+                of_kind = relabeled[values == value]
+                if proportion_z(int(of_kind.sum()), len(of_kind), share) > LIMIT:
+                    found = f"{of_kind.mean():.3f} of the rows with {kind} {value} are relabeled"
                     yield Violation(f"{found}, but {share:.3f} of all rows", f"scenario {name!r}")
 
 
@@ -155,8 +146,7 @@ def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB206",
     severity="warning",
-    scenario=None,
-    inconclusive_without=tuple(SCENARIOS),
+    strategies=STRATEGIES,
     meaning="Rows of a batch depend on each other: their episodes, goals, or choices to relabel.",
     fix="sample transition, relabeling and goal of each row independently",
     wrong="goal = t + 1 + (rng.random() * (T - t)).astype(int)  # one random number for all rows",
@@ -164,39 +154,23 @@ def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     source="Mnih et al. 2015, DQN: random samples break the correlations of successive steps",
     implies=("HB105", "HB106", "HB108", "HB201", "HB204", "HB205"),
 )
-def rows_depend(results: ScenarioResults) -> Iterator[Violation]:
-    equal = results.of(EQUAL_EPISODES)
-    if equal is not None:
-        rows = equal.rows
-        counts = np.unique(rows.batch * 1024 + rows.episode, return_counts=True)[1]
-        sizes = np.bincount(rows.batch)
-        pairs, expected = (each * (each - 1) / 2 for each in (counts, sizes))
-        pairs, expected = pairs.sum(), expected.sum() / len(rows.env.episodes)
+def rows_depend(rows: DecodedRows) -> Iterator[Violation]:
+    group = rows.batch * 1024 + rows.episode
+    if len(np.unique(rows.length)) == 1:
+        sizes, parts = np.bincount(rows.batch), np.unique(group, return_counts=True)[1]
+        pairs, expected = ((each * (each - 1) / 2).sum() for each in (parts, sizes))
+        expected /= len(rows.env.episodes)
         if pairs > expected + LIMIT * np.sqrt(expected):
-            yield Violation(
-                f"batches have {pairs:.0f} pairs of rows of one episode instead of {expected:.0f}"
-            )
-    for strategy in ("future", "episode"):
-        rows = results.of(f"strategy {strategy}{LONG_EPISODES}")
-        if rows is None:
-            continue
-        first = rows.step if strategy == "future" else np.zeros(len(rows), int)
-        # Episodes of one length: in others, goals may be distributed otherwise, which is another fault.
-        equal_length = rows.length == LONG[-1]
-        index = first_of_each(rows, rows.has_own_goal & (rows.goal_step > first) & equal_length)
-        part = bins_of((rows.goal_step - first - 1)[index], (rows.length - first)[index], 4)
-        group = rows.batch * len(LONG) + rows.episode
-        for text, table in (
-            (
-                "relabeled together",
-                np.stack([
-                    np.bincount(group, each & equal_length) for each in (rows.relabeled, ~rows.relabeled)
-                ]),
-            ),
-            ("given related goals", np.bincount(part * 1000 + group[index], minlength=4000).reshape(4, -1)),
-        ):
-            if dependence_z(table.T) > LIMIT:
-                yield Violation(f"the rows of one episode in a batch are {text}", subject=strategy)
+            found = f"batches have {pairs:.0f} pairs of rows of one episode instead of {expected:.0f}"
+            yield Violation(found)
+    # Long episodes of one length: in others, goals may be distributed otherwise, which is another fault.
+    is_long = rows.length == LONG[-1]
+    if dependence_z(group[is_long], rows.relabeled[is_long]) > LIMIT:
+        yield Violation("the rows of one episode in a batch are relabeled together")
+    index = first_of_each(rows, is_long & rows.has_own_goal & (rows.goal_step > rows.step))
+    part = bins_of((rows.goal_step - rows.step - 1)[index], (rows.length - rows.step)[index], 4)
+    if dependence_z(group[index], part) > LIMIT:
+        yield Violation("the rows of one episode in a batch are given related goals")
 
 
 def _priority_rule(
@@ -212,60 +186,51 @@ def _priority_rule(
 
 
 def _ignored(sampled: Prioritized) -> Iterator[Violation]:
-    rows = sampled.rows
-    for part in (rows.episode < 40, rows.episode >= 40):
-        share = (rows.step == sampled.marked)[part & ~sampled.is_new].sum() / max(
-            (part & ~sampled.is_new).sum(), 1
-        )
-        if sampled.marked >= 0 and (part & ~sampled.is_new).any() and share < 0.35:
-            yield Violation(
-                f"one step of 4 has a priority of 20 instead of 1, but only {share:.0%} of the rows"
-            )
+    is_first = sampled.rows.episode < sampled.rows.episode.max() / 2  # stored before the others
+    for part in (sampled.is_old & is_first, sampled.is_old & ~is_first):
+        if part.any() and sampled.is_high[part].mean() < 0.35:
+            share = f"{sampled.is_high[part].mean():.0%} of the rows"
+            yield Violation(f"one step of 4 has a priority of 20 instead of 1, but only {share}")
 
 
 def _changes_share(sampled: Prioritized) -> Iterator[Violation]:
-    is_high = sampled.rows.step == sampled.marked
-    for relabeled in (sampled.rows.relabeled[is_high], sampled.rows.relabeled[~is_high]):
-        yield from _wrong_share(relabeled, N_SAMPLED_GOAL)
+    for part in (sampled.is_high, ~sampled.is_high):
+        yield from _wrong_share(sampled.rows.relabeled[part], N_SAMPLED_GOAL)
+
+
+def _ambiguous(sampled: Prioritized) -> Iterator[Violation]:
+    index = sampled.rows.columns["index"].astype(np.int64)
+    pairs = np.unique(np.stack([index, sampled.rows.transition]), axis=1)
+    most = np.unique(pairs[0], return_counts=True)[1].max()
+    if most > 1:
+        yield Violation(f"one index belongs to up to {most} transitions")
 
 
 def _wrong_weights(sampled: Prioritized) -> Iterator[Violation]:
-    if "weight" not in sampled.rows.columns:
-        return
-    weight, batch = sampled.rows.columns["weight"].astype(float), sampled.rows.batch
+    weight = sampled.rows.columns.get("weight", np.empty(0)).astype(float)
     if not (np.isfinite(weight) & (weight > 0)).all():
         yield Violation("a weight is not a positive number")
-        return
-    level = np.where(sampled.is_new, 0.0, sampled.priority)
-    is_high = (sampled.rows.step == sampled.marked)[~sampled.is_new | (sampled.marked < 0)]
-    ratio_of_rows = 3 * is_high.mean() / (1 - is_high.mean())
-    for each in np.unique(batch):
-        groups = {p: weight[(batch == each) & (level == p)] for p in (0.0, 1.0, 20.0)}
-        for group in groups.values():
-            if len(group) and group.max() > group.min() * 1.001:
-                yield Violation("rows of equal priority in a batch have different weights")
-                return
-        if len(groups[1.0]) and len(groups[20.0]):
-            ratio = groups[1.0][0] / groups[20.0][0]
-            if not 1.001 < ratio < 2 * ratio_of_rows:
-                yield Violation(
-                    f"the weight of rows with priority 1 is {ratio:.3g} times that of rows with priority 20; "
-                    f"the ratio of their sampling probabilities is about {ratio_of_rows:.3g}"
-                )
-                return
+    elif len(weight):
+        low, high = sampled.is_old & ~sampled.is_high, sampled.is_old & sampled.is_high
+        ratio, ratio_of_rows = weight[low].mean() / weight[high].mean(), 3 * high.sum() / low.sum()
+        if not 1.1 < ratio < 2 * ratio_of_rows:
+            yield Violation(
+                f"the weight of rows with priority 1 is {ratio:.3g} times that of rows with priority 20; "
+                f"the ratio of their sampling probabilities is about {ratio_of_rows:.3g}"
+            )
 
 
 def _new_priority(sampled: Prioritized) -> Iterator[Violation]:
-    if len(sampled.new):
-        is_low = ~sampled.is_new & (sampled.rows.step != sampled.marked)
-        low = is_low.sum() / ((PRIORITIZED_CAPACITY - len(sampled.new)) * 3 / 4)
-        if sampled.new.mean() < 0.5 * low:
-            yield Violation(
-                f"new transitions have {sampled.new.mean():.2g} rows each, those of priority 1 have {low:.2g}"
-            )
-        elif uniformity_z([sampled.new]) > LIMIT:
-            found = f"one has {sampled.new.max()} rows and another {sampled.new.min()}"
-            yield Violation(f"of {len(sampled.new)} new transitions, {found}")
+    new = sampled.counts_of_new
+    if len(new):
+        num_low = (PRIORITIZED_CAPACITY - len(new)) * 3 / 4
+        low = (sampled.is_old & ~sampled.is_high).sum() / num_low
+        if new.mean() < 0.5 * low:
+            found = f"{new.mean():.2g} rows each, those of priority 1 have {low:.2g}"
+            yield Violation(f"new transitions have {found}")
+        elif uniformity_z([new]) > LIMIT:
+            found = f"one has {new.max()} rows and another {new.min()}"
+            yield Violation(f"of {len(new)} new transitions, {found}")
 
 
 _priority_rule(
@@ -290,28 +255,16 @@ _priority_rule(
 )
 
 
-@replay_rule(
+_priority_rule(
     "HB803",
-    scenario="set priorities",
+    "index-ambiguous",
+    _ambiguous,
     meaning="index does not identify a transition, so priorities are set for other transitions.",
     fix="return the index that update_priorities expects",
     wrong='return {"index": np.arange(B), ...}',
     right='return {"index": indices, ...}',
-    source=PER,
     implies=("HB801", "HB802", "HB804", "HB805"),
 )
-def index_ambiguous(result: PrioritizedRows) -> Iterator[Violation]:
-    names = list(result.rounds)
-    for part in filter(None, (names[:2], names[2:-2], names[-2:])):  # loading may change the indices
-        rows = [result.rounds[name].rows for name in part]
-        index = np.concatenate([each.columns["index"] for each in rows])
-        name = np.concatenate([each.transition for each in rows])
-        pairs = np.unique(np.stack([index.astype(np.int64), name]), axis=1)
-        if len(pairs[0]) != len(np.unique(pairs[0])):
-            most = np.unique(pairs[0], return_counts=True)[1].max()
-            yield Violation(f"one index belongs to up to {most} transitions", part[-1])
-
-
 _priority_rule(
     "HB804",
     "importance-weights",

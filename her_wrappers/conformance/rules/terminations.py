@@ -15,13 +15,13 @@ rule = partial(replay_rule, scenario=ENDS_OF_EPISODES)
 
 def _is_wrong(rows: DecodedRows) -> Values:
     """Return which correct steps with correct goals have a wrong flag, (B,) bool."""
-    return rows.is_allowed & rows.is_added & ~rows.has_right_termination
+    return rows.is_allowed & rows.is_added & rows.wrong["terminated"]
 
 
 def _terminates_at_time_limit(rows: DecodedRows) -> Values:
     """Return which last steps of truncated episodes are terminated although no goal is reached, (B,) bool."""
-    is_reached = rows.relabeled & rows.is_reached
-    return rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~is_reached
+    is_reached = rows.relabeled & rows.right.is_reached
+    return rows.is_last & ~rows.right.recorded_end & rows.is_terminated & ~is_reached
 
 
 def _wrong_recomputed(rows: DecodedRows) -> Values:
@@ -39,7 +39,7 @@ def _wrong_recomputed(rows: DecodedRows) -> Values:
     implies=("HB402", "HB403", "HB704"),
 )
 def relabeled_success_continues(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _wrong_recomputed(rows) & rows.is_reached & ~rows.is_terminated & ~rows.crashed
+    wrong = _wrong_recomputed(rows) & ~rows.is_terminated & ~rows.right.crashed
     yield from rows.violation(wrong, "the new goal is reached, but terminated is False")
 
 
@@ -67,7 +67,7 @@ def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB704",),
 )
 def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _wrong_recomputed(rows) & rows.crashed & ~rows.is_terminated
+    wrong = _wrong_recomputed(rows) & rows.right.crashed & ~rows.is_terminated
     yield from rows.violation(wrong, "the episode crashed at this step, but terminated is False")
 
 
@@ -95,11 +95,8 @@ def time_limit_terminates(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB403",),
 )
 def original_termination(rows: DecodedRows) -> Iterator[Violation]:
-    wrong = _is_wrong(rows) & ~rows.relabeled & ~_terminates_at_time_limit(rows)
-    yield from rows.violation(
-        wrong,
-        lambda i: f"{rows.recorded_termination[i]} was added, but terminated is {rows.is_terminated[i]}",
-    )
+    judged = _is_wrong(rows) & ~rows.relabeled & ~_terminates_at_time_limit(rows)
+    yield from rows.violation_in("terminated", judged)
 
 
 @rule(
@@ -112,10 +109,8 @@ def original_termination(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB704",),
 )
 def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
-    yield from rows.violation(
-        _is_wrong(rows) & rows.relabeled & ~_wrong_recomputed(rows),
-        lambda i: f"terminated is {rows.is_terminated[i]}, which is not termination={rows.termination!r}",
-    )
+    judged = _is_wrong(rows) & rows.relabeled & ~_wrong_recomputed(rows)
+    yield from rows.violation_in("terminated", judged, f" with termination={rows.termination!r}")
 
 
 @rule(
@@ -128,7 +123,7 @@ def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
     source="Gymnasium, Env.step",
 )
 def truncation(rows: DecodedRows) -> Iterator[Violation]:
-    yield from rows.violation(~rows.has_right_truncation, rows.truncation_fault)
+    yield from rows.violation_in("truncated")
 
 
 @rule(
@@ -140,4 +135,4 @@ def truncation(rows: DecodedRows) -> Iterator[Violation]:
     source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
 )
 def discount(rows: DecodedRows) -> Iterator[Violation]:
-    yield from rows.violation(~rows.has_right_discount, rows.discount_fault)
+    yield from rows.violation_in("discount")

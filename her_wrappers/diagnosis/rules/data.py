@@ -9,15 +9,6 @@ import numpy as np
 from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
-LARGE = 1e4
-"""Magnitude from which an input saturates a network whose inputs are not normalized."""
-
-MAX_DUPLICATES = 0.05
-"""GD504 is reported from this share of episodes that equal an earlier episode."""
-
-MIN_LENGTH = 5
-"""Smallest length of episodes that GD504 compares, since shorter ones can be equal by chance."""
-
 
 @rule(
     "GD501",
@@ -33,7 +24,6 @@ MIN_LENGTH = 5
     needs=("episodes",),
 )
 def observation_constant(facts: Facts) -> Iterator[Violation]:
-    """Each array of the observation must change."""
     arrays = {name: values for name, values in facts.observation_ranges.items() if values.size}
     constant = [name for name, values in arrays.items() if not np.ptp(values, axis=0).any()]
     states = len(facts.rewards) + len(facts)
@@ -59,7 +49,6 @@ def observation_constant(facts: Facts) -> Iterator[Violation]:
     implies=("GD608",),
 )
 def not_finite(facts: Facts) -> Iterator[Violation]:
-    """All values must be finite."""
     for column, name in enumerate(("observation", "goals", "action", "reward")):
         rows = np.flatnonzero(facts.not_finite[:, column])
         if rows.size:
@@ -84,12 +73,11 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
     needs=("episode",),
 )
 def observation_scale(facts: Facts) -> Iterator[Violation]:
-    """Components of the observation must have magnitudes below 10,000, unless they are normalized."""
     if facts.normalizes:
         return
     for name, values in facts.observation_ranges.items():
         magnitude = np.abs(values).max(axis=0)
-        if magnitude.max(initial=0) >= LARGE:
+        if magnitude.max(initial=0) >= 1e4:
             largest = int(magnitude.argmax())
             yield Violation(
                 f"component {largest} has a magnitude of {magnitude[largest]:.3g}, and the median of all "
@@ -116,10 +104,9 @@ for _ in range(10):
     implies=("GD505",),
 )
 def episodes_repeated(facts: Facts) -> Iterator[Violation]:
-    """Fewer than 5 % of the episodes may equal an earlier one."""
-    hashes = facts.episode_hashes[facts.lengths >= MIN_LENGTH]
+    hashes = facts.episode_hashes[facts.lengths >= 5]
     repeated = len(hashes) - len(np.unique(hashes))
-    if hashes.size and repeated >= MAX_DUPLICATES * len(hashes):
+    if hashes.size and repeated >= 0.05 * len(hashes):
         yield Violation(f"{repeated} of {len(hashes)} episodes equal an earlier episode")
 
 
@@ -144,9 +131,8 @@ for episode in range(1000):
     needs=("episodes",),
 )
 def starts_repeated(facts: Facts) -> Iterator[Violation]:
-    """More than half of the starts must be different."""
     different = len(np.unique(facts.start_hashes))
-    is_varied = facts.has_fractions.any() and np.ptp(facts.desired_range, axis=0).any()
+    is_varied = facts.has_fractions and np.ptp(facts.desired_range, axis=0).any()
     if len(facts) < 20 or not is_varied:
         return
     if np.ptp(facts.starts, axis=0).any():
@@ -172,6 +158,5 @@ def starts_repeated(facts: Facts) -> Iterator[Violation]:
     needs=("episode",),
 )
 def goal_in_observation(facts: Facts) -> Iterator[Violation]:
-    """The observation must not contain the desired goal."""
     if facts.goal_in_observation:
         yield Violation(f"in the first episodes, {facts.goal_in_observation}")

@@ -9,12 +9,6 @@ import numpy as np
 from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
-MAX_STILL = 0.8
-"""GD101 and GD102 are reported from this share of episodes in which the achieved goal does not move."""
-
-SMALL = 0.1
-"""GD105 is reported if no episode moves the achieved goal by more than this share of the way to the goal."""
-
 CLEAR = 0.3
 """Partial correlation from which an effect of actions is clear."""
 
@@ -46,7 +40,6 @@ def step(self, action):
     implies=("GD103", "GD204", "GD205", "GD501"),
 )
 def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
-    """Where nothing else changes, the achieved goal must move in over one episode in five."""
     yield from _still_episodes(facts, is_observation_moved=False)
 
 
@@ -72,13 +65,12 @@ her train --recipe fetch_push
     implies=("GD103", "GD204", "GD205"),
 )
 def object_not_touched(facts: Facts) -> Iterator[Violation]:
-    """Where the rest of the observation changes, the achieved goal must move in over one episode in five."""
     yield from _still_episodes(facts, is_observation_moved=True)
 
 
 def _still_episodes(facts: Facts, *, is_observation_moved: bool) -> Iterator[Violation]:
     still = ~facts.has_moved
-    if still.mean() < MAX_STILL:
+    if still.mean() < 0.8:
         return
     others = facts.is_observation_moved[still].mean()
     if (others >= 0.5) == is_observation_moved:
@@ -113,7 +105,6 @@ def _sample_goal(self):
     needs=("episodes", "success", "unsolved"),
 )
 def no_success(facts: Facts) -> Iterator[Violation]:
-    """An episode that does not begin with its goal achieved must have a success."""
     if not facts.success_steps.size:
         solved = int(facts.is_success_episode.sum())
         begun = f", except {solved} that begin with their goal achieved" if solved else ""
@@ -137,7 +128,6 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     implies=("GD101", "GD402", "GD504"),
 )
 def actions_never_vary(facts: Facts) -> Iterator[Violation]:
-    """At least one component of the actions must vary."""
     low, high = facts.action_range
     if len(facts.rewards) >= 50 and low.size and (low == high).all():
         yield Violation(f"the action is {low.round(3).tolist()} in all {len(facts.rewards)} steps")
@@ -158,9 +148,8 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     implies=("GD101", "GD102", "GD103", "GD201", "GD204", "GD205", "GD401", "GD402"),
 )
 def actions_too_small(facts: Facts) -> Iterator[Violation]:
-    """Where the achieved goal follows the actions, some episode must come nearer to its goal."""
     way, largest = float(np.median(facts.start_distances)), float(facts.moves.max())
-    if largest <= SMALL * way and np.nanmax(facts.effects[0], initial=0) >= CLEAR:
+    if largest <= 0.1 * way and np.nanmax(facts.effects[0], initial=0) >= CLEAR:
         low, high = facts.action_range
         yield Violation(
             f"no episode moves the achieved goal by more than {largest:.2g}, and goals are {way:.2g} away "
@@ -183,7 +172,6 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     needs=("effects", "unsolved"),
 )
 def action_without_effect(facts: Facts) -> Iterator[Violation]:
-    """Each component of the action must have an effect if half of them have one."""
     effects = facts.effects[1]
     if (effects >= CLEAR).mean() >= 0.5:
         for component in np.flatnonzero(effects == 0):

@@ -9,30 +9,6 @@ import numpy as np
 from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
-MAX_OUTSIDE, MOST_OUTSIDE = 0.5, 0.9
-"""Above these shares of desired goals outside the achieved region, GD201 is a warning, and an error."""
-
-SOME_OUTSIDE = 0.1
-"""Above this share, GD201 is a warning if half of the other goals are reached."""
-
-MAX_GOALS, MAX_PLACES = 500, 5000
-"""Largest numbers of desired goals, and of achieved goals, whose distances GD201 computes."""
-
-MAX_SOLVED_STARTS = 0.5
-"""GD203 is reported from this share of episodes that begin with their goal achieved."""
-
-MAX_TRIVIAL = 0.8
-"""GD204 is reported from this share of relabeled goals that were achieved before the step."""
-
-FEW_REACHED, MOST_REACHED = 0.02, 0.5
-"""GD207 is reported if one group of goals is reached in at most, and the other in at least, such a share."""
-
-MIN_GROUP, MIN_GROUP_SHARE = 10, 0.15
-"""Each of the two groups of GD207 has at least this number, and this share, of the latest episodes."""
-
-SCALE_RATIO = 1e3
-"""Ratio of the ranges of two goal components from which the smaller range hardly affects distances."""
-
 
 @rule(
     "GD201",
@@ -50,49 +26,36 @@ def _sample_goal(self):
 """,
     threshold="more than 50 % of the desired goals (a warning), 90 % (an error), or 10 % if half of the "
     "others are reached (a warning), by more than the success radius and 5 % of the achieved range in some "
-    "component, or from each achieved goal if a run has many; relabeled goals then do not look like them",
+    "component or, in a run, in the distance to its center; relabeled goals then do not look like them",
     source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473",
     needs=("episodes", "unsolved"),
     implies=("GD402",),
 )
 def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
-    """Most desired goals must lie inside the bounds of the achieved goals, and near one of them."""
-    chosen = slice(None, None, -(-len(facts) // MAX_GOALS))
-    goals, (low, high) = facts.desired[chosen], facts.achieved_range
+    low, high = facts.achieved_range
     margin = np.maximum(facts.radius, 0.05 * (high - low))
-    is_outside = (goals < low - margin) | (goals > high + margin)  # (m, G)
-    is_far = is_outside.any(axis=1) | _is_far(facts, goals)
-    found, reached = is_far.mean(), facts.is_success_episode[chosen][~is_far]
+    is_outside = (facts.desired < low - margin) | (facts.desired > high + margin)  # (n, G)
+    is_far = is_outside.any(axis=1)
+    if not facts.is_environment:  # an arm reaches a ball, and goals may lie in the corners of its box
+        desired, achieved = (
+            np.linalg.norm(each - (low + high) / 2, axis=1) for each in (facts.desired, facts.finals)
+        )
+        is_far |= (desired > achieved.max() + margin.max()) & ~facts.is_success_episode
+    found, reached = is_far.mean(), facts.is_success_episode[~is_far]
     is_learned = not facts.is_environment and reached.size and reached[len(reached) // 2 :].mean() >= 0.5
-    if found <= (SOME_OUTSIDE if is_learned else MAX_OUTSIDE):
+    if found <= (0.1 if is_learned else 0.5):
         return
     worst = int(is_outside.mean(axis=0).argmax())
-    desired = goals[:, worst]
+    desired = facts.desired[:, worst]
     component = (
         f"; component {worst} was achieved from {low[worst]:.3g} to {high[worst]:.3g}, and desired from "
         f"{desired.min():.3g} to {desired.max():.3g}"
     )
     yield Violation(
-        f"{found:.1%} of {len(goals)} desired goals lie outside the range of all achieved goals"
-        + ("" if is_outside.any(axis=1).mean() == found else " or far from each of them")
+        f"{found:.1%} of {len(facts)} desired goals lie outside the range of all achieved goals"
         + ("" if facts.is_projected or not is_outside.any() else component),
-        severity=facts.exploration_severity if found > MOST_OUTSIDE else "warning",
+        severity=facts.exploration_severity if found > 0.9 else "warning",
     )
-
-
-def _is_far(facts: Facts, goals: np.ndarray) -> np.ndarray:
-    """Return whether goals are far from all achieved goals; False where these are too sparse to tell."""
-    places = facts.places[:: -(-facts.places[:, :, 0].size // MAX_PLACES)].reshape(-1, goals.shape[1])
-    margin = max(facts.radius, 0.05 * float(np.linalg.norm(np.ptp(facts.achieved_range, axis=0))))
-    half = len(places) // 2
-    if facts.is_environment or np.quantile(_nearest(places[:half:4], places[half:]), 0.9) > margin / 2:
-        return np.zeros(len(goals), np.bool_)
-    return _nearest(goals, places) > margin
-
-
-def _nearest(goals: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the distance of each goal to the nearest of the places."""
-    return np.array([np.sqrt(((places - goal) ** 2).sum(axis=1).min()) for goal in goals])
 
 
 @rule(
@@ -114,7 +77,6 @@ def reset(self, *, seed=None, options=None):
     needs=("episodes",),
 )
 def desired_goal_never_varies(facts: Facts) -> Iterator[Violation]:
-    """At least two desired goals must differ."""
     if not np.ptp(facts.desired_range, axis=0).any():
         goal = "the same" if facts.is_projected else facts.desired[0].round(4).tolist()
         is_repeated = len(np.unique(facts.start_hashes)) == 1
@@ -141,9 +103,8 @@ while self._is_success(self.position, self.goal):
     implies=("GD101", "GD102", "GD301"),
 )
 def starts_are_solved(facts: Facts) -> Iterator[Violation]:
-    """Fewer than half of the episodes may begin with their goal achieved."""
     found = (facts.start_distances <= facts.tolerance).mean()
-    if found >= MAX_SOLVED_STARTS:
+    if found >= 0.5:
         yield Violation(f"{found:.1%} of {len(facts)} episodes begin with their goal achieved")
 
 
@@ -163,9 +124,8 @@ def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     implies=("GD601",),
 )
 def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
-    """Less than 80 % of the relabeled goals may be achieved before the step."""
     found = (facts.future_distances <= facts.tolerance).mean()
-    if found >= MAX_TRIVIAL:
+    if found >= 0.8:
         yield Violation(
             f"{found:.1%} of the goals that future relabeling can choose are achieved before the step",
             severity=facts.exploration_severity,
@@ -188,13 +148,12 @@ def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
     implies=("GD201",),
 )
 def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
-    """A component of the achieved goal must change if most desired goals have other values of it."""
     widest = float(facts.goal_width.max(initial=0))
     if not facts.has_moved.any():
         return  # no component changes: GD101 and GD102 report this
     for component in np.flatnonzero(np.ptp(facts.achieved_range, axis=0) <= 1e-6 * widest):
         value, desired = facts.achieved_range[0, component], facts.desired[:, component]
-        if (np.abs(desired - value) > max(facts.radius, 0.05 * widest)).mean() > MAX_OUTSIDE:
+        if (np.abs(desired - value) > max(facts.radius, 0.05 * widest)).mean() > 0.5:
             yield Violation(
                 f"its value is always {value:.4g}, while desired goals range from {desired.min():.4g} to "
                 f"{desired.max():.4g}",
@@ -218,10 +177,9 @@ def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "components"),
 )
 def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
-    """The ranges of two components that vary must differ by less than a factor of 1,000."""
     width = np.ptp(facts.desired_range, axis=0)
     varying = width[width > 1e-6 * width.max(initial=0)]
-    if varying.size and varying.max() / varying.min() >= SCALE_RATIO:
+    if varying.size and varying.max() / varying.min() >= 1000:
         yield Violation(
             f"the components of the desired goals have ranges from {varying.min():.3g} to {varying.max():.3g}"
         )
@@ -242,13 +200,12 @@ def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "unsolved", "success", "components"),
 )
 def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
-    """No value of a component may separate goals that are never reached from goals that mostly are."""
     if facts.is_environment:
         return  # the policies of the checker do not learn
     latest = slice(len(facts) // 2, None)
     desired, success = facts.desired[latest], facts.is_success_episode[latest]
     count = len(success)
-    least = int(np.ceil(max(MIN_GROUP, MIN_GROUP_SHARE * count)))
+    least = int(np.ceil(max(10, 0.15 * count)))
     sizes = np.arange(least, count - least + 1)  # of the group that fails
     splits = []
     for component, values in enumerate(desired.T):
@@ -257,7 +214,7 @@ def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
             successes, ordered = success[ranked].cumsum(), values[ranked]
             failing = successes[sizes - 1] / sizes
             others = (successes[-1] - successes[sizes - 1]) / (count - sizes)
-            is_split = (failing <= FEW_REACHED) & (others >= MOST_REACHED)
+            is_split = (failing <= 0.02) & (others >= 0.5)
             is_split &= ordered[sizes - 1] != ordered[sizes]
             for i in np.flatnonzero(is_split)[-1:]:  # the largest group
                 edge = (ordered[sizes[i] - 1] + ordered[sizes[i]]) / 2
@@ -285,9 +242,8 @@ def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
     implies=("GD103",),
 )
 def radius_below_step(facts: Facts) -> Iterator[Violation]:
-    """The diameter of the region of success must not be smaller than the median motion of a step."""
     motions = facts.speeds[facts.speeds > 0]
-    if not motions.size or not (facts.starts % 1).any():  # integers, such as bits and cells, have no radius
+    if not motions.size or not facts.has_fractions:  # bits and cells have no radius
         return
     motion, missed = float(np.median(motions)), facts.nearest_miss
     reached = facts.distances[facts.success].max(initial=0)
@@ -320,7 +276,6 @@ def step(self, action):
     implies=("GD101", "GD504"),
 )
 def actions_have_no_effect(facts: Facts) -> Iterator[Violation]:
-    """Some action must change the achieved goal or the observation."""
     if not facts.moves.any() and not facts.is_observation_moved.any():
         yield Violation(f"no observation changes in {len(facts.rewards)} steps")
 
@@ -345,7 +300,6 @@ def compute_reward(self, achieved_goal, desired_goal, info):
     implies=("GD301",),
 )
 def success_impossible(facts: Facts) -> Iterator[Violation]:
-    """Equal goals must get a better reward than different goals."""
     if facts.self_goal_rewards is None or facts.success.any():
         return
     equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)

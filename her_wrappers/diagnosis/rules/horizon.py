@@ -12,9 +12,6 @@ from her_wrappers.rules import Violation
 FEW_SUCCESSES = 5
 """Number of successes from which rules use the median number of steps until a success."""
 
-LATE = 0.8
-"""Share of the time limit after which a success is late."""
-
 
 @rule(
     "GD401",
@@ -32,7 +29,6 @@ LATE = 0.8
     implies=("GD601",),
 )
 def discount_too_short(facts: Facts) -> Iterator[Violation]:
-    """The horizon must not be shorter than the median number of steps to the goal."""
     successes = facts.success_steps
     missed = facts.steps_needed[~facts.is_success_episode] if facts.has_moved.mean() >= 0.5 else np.zeros(0)
     if len(successes) < FEW_SUCCESSES and not len(missed):
@@ -63,7 +59,6 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
     implies=("GD103", "GD601"),
 )
 def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
-    """The goal must be near enough to be reached within the time limit."""
     limit = facts.time_limit
     if limit is None:  # estimated
         lengths = facts.lengths[facts.truncated & ~facts.terminated]
@@ -81,7 +76,7 @@ def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
         )
     elif len(facts.success_steps) >= FEW_SUCCESSES and facts.is_success_episode.mean() < 0.9:
         median = float(np.median(facts.success_steps))
-        if median > LATE * limit:
+        if median > 0.8 * limit:
             yield Violation(
                 f"half of the successes come after step {median:.0f} of {limit}, and only "
                 f"{facts.is_success_episode.mean():.1%} of the episodes succeed",
@@ -103,7 +98,6 @@ def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
     implies=("GD402", "GD404"),
 )
 def one_step_episodes(facts: Facts) -> Iterator[Violation]:
-    """Fewer than half of the episodes may have one step."""
     found = float((facts.lengths == 1).mean())
     if found >= 0.5:
         yield Violation(f"{found:.1%} of {len(facts)} episodes have one step")
@@ -126,7 +120,6 @@ def one_step_episodes(facts: Facts) -> Iterator[Violation]:
     implies=("GD405",),
 )
 def limit_terminates(facts: Facts) -> Iterator[Violation]:
-    """Failed episodes must not terminate at the time limit."""
     failed = ~facts.final_success
     longest = int(facts.lengths.max())
     at_limit, ended = failed & (facts.lengths == longest), failed & facts.terminated
@@ -148,7 +141,6 @@ def limit_terminates(facts: Facts) -> Iterator[Violation]:
     implies=("GD103",),
 )
 def failures_terminate(facts: Facts) -> Iterator[Violation]:
-    """Fewer than nine in ten episodes may terminate without a success."""
     found = float((facts.terminated & ~facts.final_success).mean())
     if found >= 0.9:
         yield Violation(

@@ -9,12 +9,6 @@ import numpy as np
 from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
-MIXED = 0.05
-"""Smallest share of episodes with sparse rewards, and of the others, at which both kinds count as mixed."""
-
-CORRELATED = 0.5
-"""Correlation of rewards with the distance to the goal above which rewards clearly prefer large distances."""
-
 
 @rule(
     "GD301",
@@ -34,7 +28,6 @@ return observation, reward, False, False, {"is_success": self._is_success()}
     implies=("GD103",),
 )
 def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
-    """Rewards of steps that reach their goal must differ from the others."""
     if facts.num_rewards > 1:
         return
     reached = int((facts.flags > 0).sum()) if facts.has_flags else 0
@@ -59,7 +52,6 @@ def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
     needs=("episode", "clip_targets"),
 )
 def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
-    """Rewards must lie in [-1, 0] if targets are clipped."""
     low, high = float(facts.rewards.min()), float(facts.rewards.max())
     if low < -1 or high > 0:
         yield Violation(f"rewards range from {low:.4g} to {high:.4g}, and targets are clipped for [-1, 0]")
@@ -83,11 +75,10 @@ buffer.extend(EpisodeArchive("runs/sparse"))
     implies=("GD302",),
 )
 def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
-    """Nearly all episodes must have sparse rewards, or nearly none."""
     rounded = np.round(facts.rewards, 6)
     is_sparse = np.logical_and.reduceat(np.isin(rounded, (-1, 0, 1)), facts.offsets[:-1])
     found = float(is_sparse.mean())
-    if MIXED <= found <= 1 - MIXED:
+    if 0.05 <= found <= 0.95:
         yield Violation(
             f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, and the others do not"
         )
@@ -108,7 +99,6 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     implies=("GD103", "GD203", "GD212", "GD302"),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
-    """Rewards must not be higher where goals are missed."""
     if facts.self_goal_rewards is not None:
         equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
         if equal < different:
@@ -134,5 +124,5 @@ def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
             )
     if facts.num_rewards > 2 and np.ptp(facts.distances) > 0:
         correlation = float(np.corrcoef(facts.rewards, facts.distances)[0, 1])
-        if correlation > CORRELATED:
+        if correlation > 0.5:
             yield Violation(f"rewards and distances to the goal have a correlation of {correlation:.2f}")

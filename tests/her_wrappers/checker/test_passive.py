@@ -14,8 +14,8 @@ from gymnasium.vector import SyncVectorEnv
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
-from her_wrappers.checker import GOAL_ENV_RULES
-from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
+from her_wrappers.checker import GOAL_ENV_RULES, passive
+from her_wrappers.checker.passive import HELD, STRIDE
 from her_wrappers.repairs import CopyObservation
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
@@ -58,7 +58,7 @@ def test_faults_that_need_no_experiments_are_found(specimen, code):
     env = GoalEnvChecker(specimen())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        use(env, steps=400)
+        use(env, steps=200)
     assert code in env.report().codes
     assert {finding.code for finding in env.report().of_severity("error")} <= {code}
     messages = [str(warning.message) for warning in caught]
@@ -70,6 +70,16 @@ def test_actions_and_returned_values_are_not_changed():
     assert data_equivalence(use(GoalEnvChecker(Reach())), use(Reach()), exact=True)
 
 
+WATCHED_CLOSELY = 100
+
+
+@pytest.fixture
+def few_first_steps(monkeypatch):
+    """Check only the first 100 steps closely, to reach the later steps sooner."""
+    monkeypatch.setattr(passive, "WATCHED_CLOSELY", WATCHED_CLOSELY)
+
+
+@pytest.mark.usefixtures("few_first_steps")
 @pytest.mark.parametrize("end", ["steps", "report", "close"])
 def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_end(end):
     class Late(DenseReach):
@@ -150,6 +160,7 @@ def pops_a_key(observation, info):
     observation.pop("observation")
 
 
+@pytest.mark.usefixtures("few_first_steps")
 @pytest.mark.parametrize("change", [annotates_info, empties_info, relabels, pops_a_key])
 @pytest.mark.parametrize(
     "steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["first steps", "later steps"]
@@ -204,14 +215,13 @@ def test_a_vector_environment_is_rejected_with_the_call_that_works():
         GoalEnvChecker(SyncVectorEnv([Reach]))
 
 
-@pytest.mark.parametrize("monitor", ["inside", "outside"])
-def test_a_run_of_stable_baselines3_gives_no_finding(monitor):
+def test_a_run_of_stable_baselines3_with_monitors_inside_and_outside_gives_no_finding():
     sb3 = pytest.importorskip("stable_baselines3")
-    env = gym.make("her_envs/PointReach-v0", max_steps=20)
-    checker = GoalEnvChecker(sb3.common.monitor.Monitor(env) if monitor == "inside" else env)
+    monitor = sb3.common.monitor.Monitor
+    checker = GoalEnvChecker(monitor(gym.make("her_envs/PointReach-v0", max_steps=20)))
     sb3.SAC(
         "MultiInputPolicy",
-        checker if monitor == "inside" else sb3.common.monitor.Monitor(checker),
+        monitor(checker),
         replay_buffer_class=sb3.HerReplayBuffer,
         learning_starts=50,
         train_freq=8,
@@ -219,6 +229,6 @@ def test_a_run_of_stable_baselines3_gives_no_finding(monitor):
         policy_kwargs={"net_arch": [16]},
         seed=0,
         device="cpu",
-    ).learn(300)
-    assert checker.report().steps >= 300
+    ).learn(150)
+    assert checker.report().steps >= 150
     assert checker.report().findings == ()

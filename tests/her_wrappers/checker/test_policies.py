@@ -26,8 +26,9 @@ def successes(rollout):
 @pytest.mark.parametrize("env_id", ["her_envs/PointReach-v0", "her_envs/BitFlipping-v0"])
 def test_steering_reaches_more_goals_than_random_actions(env_id):
     env = gym.make(env_id)
-    random = roll_out(env, Budget(600, policy=random_policy(env.action_space, 0), episode_share=0.05))
-    steer = steering_policy(random, env.action_space, np.random.default_rng(0))
+    fallback = random_policy(env.action_space, 0)
+    random = roll_out(env, Budget(600, policy=fallback, episode_share=0.05))
+    steer = steering_policy(random.steps, env.action_space, np.random.default_rng(0), fallback)
     steered = roll_out(env, Budget(600, policy=steer, episode_share=0.05))
     assert successes(steered) > 15 + 3 * successes(random)
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import check_goal_env
 from her_wrappers.checker.replicas import Replicas
 from tests.support.checker import Uncopyable, gaps
+from tests.support.specimens.broken_episodes import UnseededDynamics
+from tests.support.specimens.broken_resets import VelocityStays
+from tests.support.specimens.neighbors import RemoteReach
 from tests.support.specimens.reach import Reach
 
 
@@ -107,6 +111,29 @@ def test_a_copy_does_not_close_the_connection_of_the_original():
     env = Closable()
     assert not check_goal_env(env, max_steps=60).findings
     assert env.is_open == [True]
+
+
+class RemoteAndUnseeded(UnseededDynamics, RemoteReach):
+    """All copies move one point, and the seed does not determine its moves."""
+
+
+class RemoteAndFast(VelocityStays, RemoteReach):
+    """All copies move one point, and the velocity of a copy survives its resets."""
+
+
+@pytest.mark.parametrize(
+    ("make", "codes"), [(RemoteReach, []), (RemoteAndUnseeded, ["GE401"]), (RemoteAndFast, ["GE402"])]
+)
+def test_copies_that_share_the_state_of_the_original_give_only_true_findings(make, codes):
+    env = make()
+    env.reset(seed=0)
+    with Replicas(env, None) as replicas:
+        before = env.position
+        replicas.make().step(np.ones(2, np.float32))
+        assert not np.array_equal(env.position, before), "a step of the copy moves the original"
+    report = check_goal_env(env, max_steps=200)
+    assert report.codes == codes
+    assert "no second environment of this kind could be made" not in gaps(report)
 
 
 def test_a_factory_that_returns_the_same_environment_gives_no_replicas():

@@ -115,7 +115,7 @@ def test_an_exception_that_comes_three_times_names_worker_round_seed_and_cause(t
         path, times = str(tmp_path / "attempts"), 100
 
     with (
-        Collector(Raises, still, backend="process", seed=3) as collector,
+        Collector(Raises, still, seed=3) as collector,
         pytest.raises(CollectorError) as raised,
     ):
         next(collector.rounds())
@@ -138,9 +138,14 @@ def test_rounds_that_cannot_be_repeated_are_an_error(make_env, policy, message):
         next(collector.rounds())
 
 
-@pytest.mark.parametrize("backend", ["local", "process"])
 @pytest.mark.parametrize(
-    ("make_env", "policy"), [(Remembering, still), (Unseeded, still), (Walk, NeverSeeded())]
+    ("make_env", "policy", "backend"),
+    [
+        (Remembering, still, "local"),
+        (Unseeded, still, "local"),
+        (Walk, NeverSeeded(), "local"),
+        (Unseeded, still, "process"),
+    ],
 )
 def test_simulators_that_cannot_repeat_an_episode_play_each_round_once(make_env, policy, backend):
     with Collector(make_env, policy, num_workers=2, deterministic=False, backend=backend) as collector:

@@ -71,7 +71,7 @@ def test_the_page_of_a_run_has_pictures_of_its_history(tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / "reach"
     options = write_options(tmp_path / "small.json")
-    her("train", "--config", options, "--steps", 300, "--out", out, "--no-tensorboard")
+    her("train", "--config", options, "--steps", 300, "--out", out, "--no-tensorboard", "--no-check")
     result = her("doctor", out, "--html", tmp_path / "report.html")
     assert result.exit_code in {0, 1}, result.output
     text = (tmp_path / "report.html").read_text()
@@ -105,7 +105,7 @@ def unreachable(folder):
 
 
 def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(tmp_path):
-    out = ["--out", tmp_path / "far", "--no-tensorboard"]
+    out = ["--out", tmp_path / "far", "--no-tensorboard", "--no-check"]
     result = her("train", "--config", unreachable(tmp_path), "--steps", 1600, *out)
     assert result.exit_code == 0, result.output
     assert "None of 10 evaluations had a success." in result.output

@@ -25,8 +25,11 @@ SHOWN = [[name, "--help"] for name in COMMANDS] + [
 ]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437", "utf-16", "utf-8"])
-@pytest.mark.parametrize("arguments", SHOWN, ids=" ".join)
+@pytest.mark.parametrize(
+    ("arguments", "encoding"),
+    [(each, "ascii") for each in SHOWN] + [(SHOWN[-3], each) for each in ("cp437", "utf-16", "utf-8")],
+    ids=str,
+)
 def test_all_texts_can_be_written_in_every_encoding(arguments, encoding):
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -44,9 +47,14 @@ def shell(command):
 
 
 @pytest.mark.parametrize(
-    "arguments", ["rules", "check --help", "check her_envs/PointReach-v0 --max-steps 50"]
+    ("arguments", "closed"),
+    [
+        ("rules", "<&- >&- 2>&-"),
+        ("check --help", "| true"),
+        ("check her_envs/PointReach-v0 --max-steps 50", ">&-"),
+        ("rules", ">/dev/full 2>&1"),
+    ],
 )
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", "| true", ">/dev/full 2>&1", "2>&-"])
 def test_closed_streams_do_not_change_the_exit_code(arguments, closed):
     """The reader `true` leaves the pipe at once; the shell repeats the exit code of the command."""
     result = shell(
@@ -67,12 +75,13 @@ def test_a_full_disk_is_named():
 
 
 def test_wrong_usage_with_closed_streams_is_wrong_usage():
-    assert [shell(f"$her {arguments} >&- 2>&-").returncode for arguments in ("xyz", "check --xyz")] == [2, 2]
+    assert shell("$her check --xyz >&- 2>&-").returncode == 2
 
 
 def test_a_run_continues_when_the_reader_of_its_output_leaves(tmp_path):
     options = (
-        "--steps 200 --steps-per-epoch 100 --learning-starts 50 --no-tensorboard --evaluation-episodes 2"
+        "--no-check --steps 200 --steps-per-epoch 100 --learning-starts 50 --no-tensorboard "
+        "--evaluation-episodes 2"
     )
     line = f"her_envs/PointReach-v0 --algo sac {options} --out {tmp_path}/run"
     result = shell(f"{{ {{ $her train {line}; echo $? >&9; }} | true; }} 9>&1")

@@ -46,7 +46,8 @@ def folder_of_recipes(tmp_path, monkeypatch):
 
 
 def test_a_recipe_is_trained_and_its_policy_is_watched(recipes):
-    result = her("train", "--recipe", "reach", "--seed", 3, "--no-tensorboard", "--agent.temperature", 0.3)
+    options = ["--seed", 3, "--no-tensorboard", "--no-check", "--agent.temperature", 0.3]
+    result = her("train", "--recipe", "reach", *options)
     assert result.exit_code == 0, result.output
     folder = recipes.parent / "runs" / "reach-sac-3"
     config = json.loads((folder / "config.json").read_text())
@@ -99,15 +100,16 @@ def test_known_findings_of_a_recipe_do_not_prevent_its_training(recipes):
     (recipes.parent / "wrong.py").write_text(WRONG_REWARDS)
     recipe = RECIPE.replace("her_envs/PointReach-v0", "wrong.py:Env").replace("max_steps = 6", "")
     (recipes / "reach.toml").write_text(recipe)
-    stopped = her("train", "--recipe", "reach", "--no-tensorboard")
+    command = ["train", "--recipe", "reach", "--no-tensorboard", "--check-steps", 300]
+    stopped = her(*command)
     assert stopped.exit_code == 3, stopped.output
     found = sorted(set(re.findall(r"^error (\w+)", stopped.output, re.MULTILINE)))
     assert "GE101" in found
     (recipes / "reach.toml").write_text(f"known_findings = {json.dumps(found)}\n{recipe}")
-    result = her("train", "--recipe", "reach", "--no-tensorboard")
+    result = her(*command)
     assert result.exit_code == 0, result.output
     (recipes.parent / "other.py").write_text(WRONG_REWARDS)
-    other = her("train", "other.py:Env", "--recipe", "reach", "--no-tensorboard", "--seed", 1)
+    other = her(*command, "other.py:Env", "--seed", 1)
     assert other.exit_code == 3, "the findings are known of the recipe's environment only"
 
 

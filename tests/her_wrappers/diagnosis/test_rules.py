@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
-from her_wrappers.diagnosis.diagnose import judge
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.recording.episodes import Episodes
 from tests.support.bundled import VARIANTS
@@ -32,7 +31,7 @@ DEFAULTS = {"relabeled_share": 0.8, "learning_rate": 1e-3}
 
 
 def report_on(episodes, **options):
-    return judge(Facts.of("episodes", [Episodes.of(episodes)], **options), DIAGNOSIS_RULES.values())
+    return diagnose(Facts.of("episodes", [Episodes.of(episodes)], **options))
 
 
 def errors(report):
@@ -243,6 +242,15 @@ def test_actions_whose_effect_is_indirect_have_an_effect(kind):
             replace(each, actions=actions, observations={**each.observations, "observation": state})
         )
     assert "GD106" not in report_on(episodes).codes
+
+
+def test_actions_that_are_constant_in_each_episode_prove_nothing_about_their_effect():
+    rng = np.random.default_rng(0)
+    episodes = [
+        replace(each, actions=np.column_stack([each.actions, np.full(len(each), rng.random())]))
+        for each in healthy()
+    ]
+    assert not report_on(episodes).findings
 
 
 def test_the_component_without_effect_is_named():

@@ -184,8 +184,8 @@ def test_the_first_error_is_raised_if_the_deletion_fails_too(monkeypatch):
 
 OTHER_SPACES = {
     "observations/0, observations/1": {"observations": (np.zeros((4, 4)), np.zeros(4))},
-    "observations must have shape (4, 4), got (4, 5)": {"observations": np.zeros((4, 5))},
-    "actions must have dtype int64, got float64 with values": {"actions": np.full(3, 0.5)},
+    "observations of the episodes must have shape (4, 4), got (4, 5)": {"observations": np.zeros((4, 5))},
+    "actions of the episodes must have dtype int64, got float64 with values": {"actions": np.full(3, 0.5)},
 }
 
 

@@ -27,7 +27,7 @@ from tests.support.bundled import VARIANTS, ids, make
     together=st.sampled_from([list, iter, Episodes.of, None]),
     with_env=st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_added_episodes_are_read_back(tmp_path_factory, lengths, shard_steps, together, with_env):
     """The archive is closed and opened again for each list of lengths."""
     folder = tmp_path_factory.mktemp("archive")

@@ -84,8 +84,8 @@ def test_an_invalid_episode_is_an_error_and_the_archive_can_be_used_further(tmp_
 @pytest.mark.parametrize(
     ("space", "error", "message"),
     [
-        (spaces.Tuple([spaces.Dict({1: spaces.Discrete(2)})]), TypeError, "space/0 must have keys"),
-        (spaces.Dict({"\ud800": spaces.Discrete(2)}), ValueError, "observation_space must have keys"),
+        (spaces.Tuple([spaces.Dict({1: spaces.Discrete(2)})]), TypeError, "observations/0 must have keys"),
+        (spaces.Dict({"\ud800": spaces.Discrete(2)}), ValueError, "observations must have keys"),
         (spaces.Box(0, 1, (1,) * 32), ValueError, "32"),
     ],
 )

@@ -42,6 +42,19 @@ def test_a_bad_transition_is_not_added(changes, error, message):
     assert episode.observations["place"][:, 2].tolist() == [0, 1, 2, 3]
 
 
+def test_a_reused_array_is_a_cause_that_the_error_names():
+    episodes, place = opened(), np.zeros(3)
+    for t in range(2):
+        before = {"place": place, "nested": {"odd": t % 2}}
+        place[:] = 0, 0, t + 1
+        changed = single(0, t, obs=before)
+        if t == 0:
+            episodes.add(**single(0, 0))
+            continue
+        with pytest.raises(ValueError, match="reuses its arrays"):
+            episodes.add(**changed)
+
+
 def test_zeros_of_both_signs_are_equal_and_nans_are_equal():
     episodes = opened()
     first, second = single(0, 0), single(0, 1)

@@ -50,7 +50,7 @@ SPACES = st.recursive(LEAVES, larger, max_leaves=5)
 
 
 @given(SPACES)
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_spaces_come_back_equal(space):
     described = space_to_json(space)
     back = space_from_json(json.loads(json.dumps(described, allow_nan=False)))

@@ -278,12 +278,12 @@ def with_observation(extra, nested=False):
 @pytest.mark.parametrize(
     ("extra", "text"),
     [
-        (lambda a, d: d, "{} is desired_goal,"),
-        (lambda a, d: d - a, "{} is desired_goal - achieved_goal,"),
-        (lambda a, d: 2 * (a - d) + 1, "{} is a linear function of desired_goal - achieved_goal,"),
+        (lambda a, d: d, "{} is a linear function of desired_goal,"),
+        (lambda a, d: d - a, "{} is a linear function of desired_goal and achieved_goal,"),
+        (lambda a, d: 2 * (a - d) + 1, "{} is a linear function of desired_goal and achieved_goal,"),
         (lambda a, d: np.linalg.norm(d - a), "the distance of desired_goal and achieved_goal"),
-        (lambda a, d: d[0] - a[1], "is desired_goal[0] - achieved_goal[1],"),
-        (lambda a, d: np.arctan2(*(d - a)[::-1]), "is the angle from achieved_goal to desired_goal,"),
+        (lambda a, d: d[0] - a[1], "is a linear function of desired_goal and achieved_goal,"),
+        (lambda a, d: np.arctan2(*(d - a)[::-1]), "of the direction from achieved_goal to desired_goal,"),
         (lambda a, d: 0.3 * d[0] - 0.7 * d[1] + a[0], "is a linear function of desired_goal and"),
     ],
 )

@@ -8,9 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from her_wrappers import Episodes
 from tests.support.buffers import transitions
-from tests.support.counting import assert_counting_rows, counting_buffer, counting_episode
+from tests.support.counting import (
+    assert_counting_rows,
+    counting_buffer,
+    counting_episode,
+    counting_episodes,
+)
 from tests.support.equality import assert_same_episodes
 
 STATM = Path("/proc/self/statm")
@@ -29,13 +33,13 @@ def test_ten_million_transitions_leave_memory_constant_and_rows_correct():
         # mostly episodes of up to 100 steps; in two chapters of up to 2 steps, for which the memory grows
         longest = 2 if chapter % 50 == 10 else 100
         new = rng.integers(1, longest + 1, size=200_000 // (longest + 1))
-        many = [counting_episode(len(lengths) + i, length) for i, length in enumerate(new)]
+        last = [counting_episode(len(lengths) + i, new[i]) for i in range(len(new) - 6, len(new))]
+        buffer.add_episodes(counting_episodes(len(lengths), new[:-6]))
         lengths = np.append(lengths, new)
-        buffer.add_episodes(Episodes.of(many[:-6]))
-        for episode in many[-6:-1]:
+        for episode in last[:-1]:
             for values in transitions(episode):
                 buffer.add(*values)
-        buffer.add_episode(many[-1])
+        buffer.add_episode(last[-1])
         added += int(new.sum())
         assert len(buffer) > min(added, 500_000) - 100
         for _ in range(10):
@@ -45,4 +49,6 @@ def test_ten_million_transitions_leave_memory_constant_and_rows_correct():
     buffer.verify()
     assert int(buffer.sample(100_000).index.max()) < added
     assert max(resident) - min(resident) < 0.2 * buffer.nbytes
+    first = len(lengths) - len(new)
+    many = [counting_episode(first + i, length) for i, length in enumerate(new)]
     assert_same_episodes(list(buffer.episodes())[-len(many) :], many)

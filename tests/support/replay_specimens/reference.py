@@ -133,12 +133,23 @@ class Reference(ReplayAdapter):
         return episode[self.rng.integers(first, len(episode))]["next_obs"]["achieved_goal"]
 
     def row(self, step, goal, relabeled):
-        row = {key: step["obs"][key] for key in ("observation", "achieved_goal")}
-        row |= {f"next_{key}": step["next_obs"][key] for key in ("observation", "achieved_goal")}
-        row |= {"desired_goal": goal, "next_desired_goal": goal, "relabeled": relabeled, "window": [step]}
-        row |= {key: step[key] for key in ("action", "reward", "truncated", "info")}
-        row["terminated"] = self.terminated(step, goal) if relabeled else step["terminated"]
-        return row | {"index": step.get("number", 0)}
+        obs, next_obs = step["obs"], step["next_obs"]
+        return {
+            "observation": obs["observation"],
+            "achieved_goal": obs["achieved_goal"],
+            "desired_goal": goal,
+            "next_observation": next_obs["observation"],
+            "next_achieved_goal": next_obs["achieved_goal"],
+            "next_desired_goal": goal,
+            "action": step["action"],
+            "reward": step["reward"],
+            "terminated": self.terminated(step, goal) if relabeled else step["terminated"],
+            "truncated": step["truncated"],
+            "info": step["info"],
+            "index": step.get("number", 0),
+            "relabeled": relabeled,
+            "window": [step],
+        }
 
     def row_of_window(self, row, m):
         return self.row(row["window"][m], row["desired_goal"], row["relabeled"])

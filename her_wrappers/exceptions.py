@@ -1,11 +1,9 @@
-"""Exceptions of environments: their text, the line that raised, and likely causes."""
+"""Exceptions of the user's code: their text, and the line that raised."""
 
 from __future__ import annotations
 
-import re
 import sysconfig
 import traceback
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,33 +16,6 @@ LIBRARIES = [
     for folder in spec.submodule_search_locations or ()
 ]
 """Folders of libraries, whose lines do not show where the user's code raised."""
-
-
-@dataclass(frozen=True)
-class FailedCall:
-    """A call of the environment that raised an exception.
-
-    Attributes:
-        place: Episode and step, or part of the check, for messages.
-        call: The method, such as ``"step()"``.
-        error: The exception.
-    """
-
-    place: str
-    call: str
-    error: Exception
-
-    @property
-    def hint(self) -> str:
-        """Likely cause: an API of old Gym versions, or the line that raised; empty if both are unknown."""
-        text = str(self.error)
-        if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
-            return "seed or options is missing; define reset(self, *, seed=None, options=None)"
-        if self.call == "reset()" and "expected 2" in text:
-            return "return (observation, info); old Gym returned the observation alone"
-        if self.call == "step()" and re.search("expected 5.* got 4", text):
-            return "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
-        return raised_at(self.error)
 
 
 def describe(error: BaseException) -> str:

@@ -28,7 +28,10 @@ def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> lis
         states = []
         for seed in (1, 2):
             before()
-            seed_global_generators(seed)
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002 - restored afterwards
+            if "torch" in sys.modules:
+                sys.modules["torch"].default_generator.manual_seed(seed)
             call()
             states.append(get_global_states())
         return [name for name in initial if states[0][name] == states[1][name]]
@@ -46,14 +49,6 @@ def get_global_states() -> dict[str, Any]:
     if "torch" in sys.modules:
         states["torch"] = sys.modules["torch"].get_rng_state().tolist()
     return states
-
-
-def seed_global_generators(seed: int) -> None:
-    """Seed the global generators of Python, NumPy and, if it is imported, torch."""
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - restored afterwards
-    if "torch" in sys.modules:
-        sys.modules["torch"].default_generator.manual_seed(seed)
 
 
 def set_global_states(states: dict[str, Any]) -> None:
