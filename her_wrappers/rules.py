@@ -355,8 +355,8 @@ class RuleSet(Mapping[str, Rule]):
         kept = []
         for finding in findings:
             if finding.code not in hidden:
-                effects = [each.severity for each in findings if each.code in implied[finding.code]]
-                worst = min([finding.severity, *effects], key=SEVERITIES.index)
+                severities = [each.severity for each in findings if each.code in implied[finding.code]]
+                worst = min([finding.severity, *severities], key=SEVERITIES.index)
                 kept.append(replace(finding, severity=worst))
         return kept
 

@@ -50,7 +50,9 @@ def replay_rule(
         source: Source of the requirement, such as a paper or an issue.
         **texts: Other fields of `Rule`, such as ``meaning`` and ``fix``.
     """
-    names = {f"strategy {strategy}": strategy for strategy in strategies} or {scenario: ""}
+    names: dict[str | None, str] = {f"strategy {strategy}": strategy for strategy in strategies} or {
+        scenario: ""
+    }
     judged = [(each, subject) for name, subject in names.items() if name for each in _with_variants(name)]
     if scenario:
         offers = (*offers, *SCENARIOS[scenario].offers, *(strategies if len(strategies) == 1 else ()))

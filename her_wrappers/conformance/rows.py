@@ -233,7 +233,7 @@ class DecodedRows:
 
         # Found and expected values of columns; those that the batches do not have are right.
         # All rows that are not terminated have the same discount.
-        self.is_terminated: Values = columns.get("terminated", self.right.terminated).astype(bool)
+        self.is_terminated: Values = np.asarray(columns.get("terminated", self.right.terminated), bool)
         discount = np.where(self.is_terminated, 0.0, columns.get("discount", np.ones(1)).max())
         truncated = self.is_last & ~self.right.recorded_end
         self._values: dict[str, tuple[Any, Any]] = {

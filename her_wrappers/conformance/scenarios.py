@@ -35,8 +35,8 @@ Make: TypeAlias = Callable[..., BufferDriver]
 
 
 def equal_episodes(make: Make) -> DecodedRows:
-    """400 episodes of 6 steps."""
-    rows = make().add_episodes([6] * 400).rows(48)
+    """300 episodes of 6 steps."""
+    rows = make().add_episodes([6] * 300).rows(48)
     mixed = np.flatnonzero(~rows.is_added)
     if len(mixed):  # no other rule can judge such rows
         raise ScenarioError(
@@ -138,7 +138,7 @@ def interleaved_steps(make: Make) -> DecodedRows:
     for _ in range(60):
         for env_index, stream in enumerate(streams):
             driver.buffer.add(*next(stream), env_index=env_index)
-    return driver.rows(16)
+    return driver.rows(24)
 
 
 class MemoryChanges(NamedTuple):
@@ -304,7 +304,7 @@ def _strategy(name: str) -> dict[str, Scenario]:
     long, used = partial(long_episodes, strategy=name), partial(used_buffer, strategy=name)
     return {
         f"strategy {name}": Scenario(
-            lambda make: make(strategy=name).add_episodes([6] * 100).rows(16), {name}
+            lambda make: make(strategy=name).add_episodes([6] * 60).rows(16), {name}
         ),
         f"strategy {name}{LONG_EPISODES}": Scenario(long, {name}, ("different lengths",)),
         f"strategy {name}{USED}": Scenario(used, {name}, SITUATIONS),

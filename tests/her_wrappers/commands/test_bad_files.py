@@ -227,7 +227,7 @@ CHANGES = [
         (["train", "--config", "options.json", "--help"], CHANGES[-3:]),
         (["watch", "reach", "--no-show", "--episodes", "1"], CHANGES[:3]),
     ],
-    ids=str,
+    ids=lambda value: " ".join(value) if isinstance(value[0], str) else "",
 )
 def test_texts_of_a_checkpoint_cannot_control_the_terminal(command, changes, folder):
     """One function writes all texts, so the first command has all changes, and each other one a few."""

@@ -26,7 +26,7 @@ def test_every_rule_explains_itself():
 def test_a_report_counts_the_episodes_that_its_scenarios_added():
     report = check_replay(Reference, select=["HB4"], seed=3)
     assert (report.target, report.seed) == ("reference", 3)
-    assert (report.episodes, report.steps, report.successes) == (400 + 60, 400 * 6 + 60 * 5, 20)
+    assert (report.episodes, report.steps, report.successes) == (300 + 60, 300 * 6 + 60 * 5, 20)
 
 
 def test_a_scenario_runs_outside_of_a_check():
