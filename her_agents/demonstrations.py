@@ -60,7 +60,8 @@ def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> D
             module, _, attribute = name.rpartition(":")
             policy = getattr(import_module(module, f"demos {name}", "module:function"), attribute)
             rng = np.random.default_rng((config.seed, 1))
-            episodes = record_successes(env, policy, config.demo_episodes, config.demo_noise, rng, info_keys)
+            count, noise = config.demo_episodes, config.demo_noise
+            episodes = record_successes(env, policy, count=count, noise=noise, rng=rng, info_keys=info_keys)
         else:
             episodes = list(open_episodes(name))
         return Demonstrations(episodes, config.demo_share)
@@ -71,6 +72,7 @@ def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> D
 def record_successes(
     env: Any,
     policy: Callable[[Any], Any],
+    *,
     count: int,
     noise: float,
     rng: np.random.Generator,

@@ -71,8 +71,8 @@ class SAC(Agent):
             batch: B transitions, as NumPy arrays or tensors on the CPU.
 
         Returns:
-            ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; ``actor_loss`` and
-            ``entropy`` if the actor took a step.
+            ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; if the actor took
+            a step, ``actor_loss`` and ``entropy`` too.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         temperature = self._temperature["log"].exp().detach()

@@ -26,8 +26,9 @@ def fetch_pick_and_place(observation: Mapping[str, np.ndarray]) -> np.ndarray:
         if width > 0.052:  # the fingers do not touch the block yet
             return _move(np.zeros(3), CLOSED)
         return _move(10 * (goal - block), CLOSED)
-    above = block + [0, 0, 0.05]
-    return _move(10 * ((above if np.linalg.norm(offset[:2]) > 0.012 else block) - gripper), OPEN)
+    is_above = np.linalg.norm(offset[:2]) < 0.012
+    offset[2] += 0 if is_above else 0.05
+    return _move(10 * offset, OPEN)
 
 
 def _move(velocity: Any, fingers: float) -> np.ndarray:

@@ -81,9 +81,8 @@ class Sb3Shapes:
         self.states = spaces.Dict({key: _with_axis(part) for key, part in observation_space.items()})
         self.actions = _with_axis(action_space)
         self._action_shape = n_envs, get_action_dim(action_space)
-        self._bounds: tuple[Any, Any] = None, None
+        self._action_space = action_space
         if isinstance(action_space, spaces.Box):
-            self._bounds = action_space.low, action_space.high
             # SB3 casts float64 to float32, and scales actions to [-1, 1].
             dtype: Any = ReplayBuffer._maybe_cast_dtype(action_space.dtype)  # noqa: SLF001 - SB3's own rule
             self.actions = spaces.Box(-1, 1, self._action_shape[1:], dtype)
@@ -114,14 +113,14 @@ class Sb3Shapes:
 
     def read_episode(self, episode: Episode) -> Episode:
         """Return an episode of the environment in these shapes, with scaled actions."""
-        actions, low, high = episode.actions, *self._bounds
-        if low is not None:
-            actions = 2 * (actions - low) / (high - low) - 1  # as in `scale_action` of SB3's policies
+        actions, box = episode.actions, self._action_space
+        if isinstance(box, spaces.Box):  # as in `scale_action` of SB3's policies
+            actions = 2 * (actions - box.low) / (box.high - box.low) - 1
         states = {
-            key: values.reshape(len(values), *self.states[key].shape)
+            key: values.reshape(-1, *(self.states[key].shape or ()))
             for key, values in episode.observations.items()
         }
-        actions = actions.reshape(len(actions), *self.actions.shape).astype(self.actions.dtype)
+        actions = actions.reshape(len(actions), *self._action_shape[1:]).astype(self._action_leaf.dtype)
         return replace(episode, observations=states, actions=actions)
 
     def arrays_of(self, states: Row) -> list[np.ndarray]:

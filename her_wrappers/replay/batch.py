@@ -42,8 +42,8 @@ class Batch:
         discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, 0 where terminated.
         weights: (B,) float32 in [0, 1], weight of each row in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
-        index: (B,) int64, step number of each transition in the buffer, which is never used again; negative for
-            demonstrations.
+        index: (B,) int64, step number of each transition in the buffer, which is never used again; those of
+            demonstrations are negative.
         provenance: Source of `episode`, `goal_index` and `strategy`, as NumPy arrays on every device. None in
             an argument of ``reward_fn``, where these properties raise ValueError.
     """

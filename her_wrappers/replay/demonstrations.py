@@ -3,7 +3,8 @@
 They are in a buffer of their own, which has the options of the other one. So they are relabeled by the same
 strategies and termination rule, and have priorities and n-step returns.
 
-Sources: Nair et al. 2018, section IV (arXiv 1709.10089), and Ball et al. 2023, section 4.1 (arXiv 2302.02948).
+Sources: Nair et al. 2018, section IV, https://arxiv.org/abs/1709.10089; Ball et al. 2023, section 4.1,
+https://arxiv.org/abs/2302.02948
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,7 +25,14 @@ from her_wrappers.user_warning import warn_user
 
 if TYPE_CHECKING:
     from her_wrappers.files import Json
-    from her_wrappers.replay.buffer import HindsightReplayBuffer
+
+
+@runtime_checkable
+class HasEpisodes(Protocol):
+    """An object with the method of `HindsightReplayBuffer` that returns its episodes."""
+
+    def episodes(self) -> Iterable[Episode]:
+        """Return the episodes."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class Demonstrations:
         >>> HindsightReplayBuffer.for_env(env, demonstrations=demonstrations)  # doctest: +SKIP
     """
 
-    episodes: Iterable[Episode] | Dataset | HindsightReplayBuffer
+    episodes: Iterable[Episode] | Dataset | HasEpisodes
     share: float = 0.25
 
     def __post_init__(self) -> None:
@@ -64,7 +72,7 @@ class Demonstrations:
         source: Any = self.episodes
         if isinstance(source, Dataset):
             source = episodes_of(source, EpisodeErrors("raise"))
-        elif not isinstance(source, Episodes) and hasattr(source, "can_sample"):  # a replay buffer
+        elif isinstance(source, HasEpisodes):
             source = source.episodes()
         try:
             listed = list(source)
@@ -84,15 +92,13 @@ class DemonstrationPart:
     -1 is the ``goal_index`` of rows that are not relabeled.
     """
 
-    def __init__(self, buffer: HindsightReplayBuffer, share: float, seed: int | None) -> None:
+    def __init__(self, buffer: Any, share: float, seed: int | None) -> None:
         self.buffer, self._share = buffer, share
         self._rng = np.random.default_rng(None if seed is None else (seed, 1))
         self._offset = -len(buffer) - 1
 
     @classmethod
-    def of(
-        cls, owner: HindsightReplayBuffer, given: Demonstrations, arguments: Mapping[str, Any]
-    ) -> DemonstrationPart:
+    def of(cls, owner: Any, given: Demonstrations, arguments: Mapping[str, Any]) -> DemonstrationPart:
         """Store demonstrations in a new buffer, given the arguments of their owner's constructor."""
         episodes, seed = given.read(), arguments["seed"]
         options = {name: arguments[name] for name in type(owner).__init__.__kwdefaults__ or {}}
@@ -120,11 +126,12 @@ class DemonstrationPart:
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
         """Sample demonstrations in the form of the storage."""
-        batch = self.buffer._sample(batch_size, beta)
+        batch: Batch = self.buffer._sample(batch_size, beta)
         batch.index += self._offset
         origin = batch._require_provenance()
-        numbers = (each + self._offset for each in origin[:2])
-        batch.provenance = Provenance(*numbers, *origin[2:])
+        batch.provenance = origin._replace(
+            episode=origin.episode + self._offset, goal_index=origin.goal_index + self._offset
+        )
         return batch
 
     def find(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -158,14 +165,14 @@ def merge(batches: list[Batch], arrays: Any) -> Batch:
     origins = [batch._require_provenance() for batch in batches]
     columns = [join(*(getattr(batch, name) for batch in batches)) for name in Batch.__match_args__[:-1]]
     merged = Batch(*columns)
-    numbers = (
-        np.concatenate(parts)[order] for parts in zip(*(origin[:3] for origin in origins), strict=True)
+    episode, goal_index, component = (
+        np.concatenate([origin[i] for origin in origins])[order] for i in range(3)
     )
-    merged.provenance = Provenance(*numbers, origins[0].names)
+    merged.provenance = Provenance(episode, goal_index, component, origins[0].names)
     return merged
 
 
-def _have_success(episodes: list[Episode], buffer: HindsightReplayBuffer) -> bool:
+def _have_success(episodes: list[Episode], buffer: Any) -> bool:
     """Return whether a demonstration achieves its goal, or whether this is unknown."""
     flags = [episode.infos[name] for episode in episodes for name in FLAG_NAMES if name in episode.infos]
     if flags:
@@ -173,4 +180,4 @@ def _have_success(episodes: list[Episode], buffer: HindsightReplayBuffer) -> boo
     rewards = np.concatenate([episode.rewards for episode in episodes])
     if buffer._checks is None or len(np.unique(rewards)) > 2:
         return True
-    return bool(buffer._checks._is_at_goal(Episodes.of(episodes)).any())
+    return bool(buffer._checks._are_at_goals(Episodes.of(episodes)).any())

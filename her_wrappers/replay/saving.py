@@ -185,10 +185,12 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
                 buffer._sampler.load_state_dict(header["sampler"] | ({} if is_same else {"batches": 0}))
             buffer._attachment = dict(header["attachment"])
             if any(lengths):
-                episodes, _ = _read_episodes(file, "open/", storage, info_keys)
-                buffer._open_episodes.resume(bool(header["open"]["is_single"]), np.array(lengths), episodes)
-            if buffer.demonstrations is None and header["options"]["demonstrations"] is not None:
-                _restore_demonstrations(buffer, file, env, given)
+                buffer._open_episodes.resume(
+                    bool(header["open"]["is_single"]),
+                    np.array(lengths),
+                    _read_episodes(file, "open/", storage, info_keys)[0],
+                )
+            _restore_demonstrations(buffer, file, env, given)
     return buffer
 
 
@@ -234,10 +236,13 @@ def _restore_demonstrations(
     buffer: Any, file: ArrayFile, env: AnyEnv | None, given: Mapping[str, Any]
 ) -> None:
     """Give a loaded buffer the demonstrations of its file, and the state of their generator."""
+    share = file.header["options"]["demonstrations"]
+    if buffer.demonstrations is not None or share is None:  # given again, or none
+        return
     own = {name: value for name, value in given.items() if name not in {"buffer_size", "seed"}}
     content = file.read("demonstrations").tobytes()
     loaded = _read_bytes(content, lambda path: load_buffer(type(buffer), path, env, own))
-    share = buffer._options["demonstrations"] = file.header["options"]["demonstrations"]
+    buffer._options["demonstrations"] = share
     buffer._demonstrations = DemonstrationPart(loaded, share, given.get("seed"))
     if "seed" not in given:
         buffer._demonstrations.generator_state = file.header["demonstrations"]

@@ -1,4 +1,4 @@
-"""Demonstrations: their share, their rows, saving, and what is wrong with them. Random programs have some too."""
+"""Demonstrations: their share, rows, files and errors. Random programs have demonstrations too."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_wrong_demonstrations_are_an_error(make, error, message):
 def test_demonstrations_of_other_spaces_are_an_error():
     episode = counting_episode(0, 3)
     episode.observations["observation"] = np.zeros((4, 3))
-    with pytest.raises(ValueError, match="demonstrations: .*observation"):
+    with pytest.raises(ValueError, match=r"demonstrations: .*observation"):
         with_demonstrations(episodes=[episode])
 
 
