@@ -9,7 +9,7 @@ import numpy as np
 
 from her_agents.evaluation import success_key
 from her_wrappers import Demonstrations, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
-from her_wrappers.environments import import_module
+from her_wrappers.environments import BrokenModuleError, import_callable
 from her_wrappers.integrations.minari import from_minari
 from her_wrappers.noise import add_noise
 
@@ -57,15 +57,14 @@ def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> D
         return None
     try:
         if ":" in name and not Path(name).exists():
-            module, _, attribute = name.rpartition(":")
-            policy = getattr(import_module(module, f"demos {name}", "module:function"), attribute)
+            policy = import_callable(name, "demos")
             rng = np.random.default_rng((config.seed, 1))
             count, noise = config.demo_episodes, config.demo_noise
             episodes = record_successes(env, policy, count=count, noise=noise, rng=rng, info_keys=info_keys)
         else:
             episodes = list(open_episodes(name))
         return Demonstrations(episodes, config.demo_share)
-    except (OSError, TypeError, ValueError) as error:
+    except (BrokenModuleError, OSError, TypeError, ValueError) as error:
         raise ValueError(f"demos={name!r} cannot be used: {error}") from error
 
 

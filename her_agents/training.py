@@ -28,8 +28,7 @@ from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.environments import (
     BrokenModuleError,
-    EnvNameError,
-    import_module,
+    import_callable,
     make_env,
     make_vector_env,
 )
@@ -300,16 +299,12 @@ def find_termination(name: str | None) -> str | Callable[..., Any] | None:
     Raises:
         ValueError: The module cannot be imported, or does not have the function.
     """
-    module, colon, attribute = (name or "").rpartition(":")
-    if not colon:
+    if name is None or ":" not in name:
         return name
     try:
-        function = getattr(import_module(module, f"termination {name}", "module:function"), attribute)
-    except (AttributeError, BrokenModuleError, EnvNameError) as error:
+        return import_callable(name, "termination")  # type: ignore[no-any-return] # any callable
+    except BrokenModuleError as error:
         raise ValueError(f"cannot load termination {name!r}: {error}") from error
-    if not callable(function):
-        raise ValueError(f"termination {name!r} must be a function, got {function!r}")  # noqa: TRY004 - an option's value
-    return function  # type: ignore[no-any-return] # any callable
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:

@@ -211,6 +211,29 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
         raise EnvNameError(f"cannot import {origin!r} for {name}: {reason}; expected {forms}") from error
 
 
+def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
+    """Return the function or class ``module:name`` or ``path/to/file.py:name``.
+
+    Args:
+        name: Name that the user gave; the current folder is searched too.
+        argument: Argument that the user gave, for messages.
+        forms: Forms that the name can have, for messages.
+
+    Raises:
+        BrokenModuleError: The module raised an error.
+        EnvNameError: The name has another form, or the module or the function does not exist.
+    """
+    origin, colon, attribute = name.rpartition(":")
+    if not colon:
+        raise EnvNameError(f"{argument} must be {forms}, got {name!r}")
+    module = import_module(origin, f"{argument} {name}", forms)
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        got = repr(found) if hasattr(module, attribute) else f"a module without {attribute!r}"
+        raise EnvNameError(f"{argument} must be {forms}, got {got} for {name}")
+    return found  # the first call shows whether the signature fits
+
+
 def _import_file(path: Path) -> ModuleType:
     """Import a file, unless it was imported before; the file can import the modules of its folder."""
     path = path.resolve()

@@ -8,6 +8,7 @@ from tyro.conf import Positional, arg
 
 from her_wrappers.commands import terminal
 from her_wrappers.conformance import check_replay as run_check
+from her_wrappers.environments import import_callable
 
 FORMS = "module:Adapter or path/to/file.py:Adapter, a subclass of her_wrappers.conformance.ReplayAdapter"
 
@@ -29,7 +30,7 @@ def check_replay(
         seed: Seed of buffers and episodes.
     """
     select, ignore = reporting.prefixes()
-    checked = terminal.import_callable(adapter, "ADAPTER", FORMS)
+    checked = import_callable(adapter, "ADAPTER", FORMS)
     with terminal.exits_with(2, TypeError, ValueError):
         report = run_check(checked, select=select, ignore=ignore, seed=seed)
     return reporting.finish(report)

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
-from tyro.conf import UseAppendAction, arg
+from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import SinkError
+from her_wrappers.arguments import require_number
 from her_wrappers.commands import terminal
-from her_wrappers.environments import make_env, present_folder
+from her_wrappers.environments import import_callable, make_env, present_folder
 from her_wrappers.episode_limit import limit_episodes
+from her_wrappers.noise import add_noise
 from her_wrappers.recording.archive import EpisodeArchive
+from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
+from her_wrappers.success_flag import FLAG_NAMES
 from her_wrappers.trees import map_tree
 
 MAX_EPISODES_PER_ROUND = 10
 """Largest number of episodes of a worker in a round."""
+
+MAX_TRIES = 10
+"""Largest number of episodes for each success that ``--only-successes`` asks for."""
 
 
 def record(
@@ -30,6 +38,8 @@ def record(
     out: Annotated[Path, arg(metavar="FOLDER")],
     episodes: terminal.Positive = 100,
     policy: str = "random",
+    noise: float = 0.0,
+    only_successes: FlagCreatePairsOff[bool] = False,
     seed: terminal.NotNegative | None = None,
     option: terminal.EnvOptions = (),
     info_keys: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="KEY")] = (),
@@ -46,13 +56,17 @@ def record(
     - her record her_envs/PointReach-v0 --out runs/reach
     - her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0
     - her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
+    - her record her_envs/PointPush-v0 --policy pusher.py:push --noise 0.1 --only-successes --out demos
     - her record her_envs/PointPush-v0 --workers 4 --out runs/push
 
     Args:
         out: Folder of the archive; episodes are added to an existing one.
         episodes: Number of episodes.
-        policy: Policy: random, or module:function.
-        seed: Seed of the episodes and of the random policy; by default a random one.
+        policy: Policy: random, module:function or path/to/file.py:function.
+        noise: Noise of the policy's actions: a standard deviation relative to half of their range, or, for
+            actions without a range, the probability of a random action.
+        only_successes: Record only episodes whose last step is a success.
+        seed: Seed of the episodes, of the noise and of the random policy; by default a random one.
         info_keys: Entry of the infos that is recorded.
         max_episode_steps: Steps after which episodes are truncated; by default only the environment ends
             them.
@@ -64,16 +78,20 @@ def record(
     made = make_env(env, **options)
     act = None
     if policy != "random":
-        act = terminal.import_callable(policy, "--policy", "random or module:function")
+        act = import_callable(policy, "--policy", "random or module:function")
     with make_env(env, **options) as other:  # a seeded reset of made would seed its first episode
         keys = recorded_keys(other, info_keys)
+    flag = next((key for key in FLAG_NAMES if key in keys), None) if only_successes else ""
+    if flag is None:
+        raise terminal.CommandError("--only-successes needs a success flag in the infos, such as is_success")
     with terminal.exits_with(2, TypeError, ValueError):
+        require_number("--noise", noise, "[0, inf)")
         archive = EpisodeArchive(out, env=made)
     first, interrupted = len(archive), False
-    total = first + episodes
     first_seed = None if seed is None else seed + first
     try:
         with archive, terminal.progress("recording", episodes, "episodes") as advance:
+            recording = _Recording(archive, episodes, flag, advance)
             if workers:
                 from her_wrappers.collecting import Collector, CollectorError
 
@@ -81,7 +99,7 @@ def record(
                 with terminal.exits_with(2, ImportError, OSError, TypeError, ValueError), present_folder():
                     collector = Collector(
                         partial(_make_limited_env, env, options, max_episode_steps),
-                        _WorkerPolicy(act, made.action_space),
+                        _Actor(act, made.action_space, noise),
                         num_workers=workers,
                         backend=backend,
                         address=address,
@@ -92,21 +110,21 @@ def record(
                 per_round = min(MAX_EPISODES_PER_ROUND, -(-episodes // workers))
                 with collector, terminal.exits_with(3, CollectorError):
                     for each in collector.rounds(per_round):
-                        added = each.episodes[: total - len(archive)]
-                        archive.add_episodes(added)
-                        for _ in range(len(added)):
-                            advance()
-                        if len(archive) == total:
+                        recording.add_episodes(each.episodes)
+                        if recording.is_complete():
                             break
             else:
                 made.action_space.seed(first_seed)
                 limited = limit_episodes(made, max_episode_steps)
-                with EpisodeRecorder(limited, archive, advance, info_keys=keys) as recorder:
-                    while (number := len(archive)) < total:
-                        observation, _ = recorder.reset(seed=None if seed is None else seed + number)
-                        while number == len(archive):
-                            action = made.action_space.sample() if act is None else act(observation)
-                            observation, *_ = recorder.step(action)
+                play = _Actor(act, made.action_space, noise)
+                with EpisodeRecorder(limited, recording, info_keys=keys) as recorder:
+                    while not recording.is_complete():
+                        number = recording.played
+                        episode_seed = None if first_seed is None else first_seed + number
+                        observation, _ = recorder.reset(seed=episode_seed)
+                        play.begin(episode_seed)
+                        while number == recording.played:
+                            observation, *_ = recorder.step(play.act(observation))
     except KeyboardInterrupt:
         interrupted = True
     except (SinkError, OSError) as error:
@@ -129,22 +147,56 @@ def recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[st
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *keys]))
 
 
-class _WorkerPolicy:
-    """A policy of one environment, None for random actions, in a vector environment of one environment."""
+class _Recording:
+    """Adds episodes to an archive until there are enough; with a flag, only those that end with a success."""
 
-    def __init__(self, policy: terminal.Policy | None, space: gym.Space[Any]) -> None:
-        self._policy = policy
-        self._space = space
+    def __init__(self, archive: EpisodeArchive, count: int, flag: str, advance: Callable[[], None]) -> None:
+        self._archive, self._count, self._flag, self._advance = archive, count, flag, advance
+        self._added = self.played = 0
+
+    def add_episodes(self, episodes: Sequence[Episode]) -> None:
+        """Add episodes, up to the last one that is needed."""
+        self.played += len(episodes)
+        kept = [each for each in episodes if not self._flag or each.infos[self._flag][-1]]
+        for each in kept[: self._count - self._added]:
+            self._archive.add_episode(each)
+            self._added += 1
+            self._advance()
+
+    def is_complete(self) -> bool:
+        """Return whether there are enough episodes; raise CommandError if too few are successes."""
+        if self._added < self._count and self.played >= MAX_TRIES * self._count:
+            successes = f"only {self._added} of {self.played} episodes are successes"
+            raise terminal.CommandError(f"{successes}; improve the policy, or lower --noise", 3)
+        return self._added == self._count
+
+
+class _Actor:
+    """A policy with noise, or random actions; as a function, for vector environments of one environment."""
+
+    def __init__(self, policy: terminal.Policy | None, space: gym.Space[Any], noise: float) -> None:
+        self._policy, self._space, self._noise = policy, space, noise
+        self._rng = np.random.default_rng()
+
+    def begin(self, seed: int | None) -> None:
+        """Begin an episode: call the method ``reset`` of a policy with a memory, and seed the noise."""
+        getattr(self._policy, "reset", lambda: None)()
+        self._rng = np.random.default_rng(seed)
 
     def seed(self, seed: int) -> None:
-        """Seed the random actions, or the policy if it has a method ``seed``."""
+        """Begin an episode; seed the random actions, or the policy if it has a method ``seed``."""
+        self.begin(seed)
         getattr(self._policy or self._space, "seed", int)(seed)
 
-    def __call__(self, observations: Any) -> Any:
+    def act(self, observation: Any) -> Any:
+        """Return the action for the observation of one environment."""
         if self._policy is None:
-            action = self._space.sample()
-        else:
-            action = self._policy(map_tree(lambda leaf: leaf[0], observations))
+            return self._space.sample()
+        action = self._policy(observation)
+        return add_noise(action, self._space, self._noise, self._rng) if self._noise else action
+
+    def __call__(self, observations: Any) -> Any:
+        action = self.act(map_tree(lambda leaf: leaf[0], observations))
         return map_tree(lambda leaf: np.asarray(leaf)[None], action)
 
 

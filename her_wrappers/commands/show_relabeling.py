@@ -17,7 +17,7 @@ from her_envs.canvas import AGENT, BACKGROUND, FAINT, INK, REACHED, Canvas
 from her_envs.pictures import Painter
 from her_wrappers.commands import screen, terminal
 from her_wrappers.commands.record import recorded_keys
-from her_wrappers.environments import make_env
+from her_wrappers.environments import import_callable, make_env
 from her_wrappers.goal_functions import GoalFunction
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
@@ -196,7 +196,7 @@ def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
     """
     if name not in {"wander", "random"}:
         forms = "wander, random or module:function"
-        return terminal.import_callable(name, "--policy", forms)  # type: ignore[no-any-return] # a function
+        return import_callable(name, "--policy", forms)  # type: ignore[no-any-return] # a function
     if name == "random" or not isinstance(space, spaces.Box):
         return lambda observation: space.sample()
     bounded = np.isfinite(space.low) & np.isfinite(space.high)

@@ -16,7 +16,7 @@ from rich.text import Text
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from her_wrappers.environments import FORMS, EnvNameError, import_module
+from her_wrappers.environments import FORMS, EnvNameError
 from her_wrappers.files.arrays import CorruptFileError
 
 EXIT_CODES = (
@@ -175,19 +175,6 @@ def parse_options(options: Sequence[str]) -> dict[str, Any]:
         except (ValueError, RecursionError):  # also for integers of too many digits
             parsed[name] = value
     return parsed
-
-
-def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
-    """Return the function or class ``module:name`` or ``path/to/file.py:name``, the value of ``argument``."""
-    origin, colon, attribute = name.rpartition(":")
-    if not colon:
-        raise CommandError(f"{argument} must be {forms}, got {name!r}")
-    module = import_module(origin, f"{argument} {name}", forms)
-    found = getattr(module, attribute, None)
-    if not callable(found):
-        got = repr(found) if hasattr(module, attribute) else f"a module without {attribute!r}"
-        raise CommandError(f"{argument} must be {forms}, got {got} for {name}")
-    return found  # the first call shows whether the signature fits
 
 
 def console() -> Console:

@@ -17,7 +17,7 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_envs.canvas import Window, require_pygame
 from her_wrappers.commands import screen, terminal
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive, exits_with
-from her_wrappers.environments import EnvNameError, make_env
+from her_wrappers.environments import EnvNameError, import_callable, make_env
 from her_wrappers.episode_limit import limit_episodes
 from her_wrappers.goal_interface import goal_spaces
 from her_wrappers.success_flag import flag_name
@@ -131,7 +131,7 @@ def _open(
             raise
         raise CommandError(f"{error}; {env_name} is not a file or folder either") from error
     if policy is not None:
-        return env, terminal.import_callable(policy, "--policy")
+        return env, import_callable(policy, "--policy")
     return env, lambda observation: env.action_space.sample()
 
 

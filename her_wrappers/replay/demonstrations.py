@@ -102,7 +102,10 @@ class DemonstrationPart:
         """Store demonstrations in a new buffer, given the arguments of their owner's constructor."""
         episodes, seed = given.read(), arguments["seed"]
         options = {name: arguments[name] for name in type(owner).__init__.__kwdefaults__ or {}}
-        options |= {"buffer_size": sum(map(len, episodes)), "demonstrations": None}
+        # Success flags are recorded by default, and other sources may lack them.
+        recorded = set.intersection(*(set(episode.infos) for episode in episodes))
+        keys = [key for key in arguments["info_keys"] if key in recorded or key not in FLAG_NAMES]
+        options |= {"buffer_size": sum(map(len, episodes)), "info_keys": keys, "demonstrations": None}
         options["seed"] = (
             None if seed is None else int(np.random.SeedSequence((seed, 2)).generate_state(1)[0])
         )

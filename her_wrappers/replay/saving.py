@@ -37,6 +37,7 @@ from her_wrappers.trees import path_name
 KIND = "replay buffer"
 VERSION = 5  # version of the format; files of other versions are rejected
 SPACES = ("observation_space", "action_space")
+OF_THE_OWNER = ("buffer_size", "info_keys", "seed")  # arguments that its demonstrations do not share
 # Arguments of a buffer that compute rewards or terminations
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 
@@ -239,7 +240,7 @@ def _restore_demonstrations(
     share = file.header["options"]["demonstrations"]
     if buffer.demonstrations is not None or share is None:  # given again, or none
         return
-    own = {name: value for name, value in given.items() if name not in {"buffer_size", "seed"}}
+    own = {name: value for name, value in given.items() if name not in OF_THE_OWNER}
     content = file.read("demonstrations").tobytes()
     loaded = _read_bytes(content, lambda path: load_buffer(type(buffer), path, env, own))
     buffer._options["demonstrations"] = share

@@ -297,3 +297,53 @@ def test_a_policy_that_fails_in_the_workers_is_one_sentence(tmp_path):
     result = record_with_workers(tmp_path, "--backend", "local", "--policy", "math:sqrt")
     assert result.exit_code == 3, result.output
     assert "worker 0 failed 3 times in round 0" in result.output
+
+
+@pytest.mark.usefixtures("policies")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_noise_is_added_to_the_actions_of_a_policy(tmp_path, workers):
+    command = [
+        *REACH,
+        "--policy",
+        "agents:right",
+        "--episodes",
+        4,
+        "--workers",
+        workers,
+        "--backend",
+        "local",
+    ]
+    for name, seed in {"one": 0, "same": 0, "other": 1}.items():
+        assert her(*command, "--noise", 0.1, "--seed", seed, "--out", name).exit_code == 0
+    one, same, other = (
+        np.concatenate([episode.actions for episode in EpisodeArchive(tmp_path / name)])
+        for name in ("one", "same", "other")
+    )
+    assert (one == same).all()
+    assert (one != other).any()
+    assert 0.02 < np.abs(one - [1, 0])[:, 1].mean() < 0.3
+    assert one.max() <= 1
+    assert her(*command, "--noise", -1, "--out", "wrong").exit_code == 2
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_only_successes_are_recorded(tmp_path, workers, monkeypatch):
+    """Each third episode of this environment ends with a success."""
+    command = [
+        "record",
+        "her_envs/BitFlipping-v0",
+        "-o",
+        "n_bits=2",
+        "--workers",
+        workers,
+        "--backend",
+        "local",
+    ]
+    result = her(*command, "--only-successes", "--episodes", 5, "--seed", 0, "--out", tmp_path / "some")
+    assert result.exit_code == 0, result.output
+    episodes = list(EpisodeArchive(tmp_path / "some"))
+    assert [bool(episode.infos["is_success"][-1]) for episode in episodes] == [True] * 5
+    monkeypatch.setattr("her_wrappers.commands.record.MAX_TRIES", 1)
+    result = her(*command, "--only-successes", "--episodes", 9, "--seed", 0, "--out", tmp_path / "few")
+    assert result.exit_code == 3
+    assert "episodes are successes; improve the policy, or lower --noise" in result.stderr
