@@ -3,8 +3,8 @@
     python -m benchmarks.situations                      all columns whose libraries are installed
     python -m benchmarks.situations TorchRL SB3          the columns whose names begin so
 
-Each cell records 60 to 90 episodes of one situation, and compares sampled transitions with the true task, in
-which everything follows from achieved goal, action and desired goal: the next state, the observations, the
+Each cell records 30 or more episodes of one situation, and compares sampled transitions with the true task,
+in which everything follows from achieved goal, action and desired goal: the next state, the observations, the
 reward and the termination. A cell is "right" if all transitions agree, "warned" if some differ after a
 warning that names this situation, and "rejected" if an error names it; other warnings and errors do not
 count. Wrong transitions without this warning are "silently wrong", other errors are "failed". A cell is "-"
@@ -54,7 +54,7 @@ SITUATIONS: dict[str, tuple[str, str]] = {
     ),
     "hidden ends": ("1 a wrapper hides terminations", "wrapper hides terminations"),
     "truncated at goals": ("1 success sets `truncated`", "truncated as soon as they achieved"),
-    "infos": ("2 the reward needs an info, without `info_keys`", "effort"),
+    "infos": ("2 the reward needs an info, without `info_keys`", "effort|depends on the info"),
     "hidden reset": ("3 a reset inside of `step`", "episodes contain a reset"),
     "autoreset": ("3 an `Autoreset` wrapper, and no own reset", "contain a reset|likely the step is a reset"),
     "evaluation": ("3 evaluation in the training environment", "evaluation in the training environment"),
@@ -62,7 +62,7 @@ SITUATIONS: dict[str, tuple[str, str]] = {
     "reused arrays": ("5 the environment returns the same arrays", "reuses? its arrays"),
     "one reused array": ("5 only the achieved goal is the same array", "reuses? its arrays"),
     "changed radius": ("6 the radius of success changes", "changed since|attributes that were set"),
-    "stacked frames": ("7 stacked goals", "goal"),
+    "stacked frames": ("7 stacked goals", "goals must have the shape|the goal's own axes"),
     "shared object": (
         "B one object in several slots",
         "object in (several|each) slots?|returned the same instance",
@@ -287,7 +287,8 @@ def record_by_sb3(kind: str, situation: str, at_end: ExitStack) -> HindsightRepl
 
 def record_by_torchrl(num_envs: int, situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
     """Record with a collector of TorchRL."""
-    from torchrl.collectors import Collector as TorchCollector  # noqa: PLC0415 - may be missing
+    import torch  # noqa: PLC0415 - may be missing
+    from torchrl.collectors import Collector as TorchCollector  # noqa: PLC0415
     from torchrl.envs import GymWrapper, SerialEnv  # noqa: PLC0415
 
     from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer  # noqa: PLC0415
@@ -297,7 +298,9 @@ def record_by_torchrl(num_envs: int, situation: str, at_end: ExitStack) -> Hinds
     wrapped: Any = [partial(GymWrapper, env) for env in made]
     env = SerialEnv(num_envs, wrapped) if num_envs > 1 else wrapped[0]()
     env.set_seed(0)
-    collector = TorchCollector(env, frames_per_batch=num_envs * ROUND, total_frames=num_envs * ROUND * ROUNDS)
+    torch.manual_seed(0)
+    frames = NUM_ENVS * ROUND  # of all environments together
+    collector = TorchCollector(env, frames_per_batch=frames, total_frames=frames * ROUNDS)
     for number, data in enumerate(collector):
         buffer.extend(data)
         for each in made:
@@ -407,7 +410,7 @@ def write(cells: dict[tuple[str, str], str]) -> None:
     method = rest.partition("\n\n")[2].strip()
     table = Grid("", ["situation", *COLUMNS], rows).cells()
     PAGE.write_text(
-        f"# What the buffer notices\n\n{about} `python -m benchmarks.situations` writes this page.\n\n"
+        f"# What the buffer notices\n\n{about}\n`python -m benchmarks.situations` writes this page.\n\n"
         f"{method}\n\n{table}",
         encoding="utf-8",
     )

@@ -109,9 +109,10 @@ class ScenarioResults:
     def _options(self) -> dict[str, Any]:
         """Options of the environments of other scenarios, each only if its simple scenario has no fault."""
         works = {key: self._is_offered(name) and not self._fails(name) for key, name in OPTIONS.items()}
+        # If goals change, a recomputed reward of an original row differs from the recorded one.
+        works["changing"] &= works["bonus"]
         # With termination="success", a reward other than 0 and -1 would have no meaning.
-        bonus = -0.25 * (works["bonus"] and self.adapter.termination != "success")
-        return works | {"bonus": bonus}
+        return works | {"bonus": -0.25 * (works["bonus"] and self.adapter.termination != "success")}
 
     @property
     def _timed_out(self) -> str:

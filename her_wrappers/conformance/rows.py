@@ -231,7 +231,7 @@ class DecodedRows:
             *((each[:, 2] == 0.5) & (np.abs(each - each.round(1)).max(axis=1) < 1e-3) for each in states),
         ])
 
-        # Found and expected values of columns; those that the batches do not have are right.
+        # The found and the expected values of columns; a column that the batches do not have is right.
         # All rows that are not terminated have the same discount.
         self.is_terminated: Values = np.asarray(columns.get("terminated", self.right.terminated), bool)
         discount = np.where(self.is_terminated, 0.0, columns.get("discount", np.ones(1)).max())

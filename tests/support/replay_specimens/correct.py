@@ -34,6 +34,16 @@ class RewardsRowByRow(Reference):
         return np.array([self.env.compute_reward(*row) for row in goals])
 
 
+class RecomputesOriginalRewards(Reference):
+    """Rewards of original rows are recomputed for the goal of the row, as in OpenAI baselines."""
+
+    offers = Reference.offers - {"recorded rewards"}
+
+    def row(self, step, goal, relabeled):
+        row = super().row(step, goal, relabeled)
+        return row | {"reward": np.array(self.env.rewards(row["next_achieved_goal"], goal, row["info"]))}
+
+
 class EpisodeWithFirstState(Reference):
     """The strategy episode may choose the first state too."""
 
@@ -241,6 +251,7 @@ CORRECT = [
     Full,
     RelabelsWhenStoring,
     RewardsRowByRow,
+    RecomputesOriginalRewards,
     EpisodeWithFirstState,
     RelabeledRowsFirst,
     KeepsTerminations,
