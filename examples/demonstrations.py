@@ -1,17 +1,20 @@
-"""Learn to push a puck with 20 demonstrations of a scripted controller, and without: ``python -m examples.demonstrations``.
+"""Demonstrations of a scripted controller in a replay buffer: ``python -m examples.demonstrations``.
 
-The controller is an example of a policy for ``her record --policy`` and ``her train --demos``.
+The controller can also be the policy of ``her record --policy`` and of ``her train --demos``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import gymnasium as gym
 import numpy as np
-import tyro
 
-from her_agents.config import make_config
-from her_agents.loop import train
+import her_envs
+from her_agents.demonstrations import record_successes
+from her_wrappers import Demonstrations, EpisodeRecorder, HindsightReplayBuffer
+
+gym.register_envs(her_envs)
 
 
 def push(observation: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -34,29 +37,30 @@ def push(observation: Mapping[str, np.ndarray]) -> np.ndarray:
         move = 0.05 * np.sign(across or 1.0) * aside
     else:
         move = puck - 0.1 * ahead - agent
-    return np.clip(20 * move, -1, 1).astype(np.float32)
+    action: np.ndarray = np.clip(20 * move, -1, 1).astype(np.float32)
+    return action
 
 
-def main(steps: int = 10_000, demo_episodes: int = 20, seed: int = 0) -> None:
-    """Train SAC on PointPush with demonstrations and without, and print the success rates.
+def main() -> None:
+    """Record demonstrations, and print how often the puck moves in both parts of a buffer."""
+    env = gym.make("her_envs/PointPush-v0")
+    rng = np.random.default_rng(0)
+    episodes = record_successes(env, push, count=20, noise=0.1, rng=rng, info_keys=["is_success"])
+    demonstrations = Demonstrations(episodes, share=0.25)
+    buffer = HindsightReplayBuffer.for_env(env, demonstrations=demonstrations, seed=0)
 
-    For example:
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    for seed in range(20):
+        recorder.reset(seed=seed)
+        for _ in range(100):
+            recorder.step(env.action_space.sample())
 
-    - python -m examples.demonstrations --seed 1
-    - python -m examples.demonstrations --demo-episodes 5
-
-    Args:
-        steps: Environment steps of each run.
-        demo_episodes: Number of demonstrations.
-        seed: Seed of both runs.
-    """
-    options = {"env": "her_envs/PointPush-v0", "algo": "sac", "steps": steps, "seed": seed, "gamma": 0.95}
-    demonstrations = {"demos": "examples.demonstrations:push", "demo_episodes": demo_episodes}
-    for name, more in {"with demonstrations": demonstrations, "without": {}}.items():
-        result = train(make_config(options, more), on_epoch=None, threads=1)
-        rates = ", ".join(f"{row['success_rate']:.2f}" for row in result.history)
-        print(f"{name}: success rates {rates}")
+    batch = buffer.sample(10_000)
+    pucks = [each["achieved_goal"] for each in (batch.observations, batch.next_observations)]
+    is_moved = (pucks[0] != pucks[1]).any(axis=1)
+    for name, rows in {"demonstrations": batch.is_demonstration, "others": ~batch.is_demonstration}.items():
+        print(f"{name}: {rows.mean():.2f} of the rows; the puck moves in {is_moved[rows].mean():.2f} of them")
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    main()

@@ -47,7 +47,6 @@ class EpisodeChecks:
             self._find_missing_terminations(part)
         self._added += len(episodes)
 
-    @np.errstate(all="ignore")  # recorded numbers may be infinite or NaN
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
         """Compare the newest stored episodes with each other, if the last ``added`` were the 8th, 32nd, .."""
         if self._added.bit_length() // 2 == (self._added - added).bit_length() // 2:
@@ -59,22 +58,23 @@ class EpisodeChecks:
         if len(ends) < 3:
             return
         episodes, goal_independent = storage.read_episodes(int(ends[0]), int(ends[-1]))
-        try:
-            at_goal = self._are_at_goals(episodes)
-        except Exception:  # the episodes are stored already, and a batch will raise again
-            return
-        self._find_ends_at_goals(episodes, goal_independent, at_goal)
-        self._find_jumps(episodes)
-        clause = find_goal_in_observation(
-            episodes.observations, np.arange(len(episodes)).repeat(episodes.lengths + 1)
-        )
-        if clause:
-            self._warn(
-                "goal in observation",
-                f"{clause}, and relabeling does not change it: the observations of relabeled transitions "
-                "contradict their goals; leave such values out of the observation, since agents get the "
-                "desired goal as well",
+        with np.errstate(all="ignore"):  # recorded numbers may be infinite or NaN
+            try:
+                at_goal = self._are_at_goals(episodes)
+            except Exception:  # the episodes are stored already, and a batch will raise again
+                return
+            self._find_ends_at_goals(episodes, goal_independent, at_goal)
+            self._find_jumps(episodes)
+            clause = find_goal_in_observation(
+                episodes.observations, np.arange(len(episodes)).repeat(episodes.lengths + 1)
             )
+            if clause:
+                self._warn(
+                    "goal in observation",
+                    f"{clause}, and relabeling does not change it: the observations of relabeled transitions "
+                    "contradict their goals; leave such values out of the observation, since agents get the "
+                    "desired goal as well",
+                )
 
     def warn_of_kept_terminations(self, episodes: Episodes) -> None:
         """Warn if episodes end at their goals, and the user has chosen no rule for terminations."""
@@ -96,12 +96,12 @@ class EpisodeChecks:
         pair = (self._relabeler.rewards_of(episodes, key, steps) for key in ("desired_goal", "achieved_goal"))
         return np.equal(*pair)
 
-    @np.errstate(all="ignore")
     def _compare_rewards(self, episodes: Episodes) -> None:
         """Warn if recorded rewards differ from the computed rewards."""
         name, recorded = self._relabeler.reward_name, episodes.rewards.astype(np.float32)
         computed = self._relabeler.rewards_of(episodes, "desired_goal")
-        agree = np.abs(recorded - computed) <= TOLERANCE * (1 + np.abs(computed))
+        with np.errstate(all="ignore"):
+            agree = np.abs(recorded - computed) <= TOLERANCE * (1 + np.abs(computed))
         if agree.all():
             self._agreed += len(episodes)
             return

@@ -75,9 +75,11 @@ def test_a_low_temperature_relative_to_rewards_is_a_warning_before_it_is_an_erro
     assert found == ([severity] if severity else [])
 
 
-def test_findings_about_exploration_by_random_policies_are_warnings():
-    [finding] = diagnose(Unreachable, max_steps=1000).findings
-    assert (finding.code, finding.severity) == ("GD201", "warning")
+@pytest.mark.parametrize(("select", "severity"), [(["GD201"], "warning"), ([], "error")])
+def test_findings_about_exploration_by_random_policies_are_warnings(select, severity):
+    """A warning that implies an error, here about the time limit, becomes an error."""
+    [finding] = diagnose(Unreachable, max_steps=1000, select=select).findings
+    assert (finding.code, finding.severity) == ("GD201", severity)
 
 
 def test_a_solved_run_has_no_finding_about_exploration():
