@@ -48,7 +48,7 @@ def test_no_warning_comes_for_rounding_nor_without_relabeling_nor_after_the_firs
     buffer = counting_buffer(**options)
     rewards = UNLIKE.rewards if options else np.array([-1.0, -1.00001, -1.0])
     buffer.add_episode(counting_episode(0, 3, rewards=rewards))
-    for number in range(9):
+    for number in range(12):
         buffer.add_episode(counting_episode(number, 3))
     buffer.add_episode(UNLIKE)
 
