@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.trees import Path, Tree, as_leaf, leaf_at, map_tree, path_name
+from her_wrappers.trees import Path, Tree, as_leaf, leaf_at, leaves_by_path, map_tree, path_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
@@ -30,20 +30,22 @@ def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.
     Raises:
         TypeError: The elements of a leaf are not arrays of one shape: Text, Sequence, Graph, OneOf.
     """
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        items = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
-        return {
-            leaf_path: leaf
-            for key, part in items
-            for leaf_path, leaf in leaf_spaces(part, (*path, key)).items()
-        }
-    if space.shape is None or space.dtype is None:
-        where = f" at {path_name(path)}" if path else ""
-        raise TypeError(
-            f"expected a space whose elements are arrays of one shape, got {space}{where}; "
-            "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
-        )
-    return {path: space}
+    leaves = leaves_by_path(_as_tree(space), path)
+    for place, leaf in leaves.items():
+        if leaf.shape is None or leaf.dtype is None:
+            where = f" at {path_name(place)}" if place else ""
+            raise TypeError(
+                f"expected a space whose elements are arrays of one shape, got {leaf}{where}; "
+                "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
+            )
+    return leaves
+
+
+def _as_tree(space: spaces.Space[Any]) -> Tree:
+    """Return the spaces at the leaves of a space as a tree."""
+    if isinstance(space, spaces.Dict):
+        return {key: _as_tree(part) for key, part in space.items()}
+    return tuple(map(_as_tree, space)) if isinstance(space, spaces.Tuple) else space
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,8 @@ class LeafSpec:
         Raises:
             ValueError: ``tree`` does not have this leaf.
         """
-        if self.key is not None and type(tree) is dict and self.key in tree:
+        if self.key is not None and type(tree) is dict and self.key in tree:  # faster
             return tree[self.key]
-        if not self.path:
-            return tree
         return leaf_at(tree, self.path, self.name.split("/", maxsplit=1)[0], where)
 
     def check(self, value: Any, where: str, *, rounding: bool = False) -> np.ndarray:
@@ -133,8 +133,8 @@ class SpaceSpec:
         Raises:
             TypeError: The elements of a leaf are not arrays of one shape.
         """
-        leaves = {path: (leaf.shape or (), np.dtype(leaf.dtype)) for path, leaf in leaf_spaces(space).items()}
-        return cls(name, _leaf_specs(name, leaves), _structure(space, iter(range(len(leaves)))))
+        leaf_spaces(space)  # raises TypeError
+        return cls._of(name, _as_tree(space), lambda leaf: (leaf.shape, np.dtype(leaf.dtype)))
 
     @classmethod
     def of_rows(cls, name: str, tree: Tree) -> SpaceSpec:
@@ -144,19 +144,18 @@ class SpaceSpec:
             name: Name of the rows in messages, such as ``"observation"``.
             tree: Tree of (N, ...) arrays.
         """
-        leaves: dict[Path, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        return cls._of(name, map_tree(np.asarray, tree), lambda array: (array.shape[1:], array.dtype))
 
-        def visit(part: Tree, path: Path) -> Tree:
-            if isinstance(part, dict):
-                return {key: visit(child, (*path, key)) for key, child in part.items()}
-            if isinstance(part, tuple):
-                return tuple(visit(child, (*path, i)) for i, child in enumerate(part))
-            array = np.asarray(part)
-            leaves[path] = (array.shape[1:], array.dtype)
-            return len(leaves) - 1
-
-        structure = visit(tree, ())
-        return cls(name, _leaf_specs(name, leaves), structure)
+    @classmethod
+    def _of(cls, name: str, tree: Tree, describe: Callable[[Any], Any]) -> SpaceSpec:
+        """Return the spec of a tree, given a function from a leaf to its shape and dtype."""
+        specs: list[LeafSpec] = []
+        for path, leaf in leaves_by_path(tree).items():
+            shape, dtype = describe(leaf)
+            key = path[0] if len(path) == 1 and isinstance(path[0], str) else None
+            specs.append(LeafSpec(path, path_name((name, *path)), shape, dtype, key))
+        positions = iter(range(len(specs)))
+        return cls(name, tuple(specs), map_tree(lambda _: next(positions), tree))
 
     def __iter__(self) -> Iterator[LeafSpec]:
         """Iterate over the leaves."""
@@ -201,12 +200,8 @@ class SpaceSpec:
                 change values.
         """
         checked = []
-        is_flat = self.flat_keys is not None and type(tree) is dict
         for leaf in self.leaves:
-            value = tree.get(leaf.key) if is_flat else tree if self.structure == 0 else None
-            if value is None:
-                value = leaf.find(tree, f"in {container}")
-            shape = (rows, *leaf.shape)
+            value, shape = leaf.find(tree, f"in {container}"), (rows, *leaf.shape)
             if type(value) is not np.ndarray or value.dtype != leaf.dtype or value.shape != shape:
                 value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
@@ -229,27 +224,3 @@ def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space
     raise ValueError(
         f"the {name} space changed from {known} to {space}; create a new recorder for the new space"
     )
-
-
-def _leaf_specs(
-    name: str, leaves: Mapping[Path, tuple[tuple[int, ...], np.dtype[Any]]]
-) -> tuple[LeafSpec, ...]:
-    return tuple(
-        LeafSpec(
-            path=path,
-            name=path_name((name, *path)),
-            shape=tuple(shape),
-            dtype=dtype,
-            key=path[0] if len(path) == 1 and isinstance(path[0], str) else None,
-        )
-        for path, (shape, dtype) in leaves.items()
-    )
-
-
-def _structure(space: spaces.Space[Any], positions: Iterable[int]) -> Tree:
-    """Return a tree with the structure of a space, whose leaves are successive elements of ``positions``."""
-    if isinstance(space, spaces.Dict):
-        return {key: _structure(part, positions) for key, part in space.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(_structure(part, positions) for part in space)
-    return next(iter(positions))

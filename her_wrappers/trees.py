@@ -33,6 +33,14 @@ def path_name(path: Path) -> str:
     return "/".join(map(str, path))
 
 
+def leaves_by_path(tree: Tree, path: Path = ()) -> dict[Path, Any]:
+    """Return the leaves of a tree by path, in order; ``path`` is that of the tree itself."""
+    if not isinstance(tree, dict | tuple):
+        return {path: tree}
+    parts = (leaves_by_path(tree[key], (*path, key)) for key in _keys(tree))
+    return {place: leaf for leaves in parts for place, leaf in leaves.items()}
+
+
 def leaf_at(tree: Tree, path: Path, label: str, where: str) -> Any:
     """Return the leaf of a user's tree that ``path`` leads to, or raise ValueError with the place."""
     try:
@@ -225,8 +233,6 @@ def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
 
 def take_rows(tree: Tree, rows: np.ndarray) -> Any:
     """Return copies of the rows with the given indices of a tree of (N, ...) arrays: (n, ...) each."""
-    if isinstance(tree, np.ndarray):
-        return tree.take(rows, axis=0)
     return map_tree(lambda leaf: leaf.take(rows, axis=0), tree)
 
 
@@ -260,14 +266,9 @@ def copy_tree(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {key: copy_tree(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [copy_tree(part) for part in value]
-    if isinstance(value, tuple):
-        return tuple(copy_tree(part) for part in value)
-    return _copy_object(value)
-
-
-def _copy_object(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        parts = map(copy_tree, value)
+        return list(parts) if isinstance(value, list) else tuple(parts)
     try:
         return copy.deepcopy(value)
     except Exception:  # a user's __deepcopy__ may raise anything
