@@ -11,6 +11,7 @@ import functools
 import operator
 
 import numpy as np
+import pytest
 
 from her_wrappers import CorruptFileError, HindsightReplayBuffer
 from her_wrappers.files.arrays import ArrayFile, write_arrays
@@ -111,3 +112,17 @@ def test_hostile_arrays_are_an_error_or_harmless(tmp_path):
     assert rejected > total / 2
     write(header, arrays)
     assert loads_safely(path)
+
+
+@pytest.mark.parametrize(
+    ("largest", "scaled"), [(0.5, None), (float("inf"), None), (None, 1e-9), (None, 1e9), (None, -1.0)]
+)
+def test_priorities_out_of_their_bounds_are_an_error(tmp_path, largest, scaled):
+    path = tmp_path / "buffer"
+    example().save(path)
+    header, arrays, write = files_of(path)
+    header = header if largest is None else header | {"largest_priority": str(largest)}
+    priorities = arrays["priorities"].copy()
+    priorities[-1] = priorities[-1] if scaled is None else scaled
+    write(header, arrays | {"priorities": priorities})
+    assert not loads_safely(path)

@@ -82,3 +82,4 @@ def test_shares_and_gammas_of_float32_are_converted_to_float64():
     mixture = Mixture(shares)
     shares["future"] = 7
     assert mixture.shares == {"future": 0.5, "final": 0.5}
+    assert (filled(goal_selection_strategy=Mixture({"final": 1.0})).sample(50).strategy != "future").all()

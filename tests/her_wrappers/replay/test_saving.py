@@ -198,7 +198,7 @@ def test_the_environment_gives_the_functions(tmp_path):
 
 
 BAD_OPTIONS = [
-    ({"info_keys": ["cost"]}, ValueError, "info_keys"),
+    ({"info_keys": ["cost"]}, ValueError, "info_keys must be those of the saved buffer"),
     ({"buffer_size": 0}, ValueError, "buffer_size"),
     ({"buffer_size": 9}, ValueError, "buffer of 9 transitions, got 25 steps"),
     ({"buffersize": 10}, TypeError, "buffersize"),
