@@ -28,6 +28,7 @@ from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.environments import (
     BrokenModuleError,
+    EnvNameError,
     import_callable,
     make_env,
     make_vector_env,
@@ -303,7 +304,7 @@ def find_termination(name: str | None) -> str | Callable[..., Any] | None:
         return name
     try:
         return import_callable(name, "termination")  # type: ignore[no-any-return] # any callable
-    except BrokenModuleError as error:
+    except (BrokenModuleError, EnvNameError) as error:
         raise ValueError(f"cannot load termination {name!r}: {error}") from error
 
 

@@ -19,7 +19,7 @@ BAD_OPTIONS = [
     ("sac", {"learning_rate": float("nan")}, ValueError, r"learning_rate must lie in \(0, inf\), got nan"),
     ("sac", {"target_entropy": "low"}, ValueError, r"target_entropy must lie in \(-inf, inf\), got 'low'"),
     ("iql", {"expectile": 1.0}, ValueError, r"expectile must lie in \[0.5, 1\), got 1.0"),
-    ("dqn", {"layers": 3}, ValueError, "unknown option 'layers' of dqn; choose from 'epsilon', 'hidden'"),
+    ("dqn", {"layers": 3}, ValueError, "unknown option 'layers' of dqn; choose from 'bc_weight'"),
     ("ppo", {}, ValueError, "unknown algo 'ppo'; choose from 'dqn', 'ddpg', 'td3', 'sac', 'tqc', 'iql'"),
 ]
 
