@@ -302,7 +302,7 @@ class RowStorage:
             old = infos.get(key)
             if old is None:
                 old = self.arrays.zeros((self.buffer_size, *new.shape[1:]), new.dtype)
-            dtypes = {_dtype_of(old), new.dtype}
+            dtypes = {self.arrays.to_numpy(old[:0]).dtype, new.dtype}
             if len(dtypes) > 1:  # infos that are integers at first, such as a cost of 0, may become floats
                 whole = self.arrays.to_numpy(old)
                 in_use = whole[np.arange(stored.first, stored.end) % self.buffer_size]
@@ -347,7 +347,8 @@ class RowStorage:
 
     def _resized(self, matrix: Any, first: int, count: int, capacity: int, arrays: Any = None) -> Any:
         """Return a ring of another capacity, in which the ``count`` rows from ``first`` on begin at row 0."""
-        resized = (arrays or self.arrays).zeros((capacity, *matrix.shape[1:]), _dtype_of(matrix))
+        arrays = arrays or self.arrays
+        resized = arrays.zeros((capacity, *matrix.shape[1:]), arrays.to_numpy(matrix[:0]).dtype)
         for rows, part in ring_slices(first, count, len(matrix)):
             resized[part] = matrix[rows]
         return resized
@@ -597,11 +598,6 @@ def _leaf_rows(spec: SpaceSpec, tree: Tree) -> list[np.ndarray]:
         values = leaf.find(tree, "")
         rows.append(values.reshape(len(values), -1) if len(leaf.shape) > 1 else values)
     return rows
-
-
-def _dtype_of(matrix: Any) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = matrix.dtype if isinstance(matrix, np.ndarray) else matrix[:0].cpu().numpy().dtype
-    return dtype
 
 
 def _require_finite(episodes: Episodes) -> None:
