@@ -409,17 +409,11 @@ class RowStorage:
         for achieved, desired in zip(stored.states, stored.desired, strict=False):
             pairs = take(desired, goals[num_achieved:], 0, None, "wrap")
             width = achieved.shape[1]
-            if not num_relabeled:
-                before.append(pairs[:, :width])
-                after.append(pairs[:, width:])
-                continue
             taken = self.arrays.zeros((2, len(goals), width), self.matrices[len(before)].dtype)
-            if num_achieved:
-                taken[:, :num_achieved] = take(achieved, goals[:num_achieved], 0, None, "wrap")
+            taken[:, :num_achieved] = take(achieved, goals[:num_achieved], 0, None, "wrap")
             taken[0, num_achieved:] = pairs[:, :width]
             taken[1, num_achieved:] = pairs[:, width:]
-            if num_relabeled > num_achieved:
-                taken[0, num_achieved:num_relabeled] = taken[1, num_achieved:num_relabeled]
+            taken[0, num_achieved:num_relabeled] = taken[1, num_achieved:num_relabeled]
             before.append(taken[0])
             after.append(taken[1])
         return before, after

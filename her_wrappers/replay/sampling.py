@@ -73,8 +73,7 @@ class Sampler:
         is_current = self._stored is self._storage.stored and batch_size == self._batch_size
         draws = self._draws if is_current else None
         if draws is None or self._used == self._num_batches:
-            if type(batch_size) is not int or batch_size < 1:
-                batch_size = require_count("batch_size", batch_size, at_least=1)
+            batch_size = require_count("batch_size", batch_size, at_least=1)
             num_batches = 2 * self._num_batches if is_current else 1
             draws = self._prefetch(max(1, min(num_batches, MAX_BATCHES, MAX_ROWS // batch_size)), batch_size)
         self._used += 1
