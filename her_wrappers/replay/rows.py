@@ -205,19 +205,8 @@ class RowStorage:
         actions = self.actions.check_rows(episodes.actions, num_steps, "the episode", rounding=True)
         for key in self._info_keys:
             infos[key] = self._check_info(key, episodes.infos, num_steps)
-        return unchecked(
-            Episodes,
-            observations=observations,
-            actions=actions,
-            rewards=episodes.rewards,
-            lengths=episodes.lengths,
-            ends=episodes.ends,
-            state_of_step=episodes.state_of_step,
-            terminated=episodes.terminated,
-            truncated=episodes.truncated,
-            infos=infos,
-            reset_infos=(),
-        )
+        changed = {"observations": observations, "actions": actions, "infos": infos, "reset_infos": ()}
+        return unchecked(Episodes, **vars(episodes) | changed)
 
     def _check_info(self, key: str, infos: Mapping[str, np.ndarray], num_steps: int) -> np.ndarray:
         if key not in infos:
