@@ -15,9 +15,6 @@ def declared_mode(env: Any) -> AutoresetMode | None:
     overwrites the mode of those created before it. Gymnasium's own vector environments also have the
     attribute ``autoreset_mode``. This attribute is returned instead of the mode in the metadata, unless a
     wrapper has metadata of its own.
-
-    Args:
-        env: A vector environment, with any wrappers.
     """
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
@@ -28,11 +25,7 @@ def declared_mode(env: Any) -> AutoresetMode | None:
 
 
 def resets_itself(env: Any) -> bool:
-    """Whether a single environment has Gymnasium's wrapper `Autoreset`: its step after an end is a reset.
-
-    Args:
-        env: A single or vectorized environment, with any wrappers.
-    """
+    """Whether a single environment has Gymnasium's wrapper `Autoreset`: its step after an end is a reset."""
     while isinstance(env, gym.Wrapper):
         if isinstance(env, gym.wrappers.Autoreset):
             return True

@@ -95,16 +95,9 @@ def absolute_name(name: str) -> str:
 
 
 def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options: Any) -> gym.Env[Any, Any]:
-    """Make an environment.
+    """Make an environment from its name and options; see `find_env` and `call_factory` for errors.
 
-    Args:
-        name: Name of the environment, see `find_env`.
-        disable_env_checker: Argument of `gymnasium.make`, used if the name is an id.
-        **options: Arguments of the environment.
-
-    Raises:
-        BrokenModuleError: The environment raised an error, or its module did.
-        EnvNameError: The environment does not exist, does not take the options, or is not a `gymnasium.Env`.
+    ``disable_env_checker`` is an argument of `gymnasium.make`, used if the name is an id.
     """
     env = call_factory(name, env_factory(name, disable_env_checker=disable_env_checker), options)
     if not isinstance(env, gym.Env):
@@ -161,11 +154,7 @@ def make_vector_env(
         num_envs: Number of environments, N.
         max_episode_steps: Number of steps after which episodes are truncated, see `limit_episodes`; with it,
             the vector environment is always a SyncVectorEnv.
-        **options: Arguments of each environment.
-
-    Raises:
-        BrokenModuleError: The environment raised an error, or its module did.
-        EnvNameError: The environment does not exist, or does not take the options.
+        **options: Arguments of each environment. Errors are those of `make_env`.
     """
     found = find_env(name)
     spec = gym.registry.get(found) if isinstance(found, str) else None

@@ -27,13 +27,8 @@ def describe(error: BaseException) -> str:
 def raised_at(error: BaseException) -> str:
     """Return the place where an exception was raised: a file and a line, for messages.
 
-    This is the innermost frame outside the standard library and `LIBRARIES`.
-
-    Args:
-        error: Exception with its traceback.
-
-    Returns:
-        A text such as ``"raised in my_env.py, line 3"``; empty if all frames are in libraries.
+    The result is a text such as ``"raised in my_env.py, line 3"``, of the innermost frame outside the
+    standard library and `LIBRARIES`; it is empty if all frames are in libraries.
     """
     frames = [
         (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)

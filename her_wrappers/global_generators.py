@@ -17,11 +17,8 @@ import numpy as np
 def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> list[str]:
     """Return the names of the global generators that a call seeds; their states are restored.
 
-    After a call that seeds a generator, the state of the generator does not depend on its state before.
-
-    Args:
-        call: The call; it is made twice.
-        before: Preparation of each call, which may seed generators too.
+    After a call that seeds a generator, the state of the generator does not depend on its state before. The
+    call is made twice, each time after ``before``, its preparation, which may seed generators too.
     """
     initial = get_global_states()
     try:

@@ -28,17 +28,10 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
     single goals only: those of gymnasium-robotics return a single bool for any batch, and functions that use
     ``if`` on the result of a comparison of goals raise.
 
-    Args:
-        function: ``compute_terminated`` of an environment or of the user, or None.
-        goal_space: Space of one goal.
-
     Returns:
         ``function`` if it accepts batches; a `BatchedTermination` if it does not, or raises on these batches;
-        None if ``function`` is None or raises NotImplementedError.
-
-    Raises:
-        TypeError: ``function`` is not callable with three arguments.
-        ValueError: ``function`` returns a shape other than () and (N,) for N goals.
+        None if ``function`` is None or raises NotImplementedError. A function that does not take three
+        arguments raises TypeError; one that returns another shape than () or (N,) for N goals, ValueError.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -98,10 +91,7 @@ class BatchedTermination:
     def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return bools of shape (B,), and warn once, at the first batch with B > 1, if the calls are slow.
 
-        Args:
-            achieved_goal: Achieved goals, with a leading axis of size B.
-            desired_goal: Desired goals, with a leading axis of size B.
-            info: List of B dicts, or dict of arrays of length B.
+        The infos are a list of B dicts, or a dict of arrays of length B.
         """
         if self.is_rowwise is None:
             values = self._decide(achieved_goal, desired_goal, info)

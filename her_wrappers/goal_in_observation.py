@@ -53,9 +53,8 @@ class _Columns(NamedTuple):
         for (leaf, shape), places in itertools.groupby(self.places, lambda place: place[:2]):
             index = [i for _, _, i in places]
             begin, end = index[0], index[-1] + 1
-            text = f"{begin}:{end}" if len(index) > 1 else str(begin)
-            if index != list(range(begin, end)):
-                text = ", ".join(map(str, index))
+            is_range = len(index) > 1 and index == list(range(begin, end))
+            text = f"{begin}:{end}" if is_range else ", ".join(map(str, index))
             is_whole = len(index) == np.prod(shape)
             names.append(leaf if is_whole else f"{leaf}{'.ravel()' * (len(shape) > 1)}[{text}]")
         return " and ".join(names)

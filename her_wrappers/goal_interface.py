@@ -194,12 +194,8 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
 def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
     """Return the space of achieved goals of the environment or wrapper that defines ``compute_reward``.
 
-    Args:
-        compute_reward: The function; another value than a method of an environment if this is unknown.
-        env: Environment whose outermost layer with such a function is used in this case, or None.
-
-    Returns:
-        The space, or None if it is unknown.
+    If the function is not a method of an environment, this is the outermost layer of ``env`` with such a
+    function. The result is None if the space is unknown.
     """
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
@@ -228,10 +224,6 @@ def find_function(env: AnyEnv, name: str) -> Any:
 
     The layers are the wrappers and the environment. For a vector environment, they are followed by the layers
     of the first environment of a SyncVectorEnv, or of a local copy of one of its environments.
-
-    Args:
-        env: A single or vectorized environment, with any wrappers.
-        name: Name of the function, such as ``"compute_reward"``.
 
     Raises:
         ValueError: ``get_wrapper_attr`` or ``has_wrapper_attr`` of a wrapper raises.

@@ -60,15 +60,9 @@ def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
 def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: Where) -> InfoBatch | None:
     """Return one info of all environments, or None if no environment has it.
 
-    Args:
-        key: Name of the info.
-        infos: Infos of a step or a reset, as a vector environment returned them.
-        required: (N,) bool, the environments that must have the info.
-        where: Function from an environment i to its place in messages.
-
-    Raises:
-        ValueError: A required info is missing, the mask does not consist of N bools, or the values are not
-            numbers or strings of one shape with one row for each environment.
+    If an environment in ``required``, (N,) bool, does not have the info, if its mask does not consist of N
+    bools, or if its values are not numbers or strings of one shape, one row for each environment, ValueError
+    is raised.
     """
     count = len(required)
     present = info_mask(infos, key, count)
@@ -93,12 +87,7 @@ def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
     """Return the info of environment ``i``: the keys whose mask is set, or that have no valid mask.
 
     A value without a row for each environment, such as a count of all steps, belongs to every environment.
-    Keys that begin with ``_`` or ``final_`` are left out.
-
-    Args:
-        infos: Infos as a vector environment returned them; the result is empty if they are not a dict.
-        i: Index of the environment.
-        num_envs: Number of environments, N.
+    Keys that begin with ``_`` or ``final_`` are left out. If the infos are not a dict, the result is empty.
     """
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():

@@ -14,21 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.trees import Path, Tree, as_leaf, leaf_at, leaves_by_path, map_tree, path_name
+from her_wrappers.trees import Path, Tree, as_leaf, leaves_by_path, map_tree, path_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
 def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
-    """Return the spaces at the leaves of a Dict or Tuple space, by path, or the space itself.
+    """Return the spaces at the leaves of a space with this path, by path, or the space itself.
 
-    Args:
-        space: The space.
-        path: Path of ``space`` in the space that contains it.
-
-    Raises:
-        TypeError: The elements of a leaf are not arrays of one shape: Text, Sequence, Graph, OneOf.
+    Spaces whose elements are not arrays of one shape raise TypeError: Text, Sequence, Graph, OneOf.
     """
     leaves = leaves_by_path(_as_tree(space), path)
     for place, leaf in leaves.items():
@@ -72,30 +67,18 @@ class LeafSpec:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def find(self, tree: Tree, where: str) -> Any:
-        """Return the value of this leaf in ``tree``.
-
-        Args:
-            tree: A value as the user or the environment gave it.
-            where: Place of the value in messages, such as ``"at step 3"``.
-
-        Raises:
-            ValueError: ``tree`` does not have this leaf.
-        """
+        """Return the value of this leaf in a user's tree, or raise ValueError with its place ``where``."""
         if self.key is not None and type(tree) is dict and self.key in tree:  # faster
             return tree[self.key]
-        return leaf_at(tree, self.path, self.name.split("/", maxsplit=1)[0], where)
+        try:
+            for key in self.path:
+                tree = tree[key]
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError(f"{self.name} is missing {where}") from error
+        return tree
 
     def check(self, value: Any, where: str, *, rounding: bool = False) -> np.ndarray:
-        """Return ``value`` as an array of this leaf's shape and dtype.
-
-        Args:
-            value: An array, a tensor, or anything that NumPy converts to an array.
-            where: Place of the value in messages.
-            rounding: Whether floats may be rounded to a shorter float dtype.
-
-        Raises:
-            ValueError: ``value`` is not an array of numbers of this shape, or the cast would change values.
-        """
+        """Return ``value`` as an array of this leaf's shape and dtype, or raise ValueError; see `as_leaf`."""
         if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
             return value
         return as_leaf(f"{self.name} {where}", value, self.shape, self.dtype, rounding=rounding)
@@ -124,26 +107,13 @@ class SpaceSpec:
 
     @classmethod
     def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
-        """Return the spec of a space.
-
-        Args:
-            name: Name of the elements in messages, such as ``"observation"``.
-            space: The space.
-
-        Raises:
-            TypeError: The elements of a leaf are not arrays of one shape.
-        """
+        """Return the spec of a space; ``name`` is that of its elements, such as ``"observation"``."""
         leaf_spaces(space)  # raises TypeError
         return cls._of(name, _as_tree(space), lambda leaf: (leaf.shape, np.dtype(leaf.dtype)))
 
     @classmethod
     def of_rows(cls, name: str, tree: Tree) -> SpaceSpec:
-        """Return the spec of one row of a tree of arrays.
-
-        Args:
-            name: Name of the rows in messages, such as ``"observation"``.
-            tree: Tree of (N, ...) arrays.
-        """
+        """Return the spec of one row of a tree of (N, ...) arrays."""
         return cls._of(name, map_tree(np.asarray, tree), lambda array: (array.shape[1:], array.dtype))
 
     @classmethod
@@ -172,11 +142,7 @@ class SpaceSpec:
         return mine == others
 
     def build(self, arrays: Sequence[Any]) -> Tree:
-        """Return the tree that has the given values at its leaves.
-
-        Args:
-            arrays: Value of each leaf, in the order of ``leaves``.
-        """
+        """Return the tree with these values at its leaves, in the order of ``leaves``."""
         if self.structure == 0:  # the space itself is the leaf
             return arrays[0]
         if self.flat_keys is not None:
@@ -184,20 +150,10 @@ class SpaceSpec:
         return map_tree(lambda position: arrays[position], self.structure)
 
     def check_rows(self, tree: Tree, rows: int, container: str, *, rounding: bool = False) -> Any:
-        """Return a tree of (rows, ...) arrays with the space's shapes and dtypes.
+        """Return a new tree of (rows, ...) arrays with the space's shapes and dtypes, or raise ValueError.
 
-        Args:
-            tree: Arrays in the structure of the space, with a leading axis.
-            rows: Length of that axis.
-            container: Owner of the arrays in messages, such as ``"the episode"``.
-            rounding: Whether floats may be rounded to a shorter float dtype.
-
-        Returns:
-            A new tree; it has the same arrays where their shapes and dtypes are right.
-
-        Raises:
-            ValueError: A leaf is missing, is not an array of numbers, or has another shape, or a cast would
-                change values.
+        Arrays that have them are not copied. ``container`` is the owner of the arrays in messages, such as
+        ``"the episode"``; with ``rounding``, floats may be rounded to a shorter float dtype.
         """
         checked = []
         for leaf in self.leaves:
@@ -209,16 +165,7 @@ class SpaceSpec:
 
 
 def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:
-    """Raise ValueError unless elements of both spaces have the same structure, shapes and dtypes.
-
-    Args:
-        name: Name of the elements, such as ``"observation"``.
-        known: The space that the recorder was made for.
-        space: The current space of the environment.
-
-    Raises:
-        ValueError: The spaces differ.
-    """
+    """Raise ValueError unless a recorder's space and its environment's have the same leaves."""
     if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
         return
     raise ValueError(

@@ -41,16 +41,6 @@ def leaves_by_path(tree: Tree, path: Path = ()) -> dict[Path, Any]:
     return {place: leaf for leaves in parts for place, leaf in leaves.items()}
 
 
-def leaf_at(tree: Tree, path: Path, label: str, where: str) -> Any:
-    """Return the leaf of a user's tree that ``path`` leads to, or raise ValueError with the place."""
-    try:
-        for key in path:
-            tree = tree[key]
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"{path_name((label, *path))} is missing {where}") from error
-    return tree
-
-
 def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
     """Return the tree with ``function`` applied to each leaf."""
     if isinstance(tree, dict):
@@ -65,15 +55,10 @@ def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
 
 
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
-    """Concatenate trees of one structure along the first axis without changing a value.
+    """Concatenate trees of (n, ...) arrays along the first axis; a single tree is not copied.
 
-    Args:
-        name: Name of the trees in messages.
-        trees: Trees of (n, ...) arrays; a single tree is returned without a copy.
-
-    Raises:
-        ValueError: The trees differ in their keys, the arrays differ in the shapes of their rows, or no
-            common dtype holds all values.
+    Trees with different keys, arrays with rows of different shapes, and dtypes without a common one that
+    holds all values raise ValueError.
     """
     first = trees[0]
     if len(trees) == 1:
@@ -143,11 +128,8 @@ def as_array(value: Any) -> np.ndarray:
     """Return ``value``, an array, a torch tensor on any device or nested lists, as an array.
 
     Tensors of bfloat16, which NumPy does not have, and of other floats shorter than 32 bits become float32.
-
-    Raises:
-        RuntimeError: torch cannot convert a tensor, for example one with its conjugate bit set.
-        TypeError: NumPy has no such type, for example for a sparse tensor.
-        ValueError: Nested lists have different lengths.
+    A sparse tensor raises TypeError, one with its conjugate bit set RuntimeError, and nested lists of
+    different lengths ValueError.
     """
     if hasattr(value, "detach"):
         value = value.detach().cpu()
@@ -210,17 +192,9 @@ def as_leaf(
 
 
 def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
-    """Return a tree of (N, ...) arrays with the keys, dtypes and shapes of rows of another tree.
+    """Return a user's tree of N rows as (N, ...) arrays with the keys, dtypes and shapes of rows of ``like``.
 
-    Args:
-        name: Name of ``value`` in messages.
-        value: A tree of arrays, tensors, or anything that NumPy converts to arrays; N is the length of its
-            first axis.
-        like: The other tree, of (M, ...) arrays.
-
-    Raises:
-        ValueError: The keys or the shapes of rows differ, a leaf is not an array of numbers, or a cast would
-            change values.
+    Other keys or shapes, leaves that are not numbers, and casts that would change values raise ValueError.
     """
     if isinstance(like, dict | tuple):
         if not isinstance(value, type(like)) or _structure(value) != _structure(like):

@@ -116,8 +116,6 @@ class Batch:
         from her_wrappers.replay.torch_arrays import to_tensor  # noqa: PLC0415
 
         target = torch.device(device)
-        if target.type == "cpu" and type(self.rewards) is np.ndarray:  # faster
-            return self.map(torch.from_numpy)
         return self.map(lambda values: to_tensor(values, target))
 
     def to_numpy(self) -> Batch:

@@ -201,8 +201,6 @@ class GoalMixture:
         some = self.num_achieved
         counts = [(row[some - 1] if some else 0, row[-1] if row else 0) for row in ends.tolist()]
         rows = np.arange(batch_size)
-        if len(self.components) == 1:
-            return (rows >= ends).view(np.uint8), counts
         component = np.zeros((batches, batch_size), np.min_scalar_type(len(self.components)))
         for end in ends.T:
             component += rows >= end[:, None]

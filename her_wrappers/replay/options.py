@@ -113,9 +113,8 @@ def option_from_json(value: Json) -> Any:
     if not isinstance(value, dict):
         return value
     [(kind, content)] = value.items()
-    if kind == "mixture":
-        return Mixture({option_from_json(key): share for key, share in content})
     makers: dict[str, Any] = {
+        "mixture": lambda shares: Mixture({option_from_json(key): share for key, share in shares}),
         "geometric": Geometric,
         "priority": lambda numbers: Priority(*numbers),
         "strategy": STRATEGIES.__getitem__,

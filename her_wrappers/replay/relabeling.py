@@ -159,10 +159,8 @@ class Relabeler:
             rewards = self._call(name, self._reward, transition[:3], transition.terminated)
         if self._arrays.is_torch:
             return rewards.detach().float()
-        array: Any = rewards
-        if rewards.dtype != np.float32:
-            with np.errstate(over="ignore"):  # too large values become infinite, and are rejected
-                array = rewards.astype(np.float32)
+        with np.errstate(over="ignore"):  # too large values become infinite, and are rejected
+            array = rewards.astype(np.float32, copy=False)
         if np.count_nonzero(np.isfinite(array)) < count:  # half the time of `all`
             i = np.flatnonzero(~np.isfinite(array))[0]
             raise ValueError(f"{name} must return finite numbers, got {array[i]} at row {i}")
@@ -283,10 +281,8 @@ class Relabeler:
         after, count = episodes.state_of_step[steps] + 1, len(steps)
 
         def goals(key: str) -> Any:
-            tree = episodes.observations[key]
-            if isinstance(tree, np.ndarray):
-                return read_only(self._arrays.from_numpy(tree.take(after, 0)), count)
-            return map_tree(lambda leaf: read_only(self._arrays.from_numpy(leaf.take(after, 0)), count), tree)
+            rows = map_tree(self._arrays.from_numpy, take_rows(episodes.observations[key], after))
+            return read_only(rows, count)
 
         infos = {key: self._arrays.from_numpy(episodes.infos[key][steps]) for key in self._info_keys}
         return GoalTransition(
@@ -344,13 +340,14 @@ def flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
 
 def read_only(tree: Any, count: int) -> Any:
     """Return read-only views of the first ``count`` rows of a tree of arrays; tensors stay writable."""
-    if isinstance(tree, np.ndarray):
-        view = tree[:count]
-        view.setflags(write=False)
-        return view
-    if isinstance(tree, dict | tuple):
-        return map_tree(lambda leaf: read_only(leaf, count), tree)
-    return tree[:count]
+
+    def view(leaf: Any) -> Any:
+        rows = leaf[:count]
+        if isinstance(rows, np.ndarray):
+            rows.setflags(write=False)
+        return rows
+
+    return map_tree(view, tree)
 
 
 def require_termination(choice: object) -> None:

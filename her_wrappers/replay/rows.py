@@ -205,19 +205,8 @@ class RowStorage:
         actions = self.actions.check_rows(episodes.actions, num_steps, "the episode", rounding=True)
         for key in self._info_keys:
             infos[key] = self._check_info(key, episodes.infos, num_steps)
-        return unchecked(
-            Episodes,
-            observations=observations,
-            actions=actions,
-            rewards=episodes.rewards,
-            lengths=episodes.lengths,
-            ends=episodes.ends,
-            state_of_step=episodes.state_of_step,
-            terminated=episodes.terminated,
-            truncated=episodes.truncated,
-            infos=infos,
-            reset_infos=(),
-        )
+        changed = {"observations": observations, "actions": actions, "infos": infos, "reset_infos": ()}
+        return unchecked(Episodes, **vars(episodes) | changed)
 
     def _check_info(self, key: str, infos: Mapping[str, np.ndarray], num_steps: int) -> np.ndarray:
         if key not in infos:
@@ -302,7 +291,7 @@ class RowStorage:
             old = infos.get(key)
             if old is None:
                 old = self.arrays.zeros((self.buffer_size, *new.shape[1:]), new.dtype)
-            dtypes = {_dtype_of(old), new.dtype}
+            dtypes = {self.arrays.to_numpy(old[:0]).dtype, new.dtype}
             if len(dtypes) > 1:  # infos that are integers at first, such as a cost of 0, may become floats
                 whole = self.arrays.to_numpy(old)
                 in_use = whole[np.arange(stored.first, stored.end) % self.buffer_size]
@@ -347,7 +336,8 @@ class RowStorage:
 
     def _resized(self, matrix: Any, first: int, count: int, capacity: int, arrays: Any = None) -> Any:
         """Return a ring of another capacity, in which the ``count`` rows from ``first`` on begin at row 0."""
-        resized = (arrays or self.arrays).zeros((capacity, *matrix.shape[1:]), _dtype_of(matrix))
+        arrays = arrays or self.arrays
+        resized = arrays.zeros((capacity, *matrix.shape[1:]), arrays.to_numpy(matrix[:0]).dtype)
         for rows, part in ring_slices(first, count, len(matrix)):
             resized[part] = matrix[rows]
         return resized
@@ -408,17 +398,11 @@ class RowStorage:
         for achieved, desired in zip(stored.states, stored.desired, strict=False):
             pairs = take(desired, goals[num_achieved:], 0, None, "wrap")
             width = achieved.shape[1]
-            if not num_relabeled:
-                before.append(pairs[:, :width])
-                after.append(pairs[:, width:])
-                continue
             taken = self.arrays.zeros((2, len(goals), width), self.matrices[len(before)].dtype)
-            if num_achieved:
-                taken[:, :num_achieved] = take(achieved, goals[:num_achieved], 0, None, "wrap")
+            taken[:, :num_achieved] = take(achieved, goals[:num_achieved], 0, None, "wrap")
             taken[0, num_achieved:] = pairs[:, :width]
             taken[1, num_achieved:] = pairs[:, width:]
-            if num_relabeled > num_achieved:
-                taken[0, num_achieved:num_relabeled] = taken[1, num_achieved:num_relabeled]
+            taken[0, num_achieved:num_relabeled] = taken[1, num_achieved:num_relabeled]
             before.append(taken[0])
             after.append(taken[1])
         return before, after
@@ -597,11 +581,6 @@ def _leaf_rows(spec: SpaceSpec, tree: Tree) -> list[np.ndarray]:
         values = leaf.find(tree, "")
         rows.append(values.reshape(len(values), -1) if len(leaf.shape) > 1 else values)
     return rows
-
-
-def _dtype_of(matrix: Any) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = matrix.dtype if isinstance(matrix, np.ndarray) else matrix[:0].cpu().numpy().dtype
-    return dtype
 
 
 def _require_finite(episodes: Episodes) -> None:

@@ -66,15 +66,14 @@ class Sampler:
         self._stored: Stored | None = None  # content of the storage when the batches were drawn
         self._draws: Draws | None = None
         self._batch_size = self._num_batches = self._used = 0
-        self._generator: Json = None  # state of the generator before the batches were drawn
+        self._generator: Json = None  # state of the generator from which the batches are drawn again
 
     def next(self, batch_size: int) -> tuple[Draws, int]:
         """Return the draws that contain the next batch, and its number among them."""
         is_current = self._stored is self._storage.stored and batch_size == self._batch_size
         draws = self._draws if is_current else None
         if draws is None or self._used == self._num_batches:
-            if type(batch_size) is not int or batch_size < 1:
-                batch_size = require_count("batch_size", batch_size, at_least=1)
+            batch_size = require_count("batch_size", batch_size, at_least=1)
             num_batches = 2 * self._num_batches if is_current else 1
             draws = self._prefetch(max(1, min(num_batches, MAX_BATCHES, MAX_ROWS // batch_size)), batch_size)
         self._used += 1
@@ -82,8 +81,7 @@ class Sampler:
 
     def _prefetch(self, num_batches: int, batch_size: int) -> Draws:
         self.invalidate()  # if this is interrupted, the next call draws new batches
-        # A single batch is used at once, so it is never drawn again.
-        self._generator = self.rng.bit_generator.state if num_batches > 1 else None
+        self._generator = self.rng.bit_generator.state
         draws = self.draw(num_batches, batch_size, self.rng)
         self._stored, self._batch_size = self._storage.stored, batch_size
         self._num_batches, self._used, self._draws = num_batches, 0, draws
@@ -195,14 +193,10 @@ class Sampler:
 
     def state_dict(self) -> dict[str, Json]:
         """Return the generator's state from before the batches that were drawn, and how many were used."""
-        is_current = self._stored is self._storage.stored
-        is_used = not is_current or self._used == self._num_batches
-        return {
-            "generator": self.rng.bit_generator.state if is_used else self._generator,
-            "batch_size": self._batch_size if is_current else 0,
-            "batches": self._num_batches if is_current else 0,
-            "used": self._used if is_current else 0,
-        }
+        if self._stored is not self._storage.stored:
+            return {"generator": self.rng.bit_generator.state, "batch_size": 0, "batches": 0, "used": 0}
+        numbers = {"batch_size": self._batch_size, "batches": self._num_batches, "used": self._used}
+        return {"generator": self._generator, **numbers}
 
     def load_state_dict(self, state: dict[str, Json]) -> None:
         """Continue with the batches that would have come next, from the same episodes and priorities."""
@@ -210,16 +204,12 @@ class Sampler:
         numbers = (require_count(name, state[name], at_least=0) for name in ("batch_size", "batches", "used"))
         batch_size, num_batches, used = numbers
         self.rng.bit_generator.state = state["generator"]
-        if not num_batches:
-            return
-        most = max(1, min(MAX_BATCHES, MAX_ROWS // max(1, batch_size)))
-        if not (batch_size > 0 and used <= num_batches <= most):
-            raise ValueError(f"expected used <= batches <= {most}, got used={used}, batches={num_batches}")
-        if used < num_batches:
+        if num_batches:
+            most = max(1, min(MAX_BATCHES, MAX_ROWS // max(1, batch_size)))
+            if not (batch_size > 0 and used <= num_batches <= most):
+                raise ValueError(f"expected used <= batches <= {most}, got {used=}, batches={num_batches}")
             self._prefetch(num_batches, batch_size)
-        else:  # the next call of `next` draws twice as many batches
-            self._stored, self._batch_size, self._num_batches = self._storage.stored, batch_size, num_batches
-        self._used = used
+            self._used = used
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the batches that were drawn, which a copy draws again."""

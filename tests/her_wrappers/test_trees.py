@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import as_leaf, leaf_arrays, leaf_at
+from her_wrappers.trees import as_leaf, leaf_arrays
 
 NESTED = spaces.Dict({
     "a/b": spaces.Discrete(3),
@@ -21,7 +21,7 @@ NESTED = spaces.Dict({
 def test_a_tree_is_built_from_its_leaves_again():
     element = NESTED.sample()
     spec = SpaceSpec.of("x", NESTED)
-    built = spec.build([leaf_at(element, leaf.path, "x", "here") for leaf in spec])
+    built = spec.build([leaf.find(element, "here") for leaf in spec])
     assert built.keys() == element.keys()
     for one, other in zip(leaf_arrays(built), leaf_arrays(dict(element)), strict=True):
         assert one is other
@@ -30,7 +30,7 @@ def test_a_tree_is_built_from_its_leaves_again():
 @pytest.mark.parametrize("tree", [{}, None, {"c": ()}, {"c": 5}])
 def test_a_missing_leaf_is_named(tree):
     with pytest.raises(ValueError, match=r"^x/c/0 is missing here$"):
-        leaf_at(tree, ("c", 0), "x", "here")
+        SpaceSpec.of("x", NESTED).leaves[-1].find(tree, "here")
 
 
 LOSSLESS = [
