@@ -76,11 +76,7 @@ class ScenarioResults:
             return f"the scenario {EQUAL_EPISODES!r} failed, so no other scenario was run"
         if need in self.failures:
             return f"the scenario {need!r} failed"
-        if (
-            self._timed_out
-            and self._results.get(need) is None
-            and SCENARIOS[need].offers <= self.adapter.offers
-        ):
+        if self._timed_out and self._results.get(need) is None and self._is_offered(need):
             return f"the scenario {self._timed_out!r} did not end, so no further scenario was run"
         return ""
 

@@ -15,8 +15,8 @@ from her_wrappers.rules import Violation
 def _difference(first: Batches, second: Batches) -> str:
     """Return the first key in which batches differ, or an empty text; indices may change by loading."""
     for a, b in zip(first, second, strict=True):
-        for key in a.keys() - {"index"}:
-            if not np.array_equal(a[key], b[key], equal_nan=True):
+        for key in a:
+            if key != "index" and not np.array_equal(a[key], b[key], equal_nan=True):
                 return key
     return ""
 

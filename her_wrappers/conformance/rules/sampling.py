@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from her_wrappers.conformance.scenarios import (
     PrioritizedRows,
 )
 from her_wrappers.conformance.statistics import LIMIT, bins_of, dependence_z, proportion_z, uniformity_z
-from her_wrappers.rules import Violation
+from her_wrappers.rules import Check, Violation
 
 PER = "Schaul et al. 2016, Prioritized Experience Replay, arXiv 1511.05952"
+
+rule_on_all_scenarios = partial(replay_rule, scenario=None, inconclusive_without=tuple(SCENARIOS))
 
 
 def _wrong_share(relabeled: Values, k: int, place: str = "") -> Iterator[Violation]:
@@ -34,10 +37,8 @@ def _wrong_share(relabeled: Values, k: int, place: str = "") -> Iterator[Violati
         yield Violation(f"{found} instead of {share:.3f} with n_sampled_goal={k}", place)
 
 
-@replay_rule(
+@rule_on_all_scenarios(
     "HB201",
-    scenario=None,
-    inconclusive_without=tuple(SCENARIOS),
     meaning="The share of relabeled rows is not k / (k + 1).",
     fix="relabel each row with probability k / (k + 1)",
     wrong="relabeled = rng.random(B) < 1 - 1 / k",
@@ -86,10 +87,8 @@ def _stored_episodes(rows: DecodedRows) -> list[AddedEpisode]:
     return [each for each in rows.env.episodes[first:] if each.length > 1]
 
 
-@replay_rule(
+@rule_on_all_scenarios(
     "HB204",
-    scenario=None,
-    inconclusive_without=tuple(SCENARIOS),
     meaning="Some steps or some kinds of episodes are relabeled more often than others.",
     fix="decide independently of step and episode whether a row is relabeled",
     wrong="relabeled &= t < T - 1  # the last step has no later state",
@@ -121,10 +120,8 @@ def share_depends_on_step(results: ScenarioResults) -> Iterator[Violation]:
                     yield Violation(f"{found}, but {share:.3f} of all rows", f"scenario {name!r}")
 
 
-@replay_rule(
+@rule_on_all_scenarios(
     "HB205",
-    scenario=None,
-    inconclusive_without=tuple(SCENARIOS),
     meaning="Transitions are not sampled uniformly, for example those of short episodes more often.",
     fix="sample transitions, not episodes",
     wrong="episode = rng.choice(episodes); t = rng.integers(len(episode))",
@@ -173,19 +170,30 @@ def rows_depend(rows: DecodedRows) -> Iterator[Violation]:
         yield Violation("the rows of one episode in a batch are given related goals")
 
 
-def _priority_rule(
-    code: str, name: str, judge: Callable[[Prioritized], Iterator[Violation]], **texts: Any
-) -> None:
-    """Add a rule that judges the rows of each situation after priorities were set."""
+def _priority_rule(code: str, **texts: Any) -> Callable[[Check], Check]:
+    """Return a decorator that adds a rule on the rows of each situation after priorities were set."""
 
-    def check(result: PrioritizedRows) -> Iterator[Violation]:
-        for situation, rows in result.rounds.items():
-            yield from (replace(each, place=situation) for each in judge(rows))
+    def add(judge: Check) -> Check:
+        def check(result: PrioritizedRows) -> Iterator[Violation]:
+            for situation, sampled in result.rounds.items():
+                yield from (replace(each, place=situation) for each in judge(sampled))
 
-    replay_rule(code, name, scenario="set priorities", source=PER, **texts)(check)
+        name = judge.__name__.replace("_", "-")
+        return replay_rule(code, name, scenario="set priorities", source=PER, **texts)(check)
+
+    return add
 
 
-def _ignored(sampled: Prioritized) -> Iterator[Violation]:
+@_priority_rule(
+    "HB801",
+    reports_exceptions=True,
+    meaning="Transitions with a high priority are not sampled more often.",
+    fix="sample transitions in proportion to their priorities, also after loading and evicting episodes",
+    wrong="i = rng.integers(len(self), size=B)",
+    right="i = rng.choice(len(self), size=B, p=priorities / priorities.sum())",
+    implies=("HB804", "HB805"),
+)
+def priorities_ignored(sampled: Prioritized) -> Iterator[Violation]:
     is_first = sampled.rows.episode < sampled.rows.episode.max() / 2  # stored before the others
     for part in (sampled.is_old & is_first, sampled.is_old & ~is_first):
         if part.any() and sampled.is_high[part].mean() < 0.35:
@@ -193,12 +201,27 @@ def _ignored(sampled: Prioritized) -> Iterator[Violation]:
             yield Violation(f"one step of 4 has a priority of 20 instead of 1, but only {share}")
 
 
-def _changes_share(sampled: Prioritized) -> Iterator[Violation]:
+@_priority_rule(
+    "HB802",
+    meaning="Whether a row is relabeled depends on its priority.",
+    fix="sample the transition by its priority, then decide randomly whether to relabel it",
+    wrong="relabeled = priority[i] > median",
+    right="relabeled = rng.random(B) < k / (k + 1)",
+)
+def priority_changes_share(sampled: Prioritized) -> Iterator[Violation]:
     for part in (sampled.is_high, ~sampled.is_high):
         yield from _wrong_share(sampled.rows.relabeled[part], N_SAMPLED_GOAL)
 
 
-def _ambiguous(sampled: Prioritized) -> Iterator[Violation]:
+@_priority_rule(
+    "HB803",
+    meaning="index does not identify a transition, so priorities are set for other transitions.",
+    fix="return the index that update_priorities expects",
+    wrong='return {"index": np.arange(B), ...}',
+    right='return {"index": indices, ...}',
+    implies=("HB801", "HB802", "HB804", "HB805"),
+)
+def index_ambiguous(sampled: Prioritized) -> Iterator[Violation]:
     index = sampled.rows.columns["index"].astype(np.int64)
     pairs = np.unique(np.stack([index, sampled.rows.transition]), axis=1)
     most = np.unique(pairs[0], return_counts=True)[1].max()
@@ -206,7 +229,14 @@ def _ambiguous(sampled: Prioritized) -> Iterator[Violation]:
         yield Violation(f"one index belongs to up to {most} transitions")
 
 
-def _wrong_weights(sampled: Prioritized) -> Iterator[Violation]:
+@_priority_rule(
+    "HB804",
+    meaning="weight does not correct for the priorities of the rows.",
+    fix="return weights proportional to (sampling probability)^-beta, or no weights",
+    wrong="weight = p[i] ** beta",
+    right="weight = (p[i] / p.min()) ** -beta",
+)
+def importance_weights(sampled: Prioritized) -> Iterator[Violation]:
     weight = sampled.rows.columns.get("weight", np.empty(0)).astype(float)
     if not (np.isfinite(weight) & (weight > 0)).all():
         yield Violation("a weight is not a positive number")
@@ -220,7 +250,14 @@ def _wrong_weights(sampled: Prioritized) -> Iterator[Violation]:
             )
 
 
-def _new_priority(sampled: Prioritized) -> Iterator[Violation]:
+@_priority_rule(
+    "HB805",
+    meaning="New transitions are hardly sampled, or have the priorities of evicted ones.",
+    fix="give new transitions one priority, such as the largest so far",
+    wrong="self.transitions[pos] = transition  # the priority of the old transition stays",
+    right="self.transitions[pos] = transition; self.priorities[pos] = self.largest_priority",
+)
+def new_priority(sampled: Prioritized) -> Iterator[Violation]:
     new = sampled.counts_of_new
     if len(new):
         num_low = (PRIORITIZED_CAPACITY - len(new)) * 3 / 4
@@ -231,55 +268,3 @@ def _new_priority(sampled: Prioritized) -> Iterator[Violation]:
         elif uniformity_z([new]) > LIMIT:
             found = f"one has {new.max()} rows and another {new.min()}"
             yield Violation(f"of {len(new)} new transitions, {found}")
-
-
-_priority_rule(
-    "HB801",
-    "priorities-ignored",
-    _ignored,
-    reports_exceptions=True,
-    meaning="Transitions with a high priority are not sampled more often.",
-    fix="sample transitions in proportion to their priorities, also after loading and evicting episodes",
-    wrong="i = rng.integers(len(self), size=B)",
-    right="i = rng.choice(len(self), size=B, p=priorities / priorities.sum())",
-    implies=("HB804", "HB805"),
-)
-_priority_rule(
-    "HB802",
-    "priority-changes-share",
-    _changes_share,
-    meaning="Whether a row is relabeled depends on its priority.",
-    fix="sample the transition by its priority, then decide randomly whether to relabel it",
-    wrong="relabeled = priority[i] > median",
-    right="relabeled = rng.random(B) < k / (k + 1)",
-)
-
-
-_priority_rule(
-    "HB803",
-    "index-ambiguous",
-    _ambiguous,
-    meaning="index does not identify a transition, so priorities are set for other transitions.",
-    fix="return the index that update_priorities expects",
-    wrong='return {"index": np.arange(B), ...}',
-    right='return {"index": indices, ...}',
-    implies=("HB801", "HB802", "HB804", "HB805"),
-)
-_priority_rule(
-    "HB804",
-    "importance-weights",
-    _wrong_weights,
-    meaning="weight does not correct for the priorities of the rows.",
-    fix="return weights proportional to (sampling probability)^-beta, or no weights",
-    wrong="weight = p[i] ** beta",
-    right="weight = (p[i] / p.min()) ** -beta",
-)
-_priority_rule(
-    "HB805",
-    "new-priority",
-    _new_priority,
-    meaning="New transitions are hardly sampled, or have the priorities of evicted ones.",
-    fix="give new transitions one priority, such as the largest so far",
-    wrong="self.transitions[pos] = transition  # the priority of the old transition stays",
-    right="self.transitions[pos] = transition; self.priorities[pos] = self.largest_priority",
-)

@@ -8,6 +8,7 @@ from her_wrappers.conformance import REPLAY_RULES, check_replay
 from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.scenarios import SCENARIOS, run_scenario
 from her_wrappers.conformance.statistics import LIMIT, proportion_z, uniformity_z
+from tests.support.replay_specimens.faulty_storage import SeedIsNotUsed
 from tests.support.replay_specimens.reference import Reference
 
 
@@ -31,6 +32,11 @@ def test_a_report_counts_the_episodes_that_its_scenarios_added():
 
 def test_a_scenario_runs_outside_of_a_check():
     assert not run_scenario("image goals", Reference).faults
+
+
+def test_the_key_in_which_batches_differ_is_the_first_of_the_batch_not_of_a_set():
+    (finding,) = check_replay(SeedIsNotUsed, select=["HB601"]).findings
+    assert finding.message.endswith("a different achieved_goal")
 
 
 def test_uniform_counts_are_accepted_and_others_are_not():
