@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from her_agents.networks import GoalInputs, Network
+from her_agents.options import require_precision
 from her_wrappers.arguments import require_gamma
+from her_wrappers.replay.torch_arrays import find_device
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from her_agents.networks import NetworkInput
     from her_agents.options import AgentOptions
     from her_wrappers import Batch
 
-ModuleT = TypeVar("ModuleT", bound="nn.Module")
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class Agent:
@@ -36,15 +37,21 @@ class Agent:
         gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
         clip_targets: Whether to clip targets to the range of returns of rewards in [-1, 0].
         seed: Seed of the weights, the exploration and the noise of targets.
+        device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
+            weights do not depend on it.
+        precision: ``"float32"``, or ``"bf16"`` for products in bfloat16 in all layers but the last; weights,
+            outputs, losses and statistics are float32.
         **options: Attributes of the class of options, such as `her_agents.options.SACOptions` for `SAC`.
 
     Attributes:
         options: The options.
+        device: The device.
 
     Raises:
         TypeError: The algorithm does not support the action space, observations or goals are neither vectors
             nor images, or an option is unknown or has a wrong type.
-        ValueError: ``gamma`` or an option is out of range.
+        ValueError: ``gamma`` or an option is out of range, ``precision`` is unknown, or torch cannot use
+            ``device``.
     """
 
     options_type: type[AgentOptions]
@@ -59,6 +66,8 @@ class Agent:
         gamma: float = 0.98,
         clip_targets: bool = True,
         seed: int = 0,
+        device: str | torch.device = "cpu",
+        precision: str = "float32",
         **options: Any,
     ) -> None:
         self.options = self.options_type(**options)
@@ -69,12 +78,18 @@ class Agent:
         self._target_parameters: list[torch.Tensor] = []
         self._online_parameters: list[torch.Tensor] = []
         self._errors = torch.zeros(0)  # TD errors of the latest update, (..., B)
-        self._inputs = GoalInputs(observation_space)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._bfloat16 = require_precision(precision) == "bf16"
+        self.device = find_device(device)
+        self._inputs = GoalInputs(observation_space, self.device)
+        self._generator = torch.Generator(self.device).manual_seed(seed)
+        self._random: dict[str, Any] = {"generator": self._generator, "device": self.device}
         self._modules: dict[str, Any] = {"normalizer": self._inputs.normalizer}
         with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             self._build(action_space)
+        for module in self._modules.values():
+            if isinstance(module, nn.Module):  # made on the CPU; optimizers and targets keep its parameters
+                module.to(self.device)
 
     @property
     def algo(self) -> str:
@@ -89,7 +104,7 @@ class Agent:
     def td_errors(self) -> np.ndarray:
         """Absolute TD errors of the latest update, (B,) float32, averaged over the critics."""
         errors = self._errors.detach().abs()
-        sizes: np.ndarray = errors.reshape(-1, errors.shape[-1]).mean(dim=0).numpy()
+        sizes: np.ndarray = errors.reshape(-1, errors.shape[-1]).mean(dim=0).cpu().numpy()
         return sizes
 
     @torch.no_grad()
@@ -110,14 +125,14 @@ class Agent:
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
         raise NotImplementedError
 
-    def update(self, batch: Batch) -> dict[str, float]:
+    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step.
 
         Args:
-            batch: B transitions, as NumPy arrays or tensors on the CPU.
+            batch: B transitions, as NumPy arrays or tensors.
 
         Returns:
-            The losses and the mean Q value, by name.
+            The losses and the mean Q value, by name, as 0-d tensors on the device.
         """
         raise NotImplementedError
 
@@ -134,13 +149,21 @@ class Agent:
         """
         for name, module in self._modules.items():
             module.load_state_dict(state[name])
-        self._generator.set_state(state["generator"])
+        if self._generator.get_state().shape == state["generator"].shape:  # else of another kind of device
+            self._generator.set_state(state["generator"])
         self._updates = state["updates"]
 
     def _make_network(self, num_outputs: int, num_actions: int = 0) -> Network:
         """Return a new network with the hidden layers of the options."""
         hidden, norm = self.options.hidden, self.options.layer_norm
-        return Network(self._inputs, hidden, num_outputs, num_actions=num_actions, layer_norm=norm)
+        return Network(
+            self._inputs,
+            hidden,
+            num_outputs,
+            num_actions=num_actions,
+            layer_norm=norm,
+            bfloat16=self._bfloat16,
+        )
 
     def _adam(self, module: nn.Module) -> torch.optim.Optimizer:
         """Return an optimizer of the parameters of a module."""
@@ -163,13 +186,17 @@ class Agent:
 
     def _bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
         """Return the targets ``rewards + discounts * next_value`` within the bounds, (..., B)."""
-        target = torch.as_tensor(batch.rewards) + torch.as_tensor(batch.discounts) * next_value
+        target = self._tensor(batch.rewards) + self._tensor(batch.discounts) * next_value
         return target.clamp(*self._bounds)
 
     def _squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Return the mean of the weighted squared errors of the values (..., B), and keep the errors."""
         self._errors = values - target
-        return (torch.as_tensor(batch.weights) * self._errors.square()).mean()
+        return (self._tensor(batch.weights) * self._errors.square()).mean()
+
+    def _tensor(self, values: Any) -> torch.Tensor:
+        """Return an array or a tensor as a tensor on the device."""
+        return torch.as_tensor(values, device=self.device)
 
     def scale_learning_rates(self, factor: float) -> None:
         """Set the learning rate of each optimizer to ``factor`` times the one that it was made with."""
@@ -183,10 +210,12 @@ class Agent:
         self._generator.manual_seed(seed)
 
     def policy_state(self) -> dict[str, Any]:
-        """Return the state that `act` needs: the network that chooses actions, and input statistics."""
+        """Return the state that `act` needs, on the CPU: the network that chooses actions, and statistics."""
+        network = getattr(self, self._acting_network).state_dict()
+        normalizer = self._inputs.normalizer.state_dict()
         return {
-            "network": getattr(self, self._acting_network).state_dict(),
-            "normalizer": self._inputs.normalizer.state_dict(),
+            "network": {name: tensor.cpu() for name, tensor in network.items()},
+            "normalizer": normalizer | {"sums": normalizer["sums"].cpu()},
         }
 
     def load_policy_state(self, state: Mapping[str, Any]) -> None:
@@ -196,19 +225,18 @@ class Agent:
 
 
 def cloning_loss(
-    batch: Batch, taken: torch.Tensor, proposed: torch.Tensor, is_better: torch.Tensor
+    is_demonstration: torch.Tensor, taken: torch.Tensor, proposed: torch.Tensor, is_better: torch.Tensor
 ) -> torch.Tensor:
     """Return the mean squared difference of proposed and demonstrated actions.
 
     Args:
-        batch: B transitions, of which some are demonstrations.
+        is_demonstration: (B,) bool, whether each transition of a batch is a demonstration.
         taken: (B, A) actions of the batch, scaled to [-1, 1].
         proposed: (B, A) actions of the actor, in the same scale.
         is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed one;
             other rows do not count (Q-filter).
     """
-    is_cloned = torch.as_tensor(batch.is_demonstration) & is_better
-    return ((proposed - taken).square().mean(dim=1) * is_cloned).mean()
+    return ((proposed - taken).square().mean(dim=1) * (is_demonstration & is_better)).mean()
 
 
 class BoxActions:
@@ -217,6 +245,7 @@ class BoxActions:
     Args:
         space: Action space of one environment.
         algo: Name of the algorithm, for error messages.
+        device: Device of the actions of a network.
 
     Attributes:
         count: Length of an action vector, A.
@@ -225,7 +254,7 @@ class BoxActions:
         TypeError: The space is not a Box with bounds.
     """
 
-    def __init__(self, space: spaces.Space[Any], algo: str) -> None:
+    def __init__(self, space: spaces.Space[Any], algo: str, device: torch.device) -> None:
         if not isinstance(space, spaces.Box):
             raise TypeError(f"{algo} needs a Box action space, got {space}; use dqn for Discrete actions")
         if not space.is_bounded():
@@ -235,22 +264,25 @@ class BoxActions:
             )
         self.count = math.prod(space.shape)
         self._space = space
-        self._low = torch.tensor(space.low.reshape(-1), dtype=torch.float32)
-        half = (torch.tensor(space.high.reshape(-1), dtype=torch.float32) - self._low) / 2
+        self._low, high = (
+            torch.tensor(bound.reshape(-1), dtype=torch.float32, device=device)
+            for bound in (space.low, space.high)
+        )
+        half = (high - self._low) / 2
         # Above 0 also for components with low == high, since `from_env` divides by it.
         self._half = half.clamp(min=torch.finfo(torch.float32).tiny)
 
     def to_env(self, actions: torch.Tensor) -> np.ndarray:
         """Convert (B, A) actions of a network to actions of the environment."""
-        scaled = (self._low + (actions + 1) * self._half).numpy().reshape(-1, *self._space.shape)
+        scaled = (self._low + (actions + 1) * self._half).cpu().numpy().reshape(-1, *self._space.shape)
         if np.issubdtype(self._space.dtype, np.integer):
             scaled = scaled.round()
         # Rounding can move an action beyond a bound, which some environments reject.
         return scaled.clip(self._space.low, self._space.high).astype(self._space.dtype)
 
     def from_env(self, actions: Any) -> torch.Tensor:
-        """Convert actions of the environment, an array or CPU tensor, to actions of a network, (B, A)."""
-        vectors = torch.as_tensor(actions).reshape(len(actions), -1).float()
+        """Convert actions of the environment, an array or tensor, to actions of a network, (B, A)."""
+        vectors = torch.as_tensor(actions, device=self._low.device).reshape(len(actions), -1).float()
         return (vectors - self._low) / self._half - 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from gymnasium import spaces
 
 from her_agents.dqn import DQN
@@ -62,16 +63,30 @@ def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
     return True
 
 
-def make_agent(config: Config, observation_space: Any, action_space: Any) -> Agent:
+def choose_device(config: Config) -> tuple[str, str]:
+    """Return the device of a config, and the reason of ``"auto"``."""
+    if config.device != "auto":
+        return config.device, "chosen by the option device"
+    if not torch.cuda.is_available():
+        return "cpu", "torch finds no CUDA device"
+    return "cuda", torch.cuda.get_device_name()
+
+
+def make_agent(
+    config: Config, observation_space: Any, action_space: Any, *, device: str | None = None
+) -> Agent:
     """Make an agent from a config.
 
     Args:
-        config: The algorithm, its arguments, ``gamma``, ``clip_targets`` and ``seed``.
+        config: The algorithm, its arguments, ``gamma``, ``clip_targets``, ``seed``, ``device`` and
+            ``precision``.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
+        device: The device instead of that of the config.
 
     Raises:
         TypeError: The algorithm does not support the spaces.
+        ValueError: torch cannot use the device.
     """
     return ALGORITHMS[config.algo](
         observation_space,
@@ -79,5 +94,7 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
         gamma=config.gamma,
         clip_targets=config.clip_targets,
         seed=config.seed,
+        device=device or config.device,
+        precision=config.precision,
         **config.agent,
     )

@@ -61,12 +61,13 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
-def load_agent(path: str | os.PathLike[str]) -> Agent:
+def load_agent(path: str | os.PathLike[str], *, device: str = "cpu") -> Agent:
     """Load the agent of a checkpoint. The environment is not needed, and no code in the file is executed.
 
     Args:
         path: A checkpoint such as ``best.pt``, the folder of a run, whose ``best.pt`` is loaded, or a
             file of `export_policy`.
+        device: Torch device of the agent, also if it was trained on another one.
 
     Returns:
         The agent; its method `act` is a policy. An agent from a policy file cannot be trained further.
@@ -78,7 +79,7 @@ def load_agent(path: str | os.PathLike[str]) -> Agent:
         ``load_agent("runs/PointReach-v0-sac-0").act(observation)``
     """
     file = best_checkpoint(path)
-    return agent_of(load_checkpoint(file), file)
+    return agent_of(load_checkpoint(file), file, device)
 
 
 def best_checkpoint(path: str | os.PathLike[str]) -> Path:
@@ -86,14 +87,15 @@ def best_checkpoint(path: str | os.PathLike[str]) -> Path:
     return Path(path) / "best.pt" if Path(path).is_dir() else Path(path)
 
 
-def agent_of(checkpoint: Mapping[str, Any], path: Path) -> Agent:
-    """Return the agent of a checkpoint; ``path`` is for the message.
+def agent_of(checkpoint: Mapping[str, Any], path: Path, device: str = "cpu") -> Agent:
+    """Return the agent of a checkpoint, on a device; ``path`` is for the message.
 
     Raises:
         ValueError: The checkpoint is damaged.
     """
     with as_corrupt(f"{path} is damaged"):
-        agent = make_agent(make_config(checkpoint["config"]), *map(space_from_json, checkpoint["spaces"]))
+        spaces_ = map(space_from_json, checkpoint["spaces"])
+        agent = make_agent(make_config(checkpoint["config"]), *spaces_, device=device)
         if "policy" in checkpoint:
             agent.load_policy_state(checkpoint["policy"])
         else:

@@ -31,7 +31,7 @@ class ExploringPolicy:
         self, config: Config, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
     ) -> None:
         self._arguments = config, observation_space, action_space
-        self._agent = make_agent(*self._arguments)
+        self._agent = make_agent(*self._arguments, device="cpu")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ExploringPolicy, self._arguments

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from her_agents.options import agent_options, count, ranged, require_values
+from her_agents.options import agent_options, count, ranged, require_precision, require_values
 from her_wrappers import EpisodeArchive
 from her_wrappers.arguments import require_keys
 from her_wrappers.environments import absolute_name
 from her_wrappers.files.text import parse_file
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
+
+LARGE_MATRIX, MAX_THREADS = 256 * 256, 4  # products of smaller layers, and more threads, gain nothing
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,17 @@ class Config:
     """Whether workers make new environments for each round, if reset does not restore their whole state."""
     deterministic: bool = True
     """Whether workers check that the environment repeats its episodes; some simulators cannot."""
+    device: str = "cpu"
+    """Torch device of the agent: cpu, cuda, or auto, which chooses."""
+    tensor_functions: bool = False
+    """Whether compute_reward and compute_terminated take tensors; then the replay buffer is on the device
+    too."""
+    precision: str = "float32"
+    """Precision of the products of the networks: float32, or bf16 for bfloat16 in all layers but the last."""
+    threads: int | None = None
+    """Number of torch threads of the learner. By default 1; but for large networks on the CPU, such as two
+    layers of 256 units, as many as there are cores without a worker, at most 4. Set 1 if several runs share a
+    machine."""
     linear_schedule: bool = False
     """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
@@ -130,7 +145,12 @@ class Config:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs needs workers; set workers to 1 or more")
-        agent_options(self.algo, self.agent)
+        require_precision(self.precision)
+        hidden = agent_options(self.algo, self.agent).hidden
+        if self.threads is None:  # saved with the config, since sums of several threads are rounded otherwise
+            spare = len(os.sched_getaffinity(0)) - self.workers
+            is_large = self.device == "cpu" and any(a * b >= LARGE_MATRIX for a, b in pairwise(hidden))
+            object.__setattr__(self, "threads", max(1, min(spare, MAX_THREADS)) if is_large else 1)
         chosen = self._goal_selection()
         GoalMixture(chosen["goal_selection_strategy"], None, None)  # validates names and shares
         if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:

@@ -48,34 +48,34 @@ class DQN(Agent):
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
         best = self._network(inputs).argmax(dim=1)
         if explore:
-            is_random = torch.rand(len(best), generator=self._generator) < self.options.epsilon
-            random = torch.randint(self._num_actions, best.shape, generator=self._generator)
+            is_random = torch.rand(len(best), **self._random) < self.options.epsilon
+            random = torch.randint(self._num_actions, best.shape, **self._random)
             best = torch.where(is_random, random, best)
-        actions: np.ndarray = (best + self._first_action).numpy()
+        actions: np.ndarray = (best + self._first_action).cpu().numpy()
         return actions
 
-    def update(self, batch: Batch) -> dict[str, float]:
+    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step.
 
         Args:
-            batch: B transitions, as NumPy arrays or tensors on the CPU.
+            batch: B transitions, as NumPy arrays or tensors.
 
         Returns:
             ``loss`` and ``q_mean``, the mean Q value of the batch.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         target = self._target_values(batch, next_inputs)
-        taken = torch.as_tensor(batch.actions - self._first_action).long().unsqueeze(1)
+        taken = self._tensor(batch.actions - self._first_action).long().unsqueeze(1)
         all_values = self._network(inputs)
         values = all_values.gather(1, taken).squeeze(1)
         loss = self._squared_loss(batch, values, target)
         if self.options.bc_weight:
             others = all_values + self.options.margin * torch.ones_like(all_values).scatter(1, taken, 0)
-            below = (others.amax(dim=1) - values) * torch.as_tensor(batch.is_demonstration)
+            below = (others.amax(dim=1) - values) * self._tensor(batch.is_demonstration)
             loss = loss + self.options.bc_weight * below.mean()
         gradient_step(self._optimizer, loss)
         self._update_target()
-        return {"loss": loss.item(), "q_mean": values.detach().mean().item()}
+        return {"loss": loss.detach(), "q_mean": values.detach().mean()}
 
     @torch.no_grad()
     def _target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:

@@ -37,7 +37,7 @@ class IQL(Agent):
     options_type = IQLOptions
 
     def _build(self, action_space: spaces.Space[Any]) -> None:
-        self._actions = BoxActions(action_space, self.algo)
+        self._actions = BoxActions(action_space, self.algo, self.device)
         count = self._actions.count
         self._critics = Critics(self._make_network(1, count) for _ in range(2))
         self._value = self._make_network(1)
@@ -51,7 +51,7 @@ class IQL(Agent):
         """Return the actions of the actor, without exploration."""
         return self._actions.to_env(self._actor(inputs))
 
-    def update(self, batch: Batch, policy_batch: Batch | None = None) -> dict[str, float]:
+    def update(self, batch: Batch, policy_batch: Batch | None = None) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics, the state value and the actor.
 
         Args:
@@ -63,7 +63,7 @@ class IQL(Agent):
             ``batch``.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
-        actions, weights = self._actions.from_env(batch.actions), torch.as_tensor(batch.weights)
+        actions, weights = self._actions.from_env(batch.actions), self._tensor(batch.weights)
         with torch.no_grad():
             target = self._bellman_target(batch, self._value(next_inputs).squeeze(1))
         values = self._critics(inputs, actions)
@@ -75,7 +75,7 @@ class IQL(Agent):
         if policy_batch is not None:
             inputs = self._inputs(policy_batch.observations)
             actions = self._actions.from_env(policy_batch.actions)
-            weights = torch.as_tensor(policy_batch.weights)
+            weights = self._tensor(policy_batch.weights)
             advantage = self._advantage(inputs, actions)
         imitated = torch.exp(self.options.temperature * advantage.detach()).clamp(max=LARGEST_WEIGHT)
         distance = (self._actor(inputs) - actions).square().mean(dim=1)
@@ -83,10 +83,10 @@ class IQL(Agent):
         gradient_step(self._optimizer, critic_loss + value_loss + actor_loss)
         self._update_target()
         return {
-            "critic_loss": critic_loss.item(),
-            "value_loss": value_loss.item(),
-            "actor_loss": actor_loss.item(),
-            "q_mean": values.detach().mean().item(),
+            "critic_loss": critic_loss.detach(),
+            "value_loss": value_loss.detach(),
+            "actor_loss": actor_loss.detach(),
+            "q_mean": values.detach().mean(),
         }
 
     def _advantage(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:

@@ -53,11 +53,15 @@ class Meter:
     def __init__(self, success_key: str, *, zero_is_success: bool = True) -> None:
         self._success_key = success_key
         self._zero_is_success = zero_is_success
-        self._sums: defaultdict[str, float] = defaultdict(float)
-        self._counts: defaultdict[str, int] = defaultdict(int)
+        self._sums: defaultdict[str, Any] = defaultdict(float)
+        self._counts: defaultdict[str, Any] = defaultdict(int)
 
-    def add(self, measured: Mapping[str, float], count: int = 1) -> None:
-        """Add measurements by name; each value is the sum of ``count`` measurements."""
+    def add(self, measured: Mapping[str, Any], count: Any = 1) -> None:
+        """Add measurements by name; each value is the sum of ``count`` measurements.
+
+        Values and counts are numbers, or 0-d tensors, which are read by `read` only: reading a tensor waits
+        for its device.
+        """
         for name, value in measured.items():
             self._sums[name] += value
             self._counts[name] += count
@@ -69,18 +73,22 @@ class Meter:
 
     def add_batch(self, batch: Batch) -> None:
         """Add the rewards of a batch, and the successes and goal ages of its relabeled transitions."""
-        self.add({"reward_mean": float(batch.rewards.mean())})
-        rows = batch.relabeled
-        if self._zero_is_success and rows.any():
-            self.add({"relabeled_success": float((batch.rewards[rows] == 0).sum())}, int(rows.sum()))
-        rows = rows & ~np.isin(batch.strategy, ("random", "desired"))  # goals of other episodes
-        if rows.any():
-            age = np.abs(batch.goal_index - batch.index)[rows]
-            self.add({"goal_age": float(age.sum())}, int(rows.sum()))
+        self.add({"reward_mean": batch.rewards.mean()})
+        if self._zero_is_success:
+            successes = (batch.rewards == 0) & batch.relabeled
+            self.add({"relabeled_success": successes.sum()}, batch.relabeled.sum())
+        rows = ~np.isin(batch.strategy, ("original", "random", "desired"))  # goals of the row's own episode
+        sources = np.where(rows, batch.goal_index, 0)
+        if isinstance(batch.index, np.ndarray):
+            age = abs(sources - batch.index * rows)
+        else:
+            age = abs(batch.index.new_tensor(sources) - batch.index * batch.index.new_tensor(rows))
+        self.add({"goal_age": age.sum()}, int(rows.sum()))
 
     def read(self) -> Row:
-        """Return the means by name, and reset them."""
-        means = {name: total / self._counts[name] for name, total in self._sums.items()}
+        """Return the means by name, without those of no measurement, and reset them."""
+        counts = {name: int(count) for name, count in self._counts.items()}
+        means = {name: float(total) / counts[name] for name, total in self._sums.items() if counts[name]}
         self._sums.clear()
         self._counts.clear()
         return means

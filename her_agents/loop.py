@@ -7,17 +7,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
+from her_agents.algorithms import choose_device
 from her_agents.collected import CollectedTraining
 from her_agents.offline import OfflineTraining
 from her_agents.run_folder import RunFolder
 from her_agents.training import Training
-from her_wrappers.arguments import require_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +77,6 @@ def train(
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     tensorboard: bool = False,
-    threads: int = 1,
     stop: Callable[[list[Row]], bool] = lambda history: False,
     on_epoch: Callable[[Row], None] | None = lambda row: print(epoch_line(row), flush=True),
     on_step: Callable[[Training], None] = lambda training: None,
@@ -93,7 +90,6 @@ def train(
         folder: Folder of logs and checkpoints; None writes no files.
         resume: Whether to continue from ``latest.pt`` in ``folder``. Only the option ``steps`` may differ.
         tensorboard: Whether to write logs for TensorBoard.
-        threads: Number of torch threads in this process. With small networks, one thread is fastest.
         stop: Function of the history, called after each evaluation; the run ends if it returns True,
             as with `is_solved`. The history has a row for each epoch.
         on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
@@ -115,10 +111,10 @@ def train(
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, or has no success flag; the
             folder contains another run, or no run to resume with these options; ``resume`` is True without a
-            folder; ``threads`` is below 1; a reward is outside the range of clipped targets; the episodes of
-            ``config.offline`` cannot be used; or tensorboard is not installed.
+            folder; torch cannot use ``config.device``; a reward is outside the range of clipped targets; the
+            episodes of ``config.offline`` cannot be used; or tensorboard is not installed.
     """
-    torch.set_num_threads(require_count("threads", threads, at_least=1))
+    config = replace(config, device=choose_device(config)[0])
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
         training = _begin(config, files, resume=resume, backend=backend, address=address)

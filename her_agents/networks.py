@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,13 +27,12 @@ class NetworkInput(NamedTuple):
 class Normalizer:
     """Normalizes vectors by the running mean and standard deviation of each component.
 
-    Uses NumPy, which has less overhead than torch for small arrays.
-
     Args:
         width: Length of a vector, D.
         num_goals: G, how many trailing components are the goal; `update` gets a second value for each.
         clip: Largest absolute value of the output.
         min_deviation: Lower bound of the standard deviations, for constant components.
+        device: Device of the statistics and of the vectors.
 
     Attributes:
         count: Number of rows so far.
@@ -42,50 +42,48 @@ class Normalizer:
     """
 
     def __init__(
-        self, width: int, num_goals: int = 0, clip: float = 5.0, min_deviation: float = 0.01
+        self,
+        width: int,
+        num_goals: int = 0,
+        *,
+        clip: float = 5.0,
+        min_deviation: float = 0.01,
+        device: str | torch.device = "cpu",
     ) -> None:
         self.count = 0
-        self.sums = np.zeros((2, width + num_goals))
-        self.shift, self.scale = np.zeros(width, np.float32), np.ones(width, np.float32)
-        self._average = np.eye(width + num_goals, width)  # (D + G, D), averages both values of goals
-        self._average[width - num_goals :, width - num_goals :] = np.tile(np.eye(num_goals) / 2, (2, 1))
+        self.sums = torch.zeros(2, width + num_goals, dtype=torch.float64, device=device)
+        self.shift, self.scale = torch.zeros(width, device=device), torch.ones(width, device=device)
+        average = torch.eye(width + num_goals, width, dtype=torch.float64)  # of both values of goals
+        average[width - num_goals :, width - num_goals :] = torch.eye(num_goals).repeat(2, 1) / 2
+        self._average = average.to(device)  # (D + G, D)
         self._clip = clip
         self._least_variance = min_deviation**2
 
-    def update(self, values: np.ndarray) -> None:
+    def update(self, values: torch.Tensor) -> None:
         """Add vectors to the statistics.
 
         Args:
-            values: (B, D + G) float64: B vectors, each followed by second values of its goal components. The
-                array is overwritten.
+            values: (B, D + G) B vectors, each followed by second values of its goal components.
         """
-        ones = np.ones(len(values))
+        values = values.double()
         self.count += len(values)
-        self.sums[0] += ones @ values  # takes half the time of a sum over the first axis
-        values *= values
-        self.sums[1] += ones @ values
+        self.sums[0] += values.sum(dim=0)
+        self.sums[1] += values.square().sum(dim=0)
         self._refresh()
 
     def _refresh(self) -> None:
         """Compute shift and scale from the sums."""
         mean, square = self.sums @ self._average / self.count
-        self.shift[:] = mean
-        square -= mean * mean
-        np.maximum(square, self._least_variance, out=square)
-        np.sqrt(square, out=square)
-        np.divide(1, square, out=self.scale, casting="same_kind")
+        self.shift.copy_(mean)
+        self.scale.copy_((square - mean.square()).clamp_(min=self._least_variance).rsqrt_())
 
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Normalize (..., D) float32 vectors in place, and return them."""
-        values -= self.shift
-        values *= self.scale
-        np.minimum(values, self._clip, out=values)
-        np.maximum(values, -self._clip, out=values)
-        return values
+    def __call__(self, values: torch.Tensor) -> torch.Tensor:
+        """Normalize (..., D) float32 vectors."""
+        return ((values - self.shift) * self.scale).clamp_(-self._clip, self._clip)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the statistics, for ``torch.save``."""
-        return {"count": self.count, "sums": torch.from_numpy(self.sums.copy())}
+        return {"count": self.count, "sums": self.sums.clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore statistics.
@@ -94,7 +92,7 @@ class Normalizer:
             state: Result of `state_dict` of a normalizer of equal size.
         """
         self.count = state["count"]
-        self.sums[:] = state["sums"].numpy()
+        self.sums.copy_(state["sums"])
         if self.count:
             self._refresh()
 
@@ -107,8 +105,10 @@ class GoalInputs:
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
+        device: Device of the inputs.
 
     Attributes:
+        device: The device.
         normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
         image_shape: (C, H, W) of the stacked images, or None.
@@ -118,7 +118,8 @@ class GoalInputs:
             or images have different sizes.
     """
 
-    def __init__(self, observation_space: spaces.Dict) -> None:
+    def __init__(self, observation_space: spaces.Dict, device: str | torch.device = "cpu") -> None:
+        self.device = torch.device(device)
         shapes = {key: _shape(key, observation_space[key]) for key in ("observation", "desired_goal")}
         images = {key: _channels_first(shape) for key, shape in shapes.items() if len(shape) == 3}
         if len({shape[1:] for shape in images.values()}) > 1:
@@ -129,7 +130,7 @@ class GoalInputs:
         vectors = {key: shape[0] for key, shape in shapes.items() if key not in images}
         self._vector_keys = list(vectors)
         self.width = sum(vectors.values())
-        self.normalizer = Normalizer(self.width, num_goals=vectors.get("desired_goal", 0))
+        self.normalizer = Normalizer(self.width, num_goals=vectors.get("desired_goal", 0), device=device)
         sizes = list(images.values())
         self.image_shape = (sum(size[0] for size in sizes), *sizes[0][1:]) if sizes else None
 
@@ -140,43 +141,48 @@ class GoalInputs:
         return {key: array[None] if is_single else array for key, array in arrays.items()}, is_single
 
     def update_statistics(self, observations: Mapping[str, Any]) -> None:
-        """Add B observations, which are arrays or CPU tensors, to the statistics of the normalizer."""
-        keys = self._vector_keys
-        if "desired_goal" in keys:
-            keys = [*keys, "achieved_goal"]
-        if keys:
-            self.normalizer.update(
-                np.concatenate([observations[key] for key in keys], axis=1, dtype=np.float64)
-            )
+        """Add B observations, which are arrays or tensors, to the statistics of the normalizer."""
+        self._vectors(observations, update=True)
 
     def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
         """Return the network inputs for the B observations of a batch, and for its next observations.
 
         The observations are added to the statistics first.
         """
-        self.update_statistics(batch.observations)
-        inputs, next_inputs = self._convert(batch.observations, batch.next_observations)
-        return inputs, next_inputs
+        vectors = self._vectors(batch.observations, update=True)
+        inputs = NetworkInput(self.normalizer(vectors), self._images(batch.observations))
+        return inputs, self(batch.next_observations)
 
     def __call__(self, observations: Mapping[str, Any]) -> NetworkInput:
-        """Return the network input for B observations, which are arrays or CPU tensors."""
-        return self._convert(observations)[0]
+        """Return the network input for B observations, which are arrays or tensors."""
+        return NetworkInput(self.normalizer(self._vectors(observations)), self._images(observations))
 
-    def _convert(self, *observations: Mapping[str, Any]) -> list[NetworkInput]:
-        """Return the inputs for several lists of B observations; converting them together is faster."""
-        vectors = np.empty((len(observations), len(observations[0]["desired_goal"]), self.width), np.float32)
-        if self._vector_keys:
-            for each, rows in zip(observations, vectors, strict=True):
-                np.concatenate([each[key] for key in self._vector_keys], axis=1, out=rows)
-        normalized = self.normalizer(vectors)
-        images = [self._images(each) if self._image_keys else None for each in observations]
-        return [NetworkInput(torch.from_numpy(v), i) for v, i in zip(normalized, images, strict=True)]
+    def _vectors(self, observations: Mapping[str, Any], *, update: bool = False) -> torch.Tensor:
+        """Return the concatenated vectors of B observations, (B, D) float32, not normalized.
 
-    def _images(self, observations: Mapping[str, Any]) -> torch.Tensor:
+        Args:
+            observations: Dict of arrays or tensors.
+            update: Whether to add the vectors and the achieved goals to the statistics.
+        """
+        keys = self._vector_keys
+        if update and "desired_goal" in keys:
+            keys = [*keys, "achieved_goal"]
+        if not keys:
+            return torch.empty(len(observations["desired_goal"]), 0, device=self.device)
+        # Concatenated before they are moved to the device, since each copy to a GPU takes time.
+        rows = torch.cat([torch.as_tensor(observations[key]) for key in keys], dim=1)
+        rows = rows.to(self.device, torch.float32)
+        if update:
+            self.normalizer.update(rows)
+        return rows[:, : self.width]
+
+    def _images(self, observations: Mapping[str, Any]) -> torch.Tensor | None:
         """Return the images of B observations, stacked along their channels, (B, C, H, W) in [-1, 1]."""
+        if not self._image_keys:
+            return None
         images = []
         for key in self._image_keys:
-            image = torch.as_tensor(observations[key])
+            image = torch.as_tensor(observations[key], device=self.device)
             images.append(image.permute(0, 3, 1, 2) if key in self._channels_last else image)
         return torch.cat(images, dim=1).float() / 127.5 - 1
 
@@ -191,6 +197,8 @@ class Network(nn.Module):
         num_actions: Length of the action vector in the input of a critic; 0 for other networks.
         layer_norm: Whether to normalize the units of each hidden layer before the activation, by
             arXiv 1607.06450.
+        bfloat16: Whether the products of all layers but the last are computed in bfloat16. Weights and
+            outputs are float32.
     """
 
     def __init__(
@@ -201,8 +209,10 @@ class Network(nn.Module):
         *,
         num_actions: int = 0,
         layer_norm: bool = False,
+        bfloat16: bool = False,
     ) -> None:
         super().__init__()
+        self._bfloat16 = bfloat16
         self.image_encoder: nn.Module | None = None
         width = inputs.width + num_actions
         if inputs.image_shape is not None:
@@ -212,18 +222,22 @@ class Network(nn.Module):
             width += self.image_encoder(torch.zeros(1, *inputs.image_shape)).shape[1]
         layers: list[nn.Module] = []
         for units in hidden:
-            layers += [nn.Linear(width, units), *[nn.LayerNorm(units)] * layer_norm, nn.ReLU()]
+            layers += [nn.Linear(width, units), *[nn.LayerNorm(units)] * layer_norm, nn.ReLU(inplace=True)]
             width = units
         self.layers = nn.Sequential(*layers, nn.Linear(width, num_outputs))
 
     def forward(self, inputs: NetworkInput, actions: torch.Tensor | None = None) -> torch.Tensor:
         """Return the outputs, (B, num_outputs), for B inputs and, in a critic, (B, A) actions."""
         vectors = inputs.vectors
-        if self.image_encoder is not None:
-            vectors = torch.cat([vectors, self.image_encoder(inputs.images)], dim=1)
-        if actions is not None:
-            vectors = torch.cat([vectors, actions], dim=1)
-        outputs: torch.Tensor = self.layers(vectors)
+        with torch.autocast(vectors.device.type, torch.bfloat16) if self._bfloat16 else nullcontext():
+            if self.image_encoder is not None:
+                vectors = torch.cat([vectors, self.image_encoder(inputs.images)], dim=1)
+            if actions is not None:
+                vectors = torch.cat([vectors, actions], dim=1)
+            *hidden, last = self.layers
+            for layer in hidden:
+                vectors = layer(vectors)
+        outputs: torch.Tensor = last(vectors.float())
         return outputs
 
 

@@ -16,6 +16,8 @@ KINDS: dict[str, Any] = {
 }
 """Values that a field accepts, by its annotation."""
 
+PRECISIONS = ("float32", "bf16")
+
 
 def ranged(default: Any, interval: str) -> Any:
     """Return a field whose values lie in an interval; see `require_number`."""
@@ -51,6 +53,13 @@ def require_values(options: Any) -> None:
             require_flag(name, value)
         elif (kind := KINDS.get(str(option.type))) and not isinstance(value, kind):
             raise TypeError(f"{name} must be of type {option.type}, got {value!r}")
+
+
+def require_precision(precision: object) -> str:
+    """Return a precision of the products of networks, or raise ValueError."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, got {precision!r}")
+    return str(precision)
 
 
 @dataclass(frozen=True, kw_only=True)

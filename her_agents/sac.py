@@ -38,7 +38,7 @@ class SAC(Agent):
     options_type = SACOptions
 
     def _build(self, action_space: spaces.Space[Any]) -> None:
-        self._actions = BoxActions(action_space, self.algo)
+        self._actions = BoxActions(action_space, self.algo, self.device)
         self._bounds = self._bounds[0], math.inf
         self._actor = self._make_network(2 * self._actions.count)
         self._critics = self._make_critics(1)
@@ -62,13 +62,13 @@ class SAC(Agent):
         mean, _ = self._actor(inputs).chunk(2, dim=1)
         return self._actions.to_env(mean.tanh())
 
-    def update(self, batch: Batch) -> dict[str, float]:
+    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics.
 
         In every ``policy_delay``-th call, take one with the actor too, and the temperature if it is learned.
 
         Args:
-            batch: B transitions, as NumPy arrays or tensors on the CPU.
+            batch: B transitions, as NumPy arrays or tensors.
 
         Returns:
             ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; if the actor took
@@ -82,9 +82,9 @@ class SAC(Agent):
         critic_loss = self._critic_loss(batch, values, target)
         gradient_step(self._optimizers["critics"], critic_loss)
         measured = {
-            "critic_loss": critic_loss.item(),
-            "temperature": temperature.item(),
-            "q_mean": values.detach().mean().item(),
+            "critic_loss": critic_loss.detach(),
+            "temperature": temperature,
+            "q_mean": values.detach().mean(),
         }
 
         if (self._updates + 1) % self.options.policy_delay == 0:
@@ -94,14 +94,16 @@ class SAC(Agent):
             if self.options.bc_weight:
                 mean, _ = self._actor(inputs).chunk(2, dim=1)
                 q_taken = self._q_values(values.detach())
-                cloning = cloning_loss(batch, taken, mean.tanh(), q_taken > q_values.detach())
+                cloning = cloning_loss(
+                    self._tensor(batch.is_demonstration), taken, mean.tanh(), q_taken > q_values.detach()
+                )
                 actor_loss = actor_loss + self.options.bc_weight * cloning
             gradient_step(self._optimizers["actor"], actor_loss, inputs=list(self._actor.parameters()))
             if self.options.learn_temperature:
                 wanted = self.options.target_entropy
                 excess = entropy.detach().mean() - (-self._actions.count if wanted is None else wanted)
                 gradient_step(self._optimizers["temperature"], self._temperature["log"] * excess)
-            measured |= {"actor_loss": actor_loss.item(), "entropy": entropy.mean().item()}
+            measured |= {"actor_loss": actor_loss.detach(), "entropy": entropy.detach().mean()}
         self._update_target()
         return measured
 
@@ -126,7 +128,7 @@ class SAC(Agent):
         """Return sampled actions (B, A), and the negative logarithms of their densities (B,)."""
         mean, log_deviation = self._actor(inputs).chunk(2, dim=1)
         log_deviation = log_deviation.clamp(*LOG_DEVIATION)
-        noise = torch.randn(mean.shape, generator=self._generator)
+        noise = torch.randn(mean.shape, **self._random)
         raw = mean + log_deviation.exp() * noise
         # The last term is log(1 - tanh(raw)**2), which float32 cannot compute directly far from 0.
         log_density = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2 * math.pi)

@@ -36,7 +36,7 @@ class TD3(Agent):
     options_type = TD3Options
 
     def _build(self, action_space: spaces.Space[Any]) -> None:
-        self._actions = BoxActions(action_space, self.algo)
+        self._actions = BoxActions(action_space, self.algo, self.device)
         count = self._actions.count
         self._actor = nn.Sequential(self._make_network(count), nn.Tanh())
         self._critics = Critics(self._make_network(1, count) for _ in range(self.options.n_critics))
@@ -54,18 +54,18 @@ class TD3(Agent):
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
         actions = self._actor(inputs)
         if explore:
-            noise = torch.randn(actions.shape, generator=self._generator)
-            uniform = 2 * torch.rand(actions.shape, generator=self._generator) - 1
-            is_uniform = torch.rand(len(actions), 1, generator=self._generator) < self.options.epsilon
+            noise = torch.randn(actions.shape, **self._random)
+            uniform = 2 * torch.rand(actions.shape, **self._random) - 1
+            is_uniform = torch.rand(len(actions), 1, **self._random) < self.options.epsilon
             noisy = (actions + self.options.noise * noise).clamp(-1, 1)
             actions = torch.where(is_uniform, uniform, noisy)
         return self._actions.to_env(actions)
 
-    def update(self, batch: Batch) -> dict[str, float]:
+    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics, and in every ``policy_delay``-th call one with the actor.
 
         Args:
-            batch: B transitions, as NumPy arrays or tensors on the CPU.
+            batch: B transitions, as NumPy arrays or tensors.
 
         Returns:
             ``critic_loss``, ``actor_loss`` if the actor took a step, and ``q_mean``, the mean Q value of the
@@ -77,7 +77,7 @@ class TD3(Agent):
         values = self._critics(inputs, taken)
         critic_loss = self._squared_loss(batch, values, target)
         gradient_step(self._critic_optimizer, critic_loss)
-        measured = {"critic_loss": critic_loss.item(), "q_mean": values.detach().mean().item()}
+        measured = {"critic_loss": critic_loss.detach(), "q_mean": values.detach().mean()}
 
         if (self._updates + 1) % self.options.policy_delay == 0:
             actions = self._actor(inputs)
@@ -86,10 +86,10 @@ class TD3(Agent):
             actor_loss = -q_values.mean() + penalty
             if self.options.bc_weight:
                 is_better = (values[0] > q_values).detach().squeeze(0)
-                cloning = cloning_loss(batch, taken, actions, is_better)
+                cloning = cloning_loss(self._tensor(batch.is_demonstration), taken, actions, is_better)
                 actor_loss = actor_loss + self.options.bc_weight * cloning
             gradient_step(self._actor_optimizer, actor_loss, inputs=list(self._actor.parameters()))
-            measured["actor_loss"] = actor_loss.item()
+            measured["actor_loss"] = actor_loss.detach()
         self._update_target()
         return measured
 
@@ -98,7 +98,7 @@ class TD3(Agent):
         """Return the targets, (B,), with the minimum of the target critics for noisy next actions."""
         actions = self._targets["actor"](next_inputs)
         if self.options.target_noise > 0:
-            noise = self.options.target_noise * torch.randn(actions.shape, generator=self._generator)
+            noise = self.options.target_noise * torch.randn(actions.shape, **self._random)
             largest = self.options.target_noise_clip
             actions = (actions + noise.clamp(-largest, largest)).clamp(-1, 1)
         next_value = self._targets["critics"](next_inputs, actions).amin(dim=(0, 1))

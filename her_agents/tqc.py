@@ -32,7 +32,7 @@ class TQC(SAC):
 
     def _build(self, action_space: spaces.Space[Any]) -> None:
         count = self.options.n_quantiles
-        self._levels = (torch.arange(count) + 0.5) / count  # of the quantiles of a critic
+        self._levels = (torch.arange(count, device=self.device) + 0.5) / count  # of the quantiles of a critic
         kept = count - self.options.top_quantiles_to_drop_per_net
         self._n_target_quantiles = self.options.n_critics * kept
         super()._build(action_space)
@@ -48,7 +48,7 @@ class TQC(SAC):
         # The derivative of the Huber loss with threshold 1 is the error, clipped to [-1, 1].
         huber = torch.where(size > 1, errors.abs() - 0.5, 0.5 * errors.square())
         weights = (self._levels.view(-1, 1, 1) - (errors.detach() < 0).float()).abs()
-        return (torch.as_tensor(batch.weights) * weights * huber).mean()
+        return (self._tensor(batch.weights) * weights * huber).mean()
 
     def _q_values(self, values: torch.Tensor) -> torch.Tensor:
         return values.mean(dim=(0, 1))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
+import torch
 from gymnasium.vector import AutoresetMode
 
 import her_envs
@@ -107,6 +108,7 @@ class Training:
         test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
         self._test_env = limit_episodes(test_env, config.max_episode_steps)
         self._spaces = goal_spaces(self._test_env)
+        torch.set_num_threads(config.threads or 1)
         self.agent = make_agent(config, *self._spaces)
         reward, flag = take_random_step(self._test_env, config)
         if config.clip_targets:
@@ -139,9 +141,11 @@ class Training:
             buffer_size = min(buffer_size, config.steps + num_envs * longest)
             info_keys = self._info_keys
         termination = find_termination(config.termination)
+        # On the device, functions of tensors relabel there; otherwise the agent moves the batches.
+        place = {"device": config.device, "tensor_functions": True} if config.tensor_functions else {}
         if saved is not None:
             # Files contain no functions.
-            options = {"termination": termination} if callable(termination) else {}
+            options = place | ({"termination": termination} if callable(termination) else {})
             return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **options)
         return HindsightReplayBuffer.for_env(
             env,
@@ -154,6 +158,7 @@ class Training:
             info_keys=info_keys,
             seed=config.seed,
             demonstrations=read_demonstrations(config, self._test_env, self._info_keys),
+            **place,
         )
 
     def begin_episodes(self, *, keep_open: bool = False) -> None:
@@ -237,7 +242,8 @@ class Training:
             self.agent.scale_learning_rates(max(0.0, 1 - counts.steps / config.steps))
         while counts.updates < due:
             batch = self.buffer.sample(config.batch_size)
-            if config.clip_targets:
+            # Reading rewards from another device waits for it, so few of its batches are checked.
+            if config.clip_targets and (self.buffer.device is None or counts.updates % 100 == 0):
                 require_clippable(batch.rewards, config.n_steps)
             self._meter.add_batch(batch)
             self._meter.add(self.agent.update(batch))
@@ -327,17 +333,17 @@ def take_random_step(env: Any, config: Config) -> tuple[float, str]:
     return float(reward), success_key(info)
 
 
-def require_clippable(rewards: float | np.ndarray, n_steps: int = 1) -> None:
+def require_clippable(rewards: Any, n_steps: int = 1) -> None:
     """Check that clipped targets fit the rewards.
 
     Args:
-        rewards: Sums of at most ``n_steps`` rewards.
+        rewards: An array, a tensor or a number: sums of at most ``n_steps`` rewards.
         n_steps: Largest number of rewards in a sum.
 
     Raises:
         ValueError: A value is outside [-n_steps, 0].
     """
-    least, largest = np.min(rewards), np.max(rewards)
+    least, largest = (rewards, rewards) if isinstance(rewards, float) else (rewards.min(), rewards.max())
     if least < -n_steps or largest > 0:
         values = "rewards" if n_steps == 1 else f"sums of {n_steps} rewards"
         raise ValueError(

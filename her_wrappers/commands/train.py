@@ -76,8 +76,6 @@ class RunOptions(Sources):
     """Whether to stop after two successive evaluations in which all episodes are successes."""
     backend: Backend = "process"
     address: Address = None
-    threads: Positive = 1
-    """Number of torch threads."""
     tensorboard: bool = True
     """Whether to write logs for TensorBoard."""
     check: bool = True
@@ -306,7 +304,6 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
             on_step=show,
             resume=run.resume is not None,
             tensorboard=run.tensorboard,
-            threads=run.threads,
             backend=run.backend,
             address=run.address,
         )

@@ -270,11 +270,11 @@ def test_loss_uses_weights_and_td_errors_are_returned(algorithm):
     agents = [make(algorithm) for _ in range(2)]
     full = agents[0].update(batch)[name]
     half = agents[1].update(dataclasses.replace(batch, weights=np.full(64, 0.5, np.float32)))[name]
-    assert half == pytest.approx(full / 2)
+    assert half.item() == pytest.approx(full.item() / 2)
     np.testing.assert_allclose(*(agent.td_errors for agent in agents))
     assert agents[0].td_errors.shape == (64,)
     if algorithm in {DQN, DDPG}:
-        assert np.square(agents[0].td_errors).mean() == pytest.approx(full, rel=1e-5)
+        assert np.square(agents[0].td_errors).mean() == pytest.approx(full.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
@@ -311,7 +311,7 @@ def test_actions_cover_the_action_space(algorithm):
 def test_rounding_keeps_actions_in_the_action_space(low, width, dtype, action):
     """Bounds, their sums and their differences may not be representable in float32."""
     space = spaces.Box(low, low + width, (2,), dtype)
-    taken = BoxActions(space, "sac").to_env(torch.full((1, 2), action))[0]
+    taken = BoxActions(space, "sac", torch.device("cpu")).to_env(torch.full((1, 2), action))[0]
     assert space.contains(taken)
     np.testing.assert_allclose(
         taken, low + (action + 1) * width / 2, rtol=1e-5, atol=1e-5 * (width + abs(low))
@@ -319,7 +319,7 @@ def test_rounding_keeps_actions_in_the_action_space(low, width, dtype, action):
 
 
 def test_action_components_can_be_constant():
-    actions = BoxActions(spaces.Box(np.float32([0, 1]), np.float32([1, 1])), "sac")
+    actions = BoxActions(spaces.Box(np.float32([0, 1]), np.float32([1, 1])), "sac", torch.device("cpu"))
     assert actions.to_env(torch.tensor([[0.0, 0.7]])).tolist() == [[0.5, 1]]
     assert actions.from_env(torch.tensor([[0.5, 1.0]])).tolist() == [[0, -1]]
 

@@ -34,8 +34,12 @@ def test_only_better_demonstrated_actions_are_imitated():
     batch = as_demonstrations(point_transition(), 2)
     taken, proposed = torch.ones(64, 2), torch.zeros(64, 2)
     is_better = torch.arange(64) % 2 == 0
-    assert cloning_loss(batch, taken, 3 * proposed, is_better).item() == pytest.approx(1 / 64)
-    assert cloning_loss(batch, taken, -2 * taken, is_better).item() == pytest.approx(9 / 64)
+    assert cloning_loss(
+        torch.as_tensor(batch.is_demonstration), taken, 3 * proposed, is_better
+    ).item() == pytest.approx(1 / 64)
+    assert cloning_loss(
+        torch.as_tensor(batch.is_demonstration), taken, -2 * taken, is_better
+    ).item() == pytest.approx(9 / 64)
 
 
 @pytest.mark.parametrize("algorithm", CONTINUOUS)
@@ -53,8 +57,13 @@ def test_the_actor_imitates_demonstrated_actions_with_higher_values(algorithm):
             taken, own = map(cloning._q_values, q_values)
         else:
             taken, own = (each[0, 0] for each in q_values)
-        expected = 2 * cloning_loss(batch, torch.as_tensor(actions), proposed, taken > own).item()
-    difference = cloning.update(batch)["actor_loss"] - plain.update(batch)["actor_loss"]
+        expected = (
+            2
+            * cloning_loss(
+                torch.as_tensor(batch.is_demonstration), torch.as_tensor(actions), proposed, taken > own
+            ).item()
+        )
+    difference = (cloning.update(batch)["actor_loss"] - plain.update(batch)["actor_loss"]).item()
     assert 0 < (taken > own)[:40].float().mean() < 1
     tolerance = 0.3 if issubclass(algorithm, SAC) else 1e-4  # SAC compares with a sampled action
     assert difference == pytest.approx(expected, rel=tolerance)

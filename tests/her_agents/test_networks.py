@@ -25,22 +25,24 @@ def test_normalizer_computes_mean_and_deviation_of_all_batches(lengths, offset, 
     stream = [rng.normal(offset, size, (length, 3)).astype(np.float32) for length in lengths]
     normalizer = Normalizer(3, clip=1e9, min_deviation=1e-3)
     for values in stream:
-        normalizer.update(values.astype(np.float64))
+        normalizer.update(torch.from_numpy(values))
     values = np.concatenate(stream).astype(np.float64)
     np.testing.assert_allclose(normalizer.sums[0] / normalizer.count, values.mean(0), rtol=1e-6, atol=1e-6)
     deviation = np.maximum(values.std(0), 1e-3)
     np.testing.assert_allclose(1 / normalizer.scale, deviation, rtol=1e-4, atol=1e-6)
     expected = (values - values.mean(0)) / deviation
-    np.testing.assert_allclose(normalizer(values.astype(np.float32)), expected, atol=1e-2 * (1 + abs(offset)))
+    np.testing.assert_allclose(
+        normalizer(torch.from_numpy(values).float()), expected, atol=1e-2 * (1 + abs(offset))
+    )
 
 
 def test_normalizer_clips_and_supports_constant_components():
     normalizer = Normalizer(2)
-    assert normalizer(np.float32([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], (
+    assert normalizer(torch.tensor([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], (
         "without data the values are not changed"
     )
-    normalizer.update(np.array([[1.0, 7.0], [3.0, 7.0]]))
-    assert normalizer(np.float32([[3.0, 7.01], [99.0, 0.0]])).tolist() == [
+    normalizer.update(torch.tensor([[1.0, 7.0], [3.0, 7.0]]))
+    assert normalizer(torch.tensor([[3.0, 7.01], [99.0, 0.0]])).tolist() == [
         [1.0, pytest.approx(1, abs=1e-3)],
         [5.0, -5.0],
     ]

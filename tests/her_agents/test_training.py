@@ -245,8 +245,8 @@ def test_prints_epochs_and_sets_the_number_of_threads(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" | ")[0] for line in lines] == ["epoch   1", "epoch   2"]
     assert torch.get_num_threads() == 1
-    train(tiny(steps=200), on_epoch=None, threads=2)
+    train(tiny(steps=200, threads=2), on_epoch=None)
     assert torch.get_num_threads() == 2
     assert not capsys.readouterr().out
     with pytest.raises(ValueError, match=r"threads must be .* >= 1, got 0"):
-        train(tiny(), threads=0)
+        tiny(threads=0)
