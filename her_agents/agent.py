@@ -87,9 +87,6 @@ class Agent:
         with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
             torch.default_generator.manual_seed(seed)
             self._build(action_space)
-        for module in self._modules.values():
-            if isinstance(module, nn.Module):  # made on the CPU; optimizers and targets keep its parameters
-                module.to(self.device)
 
     @property
     def algo(self) -> str:
@@ -156,7 +153,7 @@ class Agent:
     def _make_network(self, num_outputs: int, num_actions: int = 0) -> Network:
         """Return a new network with the hidden layers of the options."""
         hidden, norm = self.options.hidden, self.options.layer_norm
-        return Network(
+        network = Network(
             self._inputs,
             hidden,
             num_outputs,
@@ -164,6 +161,7 @@ class Agent:
             layer_norm=norm,
             bfloat16=self._bfloat16,
         )
+        return network.to(self.device)  # made on the CPU, so that initial weights are those of all devices
 
     def _adam(self, module: nn.Module) -> torch.optim.Optimizer:
         """Return an optimizer of the parameters of a module."""

@@ -43,7 +43,8 @@ class SAC(Agent):
         self._actor = self._make_network(2 * self._actions.count)
         self._critics = self._make_critics(1)
         self._targets = self._make_target(self._critics)
-        self._temperature = nn.ParameterDict({"log": torch.tensor(math.log(self.options.temperature))})
+        log_temperature = torch.tensor(math.log(self.options.temperature), device=self.device)
+        self._temperature = nn.ParameterDict({"log": log_temperature})
         trained: dict[str, nn.Module] = {"actor": self._actor, "critics": self._critics}
         if self.options.learn_temperature:
             trained["temperature"] = self._temperature

@@ -158,6 +158,7 @@ class Training:
             info_keys=info_keys,
             seed=config.seed,
             demonstrations=read_demonstrations(config, self._test_env, self._info_keys),
+            info_format="columns" if config.tensor_functions else "list",
             **place,
         )
 
