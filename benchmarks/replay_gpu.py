@@ -47,6 +47,11 @@ BENCHMARK = Benchmark("replay_gpu", "The replay buffer on a device", __doc__)
 ROW_BYTES = 4 * (2 * (OBSERVATION + 2 * GOAL) + ACTION + 1)
 """Bytes of a row of a batch: two states with their goals, an action and a reward."""
 
+DEVICE_OPTION = {
+    "default": "cuda" if torch.cuda.is_available() else "cpu",
+    "help": "the device [cuda, or cpu if CUDA is not available]",
+}
+
 ON_DEVICE, COPIED, COPY = "on the device", "copied to the device", "copying on the device"
 
 
@@ -135,14 +140,8 @@ machine the ratios are reliable, and the microseconds are not."""
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the results, and write the page."""
-    options = BENCHMARK.parse(
-        arguments,
-        quick="a short, inaccurate measurement: seconds instead of minutes",
-        device={
-            "default": "cuda" if torch.cuda.is_available() else "cpu",
-            "help": "device of the transitions [cuda, or cpu if CUDA is not available]",
-        },
-    )
+    quick = "a short, inaccurate measurement: seconds instead of minutes"
+    options = BENCHMARK.parse(arguments, quick=quick, device=DEVICE_OPTION)
     plan = QUICK if options.quick else FULL
     torch.set_num_threads(1)
     costs = measure_all(plan, options.device)

@@ -1,0 +1,149 @@
+"""A batch and an update of agents on the CPU and on a GPU.
+
+For example:
+
+    python -m benchmarks.agents_gpu --quick             a short test
+    python -m benchmarks.agents_gpu --device cuda       about three minutes
+
+One unit of work is a batch from the replay buffer, and an update of the agent with it. On a device, the agent
+copies the batches of a buffer on the CPU (*copied*), or the buffer stores and relabels its transitions there
+(*buffer on the device*).
+
+**Data.** Random walks of 50 steps with 25-float observations, 3-float goals and 4-float actions, 100,000
+transitions; for images, episodes of BitFlippingImage with 5 bits, 36 x 36 pixels.
+
+**Method.** Wall-clock time. All workloads run in turns; a turn ends when the device has finished. The CPU
+uses the stated number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+import her_envs
+from benchmarks.replay_gpu import DEVICE_OPTION, compute_reward
+from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, make_episodes, record_episodes
+from benchmarks.result_page import Benchmark, Grid
+from benchmarks.timing import Timing, Workload, measure
+from her_agents.algorithms import ALGORITHMS
+from her_wrappers import HindsightReplayBuffer
+
+gym.register_envs(her_envs)
+
+BENCHMARK = Benchmark("agents_gpu", "Agents on a GPU", __doc__)
+FULL, QUICK = Timing(turns=9, seconds=0.2), Timing(turns=2, seconds=0.02)
+STORED = 100_000
+DEFAULT = (64, 64, 64)
+
+COPIED, THERE, ROUNDED = "copied", "buffer on the device", "buffer on the device, bf16"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An agent and its batches.
+
+    Attributes:
+        algo: Name of the algorithm.
+        hidden: Units of each hidden layer.
+        batch_size: Transitions in a batch.
+        images: Whether observations and goals are images.
+    """
+
+    algo: str
+    hidden: tuple[int, ...]
+    batch_size: int
+    images: bool = False
+
+    def __str__(self) -> str:
+        layers = " x ".join(map(str, self.hidden))
+        return f"{self.algo}, {layers}, batches of {self.batch_size:,}{', images' * self.images}"
+
+
+CASES = (
+    Case("sac", DEFAULT, 128),
+    Case("sac", (256, 256), 256),
+    Case("sac", (256, 256), 2048),
+    Case("sac", (1024, 1024, 1024), 1024),
+    Case("td3", (256, 256), 256),
+    Case("tqc", (512, 512, 512), 512),
+    Case("dqn", (256,), 128, images=True),
+)
+
+
+def make_buffer(case: Case, device: str | None) -> HindsightReplayBuffer:
+    """Return a buffer with episodes, on the device or on the CPU."""
+    place: dict[str, Any] = {"device": device, "tensor_functions": device is not None}
+    if case.images:
+        env = gym.make("her_envs/BitFlippingImage-v0", n_bits=5)
+        buffer = HindsightReplayBuffer.for_env(env, seed=0, **place)
+        buffer.add_episodes(record_episodes(env, 200))
+        return buffer
+    buffer = HindsightReplayBuffer(
+        OBSERVATION_SPACE,
+        ACTION_SPACE,
+        buffer_size=STORED,
+        compute_reward=compute_reward,
+        termination="keep",
+        seed=0,
+        **place,
+    )
+    episodes = make_episodes(100)
+    for _ in range(STORED // (HORIZON * len(episodes))):
+        buffer.add_episodes(episodes)
+    return buffer
+
+
+def workload(case: Case, name: str, device: str) -> Workload:
+    """Return the workload of batches and updates; ``name`` is a number of threads or a place of batches."""
+    on_device = name in {COPIED, THERE, ROUNDED}
+    buffer = make_buffer(case, device if name in {THERE, ROUNDED} else None)
+    agent = ALGORITHMS[case.algo](
+        buffer.observation_space,
+        buffer.action_space,
+        hidden=case.hidden,
+        device=device if on_device else "cpu",
+        precision="bf16" if name == ROUNDED else "float32",
+    )
+
+    def run(calls: int) -> None:
+        torch.set_num_threads(1 if on_device else int(name))
+        for _ in range(calls):
+            agent.update(buffer.sample(case.batch_size))
+        if torch.device(device).type == "cuda":
+            torch.cuda.synchronize(device)
+
+    return Workload(run)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the results, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="two short turns", device=DEVICE_OPTION)
+    timing = QUICK if options.quick else FULL
+    cores = torch.get_num_threads()
+    threads = [str(count) for count in (1, 2, 4, 8) if count <= cores]
+    torch.set_flush_denormal(
+        True
+    )  # updates with few episodes lead to gradients so small that they take longer
+    columns = [*threads, COPIED, THERE, ROUNDED]
+    rows = []
+    for case in CASES:
+        costs = measure({name: workload(case, name, options.device) for name in columns}, timing)
+        medians = [1e6 * float(np.median(costs[name])) for name in columns]
+        best = min(medians[: len(threads)]) / min(medians[len(threads) :])
+        rows.append([str(case), *(f"{value:,.0f}" for value in medians), f"{best:.2f}"])
+    header = ["agent", *(f"CPU, {count} threads" for count in threads), COPIED, THERE, ROUNDED]
+    grids = [Grid("Microseconds for a batch and an update", [*header, "times as fast as the CPU"], rows)]
+    name = options.device
+    if torch.device(name).type == "cuda":
+        name = f"{torch.cuda.get_device_name(name)}, CUDA {torch.version.cuda}"
+    BENCHMARK.publish(options, grids, {"device": name, "run": str(timing)})
+
+
+if __name__ == "__main__":
+    main()
