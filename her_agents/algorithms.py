@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,6 +10,7 @@ from gymnasium import spaces
 
 from her_agents.dqn import DQN
 from her_agents.iql import IQL
+from her_agents.options import agent_options
 from her_agents.sac import SAC
 from her_agents.td3 import DDPG, TD3
 from her_agents.tqc import TQC
@@ -33,6 +35,10 @@ STEPS_PER_LENGTH = 4_000
 """Default number of training steps, in episodes of full length."""
 
 MAX_PROBE_STEPS = 100
+
+LEAST_PRODUCTS = 50_000_000
+"""Multiplications in the hidden layers, for one batch, from which on ``"auto"`` chooses a GPU; see
+`docs/results/agents_gpu.md`."""
 
 
 def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> dict[str, Any]:
@@ -63,12 +69,16 @@ def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
     return True
 
 
-def choose_device(config: Config) -> tuple[str, str]:
+def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
     """Return the device of a config, and the reason of ``"auto"``."""
     if config.device != "auto":
-        return config.device, "chosen by the option device"
+        return config.device, "the option device"
     if not torch.cuda.is_available():
         return "cpu", "torch finds no CUDA device"
+    hidden = agent_options(config.algo, config.agent).hidden
+    products = config.batch_size * sum(a * b for a, b in pairwise(hidden))
+    if products < LEAST_PRODUCTS and all(len(space.shape) < 3 for space in observation_space.values()):
+        return "cpu", "networks and batches are small; a GPU would not be faster"
     return "cuda", torch.cuda.get_device_name()
 
 

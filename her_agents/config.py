@@ -18,8 +18,6 @@ from her_wrappers.environments import absolute_name
 from her_wrappers.files.text import parse_file
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
 
-LARGE_MATRIX, MAX_THREADS = 256 * 256, 4  # products of smaller layers, and more threads, gain nothing
-
 
 @dataclass(frozen=True)
 class Config:
@@ -101,9 +99,8 @@ class Config:
     precision: str = "float32"
     """Precision of the products of the networks: float32, or bf16 for bfloat16 in all layers but the last."""
     threads: int | None = None
-    """Number of torch threads of the learner. By default 1; but for large networks on the CPU, such as two
-    layers of 256 units, as many as there are cores without a worker, at most 4. Set 1 if several runs share a
-    machine."""
+    """Number of torch threads of the learner. By default, on the CPU, 1 for small networks, 2 for layers of
+    256 units, 8 for 512, but at most the cores without a worker. Set 1 if several runs share a machine."""
     linear_schedule: bool = False
     """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
@@ -149,8 +146,9 @@ class Config:
         hidden = agent_options(self.algo, self.agent).hidden
         if self.threads is None:  # saved with the config, since sums of several threads are rounded otherwise
             spare = len(os.sched_getaffinity(0)) - self.workers
-            is_large = self.device == "cpu" and any(a * b >= LARGE_MATRIX for a, b in pairwise(hidden))
-            object.__setattr__(self, "threads", max(1, min(spare, MAX_THREADS)) if is_large else 1)
+            largest = max((a * b for a, b in pairwise(hidden)), default=0)
+            useful = 1 if self.device.startswith("cuda") else 2 * (largest // 256**2)
+            object.__setattr__(self, "threads", max(1, min(spare, useful)))
         chosen = self._goal_selection()
         GoalMixture(chosen["goal_selection_strategy"], None, None)  # validates names and shares
         if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:

@@ -7,11 +7,10 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from her_agents.algorithms import choose_device
 from her_agents.collected import CollectedTraining
 from her_agents.offline import OfflineTraining
 from her_agents.run_folder import RunFolder
@@ -114,7 +113,6 @@ def train(
             folder; torch cannot use ``config.device``; a reward is outside the range of clipped targets; the
             episodes of ``config.offline`` cannot be used; or tensorboard is not installed.
     """
-    config = replace(config, device=choose_device(config)[0])
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
         training = _begin(config, files, resume=resume, backend=backend, address=address)

@@ -62,7 +62,8 @@ class RunFolder:
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), make_config(saved["config"]).as_dict()
         for name in given:
-            if name != "steps" and before[name] != given[name]:
+            may_differ = name == "steps" or (name == "device" and given[name] == "auto")
+            if before[name] != given[name] and not may_differ:
                 raise ValueError(
                     f"{self._latest} is of a run with {name} {before[name]!r}, got "
                     f"{given[name]!r}; only steps may change"

@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -20,7 +20,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 import her_envs
-from her_agents.algorithms import make_agent
+from her_agents.algorithms import choose_device, make_agent
 from her_agents.checkpoints import describe_spaces, require_spaces
 from her_agents.demonstrations import read_demonstrations
 from her_agents.evaluation import evaluate, success_key
@@ -88,7 +88,7 @@ class Training:
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, has no success flag, needs
             other ``info_keys``, or has rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the
-            backend, the address, the recorded episodes or the demonstrations cannot be used.
+            backend, the address, the device, the recorded episodes or the demonstrations cannot be used.
     """
 
     _envs: Any = None  # those of this process that episodes are recorded from; None in a subclass
@@ -103,11 +103,11 @@ class Training:
         backend: str = "process",
         address: str | None = None,
     ) -> None:
-        self.config = config
         self._backend, self._address = backend, address
         test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
         self._test_env = limit_episodes(test_env, config.max_episode_steps)
         self._spaces = goal_spaces(self._test_env)
+        self.config = config = replace(config, device=choose_device(config, self._spaces[0])[0])
         torch.set_num_threads(config.threads or 1)
         self.agent = make_agent(config, *self._spaces)
         reward, flag = take_random_step(self._test_env, config)

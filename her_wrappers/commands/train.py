@@ -197,7 +197,7 @@ def _print_recipes() -> None:
 
 def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions) -> tuple[Config, Path]:
     """Return the config and the folder of a new run, after a check of the environment."""
-    from her_agents.algorithms import default_options, has_sparse_rewards, make_agent
+    from her_agents.algorithms import choose_device, default_options, has_sparse_rewards, make_agent
     from her_agents.run_folder import RunFolder
     from her_agents.training import find_termination, require_clippable, take_random_step
 
@@ -223,7 +223,10 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
         RunFolder(folder).require_new()
         with exits_with(3, TypeError, ValueError):
             observation_space, action_space = goal_spaces(env)
-        make_agent(config, observation_space, action_space)
+        device, reason = choose_device(config, observation_space)
+        if config.device == "auto":
+            print(f"--device auto chooses {device}: {reason}.")
+        make_agent(config, observation_space, action_space, device=device)
         find_termination(config.termination)
         if unused := sorted(observation_space.keys() - GOAL_KEYS):
             print(
@@ -265,8 +268,9 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
 
     console = Console()
     steps_per_s = () if config.offline else (TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),)
+    threads = "" if config.threads == 1 else f" with {config.threads} threads"
     console.print(
-        f"{config.algo} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
+        f"{config.algo}{threads} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
     )
     with Progress(
         TextColumn("{task.description:<11}"),
