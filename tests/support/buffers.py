@@ -71,7 +71,7 @@ def example():
 
 # --- devices --------------------------------------------------------------------------------------
 
-DEVICES = [None, "cpu"] + ["cuda"] * torch.cuda.is_available()
+DEVICES = [None, "cpu"] + ["cuda:0"] * torch.cuda.is_available()
 """Values of the fixture parameter ``device``: None for arrays."""
 
 

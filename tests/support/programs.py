@@ -200,7 +200,7 @@ class Program:
 
     def check_batch(self, batch: Batch, size: int) -> None:
         """Assert that the rows of each source are correct, and that their number is the share."""
-        is_demonstration = np.asarray(batch.is_demonstration)
+        is_demonstration = batch.to_numpy().is_demonstration
         assert abs(is_demonstration.sum() - size * self.share) < 1
         assert batch.relabeled.tolist() == sorted(batch.relabeled.tolist(), reverse=True)
         for oracle, rows in zip(self.oracles(), (~is_demonstration, is_demonstration), strict=False):

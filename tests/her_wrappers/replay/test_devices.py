@@ -6,6 +6,7 @@ import contextlib
 import copy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -207,7 +208,9 @@ def cuda_refuses_to_wait():
     if not torch.cuda.is_available():
         yield
         return
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that this mode is a prototype
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:
