@@ -8,10 +8,10 @@ parallel := --numprocesses auto --dist worksteal
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # Benchmarks with other libraries run in the virtual environments of these.
-bench := $(VENV)$(if $(filter rllib_replay,$(ARGS)),-rllib/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-test))
+bench := $(VENV)$(if $(filter rllib_replay,$(ARGS)),-rllib/installed,$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-test)))
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo check test slow mutants lowest real-envs rllib bench reproduce scoreboard docs lint format generate release clean
+.PHONY: help demo check test slow gpu mutants lowest real-envs rllib bench reproduce scoreboard docs lint generate release clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -24,6 +24,11 @@ test: $(VENV)/installed-test  ## The default tests: a few minutes. ARGS=--cov: l
 
 slow: $(VENV)/installed-test  ## The tests marked slow.
 	$(bin)/python -m pytest $(parallel) -m slow $(ARGS)
+
+gpu: $(VENV)/installed-test  ## On a machine with a CUDA GPU: the tests that use it, and the benchmarks of docs/results/*_gpu.md.
+	$(bin)/python -m pytest tests/her_agents/test_devices.py tests/her_wrappers/replay -k cuda $(ARGS)
+	$(bin)/python -m benchmarks.agents_gpu --device cuda
+	$(bin)/python -m benchmarks.replay_gpu --device cuda
 
 mutants: $(VENV)/installed-test  ## Mutation testing with a random sample of mutants, in runs/mutants: an hour or more; resumes.
 	$(bin)/python tools/mutants.py $(ARGS)
@@ -59,10 +64,6 @@ lint: $(VENV)/installed-test  ## Check formatting, lint, spelling, directions of
 	$(bin)/python -m tools.generate --check
 	$(bin)/mypy
 
-format: $(VENV)/installed-test  ## Format the code, and apply ruff's fixes.
-	$(bin)/ruff format .
-	$(bin)/ruff check --fix .
-
 generate: $(VENV)/installed-test  ## Write the generated tables and numbers of README.md and docs.
 	$(bin)/python -m tools.generate
 
@@ -70,7 +71,7 @@ release:  ## Build and check the wheel and the sdist, and test them in clean env
 	.ci/release
 
 clean:  ## Remove all generated and installed files except runs/.
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-rllib $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-rllib $(VENV)-peers $(VENV)-learners build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 help:  ## Print this list.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -108,6 +109,13 @@ $(VENV)-peers/installed: pyproject.toml benchmarks/requirements-replay.txt
 	$(PYTHON) -m venv $(VENV)-peers
 	$(VENV)-peers/bin/python -m pip install --disable-pip-version-check --quiet \
 		--requirement benchmarks/requirements-replay.txt --editable .
+	@touch $@
+
+$(VENV)-learners/installed: pyproject.toml benchmarks/requirements-agents.txt
+	@echo "installing other learners into $(VENV)-learners (a few minutes)"
+	$(PYTHON) -m venv $(VENV)-learners
+	$(VENV)-learners/bin/python -m pip install --disable-pip-version-check --quiet \
+		--requirement benchmarks/requirements-agents.txt --editable ".[render]"
 	@touch $@
 
 $(bin)/python:

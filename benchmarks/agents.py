@@ -1,39 +1,64 @@
-"""The time of one update of each agent, and the share of it that is spent outside of the learning step.
+"""The processor time of an update: of each agent, and of SAC compared with other libraries.
 
 For example:
 
     python -m benchmarks.agents --quick          a short test
-    python -m benchmarks.agents                  about two minutes
+    python -m benchmarks.agents                  about five minutes
 
-The learning step is the forward passes of the networks and the target networks, losses with the weights of
-the batch, backward passes, and optimizer steps. An update also converts the batch, updates the statistics of
-the inputs, normalizes the inputs, and updates the target networks; for the learning step alone, the network
-inputs are computed before the measurement, and target networks are not updated. Networks and optimizers are
-those of each agent's defaults. A batch has 128 transitions: of BitFlipping with 10 bits for DQN, of PointPush
-for the other agents. Numbers are processor time on one thread. The table shows the lowest of all turns, since
-other programs use the machine too.
+Numbers are processor time of one thread, the lowest of all turns, since other programs use the machine too.
+
+**Every agent.** The learning step is the forward passes of the networks and the target networks, losses with
+the weights of the batch, backward passes, and optimizer steps. An update also converts the batch, updates the
+statistics of the inputs, normalizes the inputs, and updates the target networks; for the learning step alone,
+the network inputs are computed before the measurement, and target networks are not updated. Networks and
+optimizers are those of each agent's defaults. A batch has 128 transitions: of BitFlipping with 10 bits for
+DQN, of PointPush for the other agents.
+
+**SAC of other libraries.** Actor and two critics with two layers of 256 units, constant temperature, batches
+of 256 transitions with 25-float observations, 3-float goals and 4-float actions, which are prepared before
+the measurement. Stable-Baselines3 and SBX (JAX, compiled before the measurement) make ten updates in each
+call of their method `train`. They do not normalize inputs, and read the achieved goal too. JAX has one
+thread. *Products* is the time of the matrix products of the updates alone: their operations divided
+by the rate of a product of two 256 x 256 matrices in float32, which is measured in turns with the updates.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import sys
 import time
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 
 import her_envs
-from benchmarks.replay_task import record_episodes
-from benchmarks.result_page import Benchmark, Grid, at_most, requirement_grid
+from benchmarks.replay_task import (
+    ACTION_SPACE,
+    OBSERVATION_SPACE,
+    compute_reward,
+    make_episodes,
+    record_episodes,
+)
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, requirement_grid
 from benchmarks.timing import Timing, Workload, measure, repeat
 from her_agents.algorithms import ALGORITHMS
 from her_wrappers import HindsightReplayBuffer
 
 gym.register_envs(her_envs)
 
-BENCHMARK = Benchmark("agents", "The cost of an update of an agent", __doc__)
+# Before JAX is imported
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+PEERS = {"stable-baselines3": "stable_baselines3", "sbx-rl": "sbx"}
+BENCHMARK = Benchmark("agents", "The cost of an update of an agent", __doc__, (*PEERS, "jax"))
 BATCH_SIZE = 128
+LAYERS, ROWS = (256, 256), 256
+PEER_UPDATES = 10  # in each call of a peer's method train
 EPISODES = 100
 FULL, QUICK = Timing(turns=100, seconds=0.05), Timing(turns=2, seconds=0.02)
 
@@ -54,6 +79,142 @@ def make_works(algo: str) -> dict[tuple[str, str], Workload]:
     return {(algo, name): repeat(work) for name, work in works.items()}
 
 
+class SpacesOnly(gym.Env[Any, Any]):
+    """An environment whose spaces other libraries read; it is never stepped."""
+
+    observation_space = OBSERVATION_SPACE
+    action_space = ACTION_SPACE
+
+
+def num_operations(policy_delay: int) -> float:
+    """Return the floating-point operations of the matrix products of one update of SAC, on average."""
+    inputs = sum(OBSERVATION_SPACE[key].shape[0] for key in ("observation", "desired_goal"))
+    width = ACTION_SPACE.shape[0]
+
+    def forward(first: int, last: int) -> int:
+        sizes = [first, *LAYERS, last]
+        return sum(2 * ROWS * a * b for a, b in pairwise(sizes))
+
+    actor, critics = forward(inputs, 2 * width), 2 * forward(inputs + width, 1)
+    first_layers = 2 * ROWS * LAYERS[0] * inputs, 2 * 2 * ROWS * LAYERS[0] * (inputs + width)
+    # Backward: gradients of all weights, and of all inputs but those of the first layer.
+    of_critics = actor + critics + critics + (2 * critics - first_layers[1])
+    of_actor = actor + critics + critics + (2 * actor - first_layers[0])
+    return of_critics + of_actor / policy_delay
+
+
+def learners() -> dict[str, Workload]:
+    """Return the updates of SAC by our agent, in several variants, and by the installed peers."""
+    buffer = HindsightReplayBuffer(
+        OBSERVATION_SPACE, ACTION_SPACE, compute_reward=compute_reward, termination="keep", gamma=0.95, seed=0
+    )
+    buffer.add_episodes(make_episodes(EPISODES))
+    batches = [buffer.sample(ROWS) for _ in range(PEER_UPDATES)]
+    works = {}
+    for name, options in VARIANTS.items():
+        constant = {"hidden": LAYERS, "temperature": 0.05, "learn_temperature": False, "gamma": 0.95}
+        agent = ALGORITHMS["sac"](OBSERVATION_SPACE, ACTION_SPACE, **constant, **options)
+
+        def update(calls: int, agent: Any = agent) -> None:
+            for i in range(calls):
+                agent.update(batches[i % PEER_UPDATES])
+
+        works[name] = Workload(update)
+    for name, module in PEERS.items():
+        if importlib.util.find_spec(module) is not None:
+            works |= {
+                f"{name}{note}": peer(module, batches, **options) for note, options in PEER_VARIANTS[name]
+            }
+    product = torch.randn(256, 256), torch.randn(256, 256)
+    works["product"] = repeat(lambda: torch.mm(*product))
+    return works
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "her-toolkit": {},
+    "her-toolkit, policy_delay=2": {"policy_delay": 2},
+    "her-toolkit, policy_delay=2, bf16": {"policy_delay": 2, "precision": "bf16"},
+}
+PEER_VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "stable-baselines3": [("", {})],
+    "sbx-rl": [("", {}), (", policy_delay=2", {"policy_delay": 2})],
+}
+
+
+def peer(module: str, batches: Sequence[Any], **options: Any) -> Workload:
+    """Return the updates of SAC of Stable-Baselines3 or SBX, with our batches."""
+    from stable_baselines3.common.logger import configure  # noqa: PLC0415 - optional
+    from stable_baselines3.common.type_aliases import DictReplayBufferSamples  # noqa: PLC0415 - optional
+
+    model = importlib.import_module(module).SAC(
+        "MultiInputPolicy",
+        SpacesOnly(),
+        policy_kwargs={"net_arch": list(LAYERS)},
+        ent_coef=0.05,
+        gamma=0.95,
+        buffer_size=100,
+        batch_size=ROWS,
+        seed=0,
+        **options,
+    )
+    model.set_logger(configure(format_strings=[]))
+
+    def stacked(values: list[Any]) -> torch.Tensor:
+        return torch.from_numpy(np.concatenate(values))
+
+    keys = list(OBSERVATION_SPACE)
+    rows = DictReplayBufferSamples(
+        {key: stacked([batch.observations[key] for batch in batches]) for key in keys},
+        stacked([batch.actions for batch in batches]),
+        {key: stacked([batch.next_observations[key] for batch in batches]) for key in keys},
+        stacked([batch.terminations for batch in batches]).float()[:, None],
+        stacked([batch.rewards for batch in batches])[:, None],
+    )
+
+    def sample(count: int, env: Any = None) -> DictReplayBufferSamples:
+        cut = {
+            name: {k: v[:count] for k, v in each.items()} if isinstance(each, dict) else each[:count]
+            for name, each in rows._asdict().items()
+            if each is not None
+        }
+        return DictReplayBufferSamples(**cut)
+
+    model.replay_buffer.sample = sample
+
+    def run(calls: int) -> None:
+        for _ in range(calls):
+            model.train(gradient_steps=PEER_UPDATES, batch_size=ROWS)
+
+    return Workload(run, units=PEER_UPDATES)
+
+
+def compare(timing: Timing) -> tuple[list[Requirement], Grid]:
+    """Return the requirements and the table of the learners."""
+    lowest = {
+        name: float(costs.min()) for name, costs in measure(learners(), timing, time.process_time).items()
+    }
+    rate = 2 * 256**3 / lowest.pop("product")
+    floors = {name: num_operations(2 if "policy_delay=2" in name else 1) / rate for name in lowest}
+    rows = [
+        [name, f"{1e3 * cost:.2f}", f"{1e3 * floors[name]:.2f}", f"{cost / floors[name]:.2f}"]
+        for name, cost in lowest.items()
+    ]
+    own, delayed, rounded = (lowest[name] for name in VARIANTS)
+    requirements = [
+        at_most(
+            "sac: time with policy_delay=2 / time of the products", 1.6, delayed / floors[list(VARIANTS)[1]]
+        ),
+        at_most("sac: time with policy_delay=2 / time without", 0.8, delayed / own),
+        at_most("sac: time with bf16 / time without", 1.0, rounded / delayed),
+    ]
+    for name, cost in lowest.items():
+        if name not in VARIANTS:
+            same = delayed if "policy_delay=2" in name else own
+            requirements.append(at_most(f"sac: time of her-toolkit / time of {name}", 1.0, same / cost))
+    title = f"SAC of other libraries ({rate / 1e9:.0f} GFLOP/s in products)"
+    return requirements, Grid(title, ["learner", "milliseconds", "products [ms]", "times the products"], rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(arguments, quick="two short turns")
@@ -68,8 +229,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         requirements.append(
             at_most(f"{algo}: time of an update / time of the learning step", 1.3, update / step)
         )
+    more, table = compare(timing)
     grids = [
-        requirement_grid(requirements, quick=options.quick),
+        requirement_grid(requirements + more, quick=options.quick),
+        table,
         Grid("Microseconds", ["agent", "update", "learning step", "ratio"], rows),
     ]
     BENCHMARK.publish(

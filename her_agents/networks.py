@@ -67,19 +67,18 @@ class Normalizer:
         """
         values = values.double()
         self.count += len(values)
-        self.sums[0] += values.sum(dim=0)
-        self.sums[1] += values.square().sum(dim=0)
+        self.sums += torch.stack([values, values.square()]).sum(dim=1)
         self._refresh()
 
     def _refresh(self) -> None:
         """Compute shift and scale from the sums."""
-        mean, square = self.sums @ self._average / self.count
-        self.shift.copy_(mean)
-        self.scale.copy_((square - mean.square()).clamp_(min=self._least_variance).rsqrt_())
+        mean, square = (self.sums @ self._average).div_(self.count)
+        self.shift = mean.float()
+        self.scale = square.addcmul_(mean, mean, value=-1).clamp_(min=self._least_variance).rsqrt_().float()
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
         """Normalize (..., D) float32 vectors."""
-        return ((values - self.shift) * self.scale).clamp_(-self._clip, self._clip)
+        return (values - self.shift).mul_(self.scale).clamp_(-self._clip, self._clip)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the statistics, for ``torch.save``."""
