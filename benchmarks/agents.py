@@ -71,8 +71,8 @@ def make_works(algo: str) -> dict[tuple[str, str], Workload]:
     batch = buffer.sample(BATCH_SIZE)
     agent, learner = (ALGORITHMS[algo](env.observation_space, env.action_space) for _ in range(2))
     # Parts of the update are replaced from outside, so that the learning step is not written twice.
-    inputs = learner._inputs.of_batch(batch)  # noqa: SLF001
-    learner._inputs.of_batch = lambda _: inputs  # type: ignore[method-assign] # noqa: SLF001
+    inputs = learner.inputs.of_batch(batch)
+    learner.inputs.of_batch = lambda _: inputs  # type: ignore[method-assign]
     learner._target_update_interval = sys.maxsize  # noqa: SLF001
     tensors = batch.to_torch()
     works = {"update": lambda: agent.update(batch), "learning step": lambda: learner.update(tensors)}

@@ -28,8 +28,9 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 class Agent:
     """Base class of agents: a policy for single and vector environments that is trained on batches.
 
-    A subclass names the class of its options, makes its networks and optimizers in `_build`, and implements
-    `_choose` and `update`.
+    A new algorithm names the class of its options, makes its networks and optimizers in `build`, and
+    implements `choose` and `update`. A variant of an algorithm overrides single methods: `make_network`,
+    `choose` (the exploration), `target_values`, `critic_loss` and `actor_loss`.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
@@ -46,6 +47,8 @@ class Agent:
     Attributes:
         options: The options.
         device: The device.
+        inputs: Converts observations to the inputs of the networks.
+        modules: Networks, optimizers and statistics by name; they are the content of checkpoints.
 
     Raises:
         TypeError: The algorithm does not support the action space, observations or goals are neither vectors
@@ -56,7 +59,7 @@ class Agent:
 
     options_type: type[AgentOptions]
     options: Any
-    _acting_network = "_actor"  # the attribute with the network that chooses actions
+    _acting_network = "actor"  # the attribute with the network that chooses actions
 
     def __init__(
         self,
@@ -80,21 +83,28 @@ class Agent:
         self._errors = torch.zeros(0)  # TD errors of the latest update, (..., B)
         self._bfloat16 = require_precision(precision) == "bf16"
         self.device = find_device(device)
-        self._inputs = GoalInputs(observation_space, self.device)
+        self.inputs = GoalInputs(observation_space, self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self._random: dict[str, Any] = {"generator": self._generator, "device": self.device}
-        self._modules: dict[str, Any] = {"normalizer": self._inputs.normalizer}
+        self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
         with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
             torch.default_generator.manual_seed(seed)
-            self._build(action_space)
+            self.build(action_space)
 
     @property
     def algo(self) -> str:
         """Name of the algorithm, for error messages."""
         return type(self).__name__.lower()
 
-    def _build(self, action_space: spaces.Space[Any]) -> None:
-        """Make the networks and optimizers, and add them to ``_modules``."""
+    def build(self, action_space: spaces.Space[Any]) -> None:
+        """Make the networks and optimizers, and add them to ``modules``.
+
+        Args:
+            action_space: Action space of one environment.
+
+        Raises:
+            TypeError: The algorithm does not support the action space.
+        """
         raise NotImplementedError
 
     @property
@@ -115,11 +125,17 @@ class Agent:
         Returns:
             One action, or N actions along a leading axis, for the environment's action space.
         """
-        observations, is_single = self._inputs.as_batch(observation)
-        actions = self._choose(self._inputs(observations), explore)
+        observations, is_single = self.inputs.as_batch(observation)
+        actions = self.choose(self.inputs(observations), explore)
         return actions[0] if is_single else actions
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+        """Return N actions of the environment for the inputs of N observations.
+
+        Args:
+            inputs: Inputs of the networks.
+            explore: Whether to add exploration.
+        """
         raise NotImplementedError
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
@@ -135,7 +151,7 @@ class Agent:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of networks, optimizers, statistics and random generator, for ``torch.save``."""
-        state = {name: module.state_dict() for name, module in self._modules.items()}
+        state = {name: module.state_dict() for name, module in self.modules.items()}
         return state | {"generator": self._generator.get_state(), "updates": self._updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -144,17 +160,26 @@ class Agent:
         Args:
             state: Result of `state_dict` of an agent with equal options and spaces.
         """
-        for name, module in self._modules.items():
+        for name, module in self.modules.items():
             module.load_state_dict(state[name])
         if self._generator.get_state().shape == state["generator"].shape:  # else of another kind of device
             self._generator.set_state(state["generator"])
         self._updates = state["updates"]
 
-    def _make_network(self, num_outputs: int, num_actions: int = 0) -> Network:
-        """Return a new network with the hidden layers of the options."""
+    def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
+        """Return a new network on the device, by default with the hidden layers of the options.
+
+        Args:
+            num_outputs: Number of outputs.
+            num_actions: Length of the action vector that a critic reads; 0 for other networks.
+
+        Returns:
+            A module that is called with a `NetworkInput` of B observations and, if it is a critic, with
+            (B, num_actions) actions, and returns (B, num_outputs) float32.
+        """
         hidden, norm = self.options.hidden, self.options.layer_norm
         network = Network(
-            self._inputs,
+            self.inputs,
             hidden,
             num_outputs,
             num_actions=num_actions,
@@ -163,12 +188,13 @@ class Agent:
         )
         return network.to(self.device)  # made on the CPU, so that initial weights are those of all devices
 
-    def _adam(self, module: nn.Module) -> torch.optim.Optimizer:
-        """Return an optimizer of the parameters of a module."""
-        return torch.optim.Adam(module.parameters(), self.options.learning_rate, fused=True)
+    def make_optimizer(self, *modules: nn.Module) -> torch.optim.Optimizer:
+        """Return an optimizer of the parameters of one or more modules."""
+        parameters = [each for module in modules for each in module.parameters()]
+        return torch.optim.Adam(parameters, self.options.learning_rate, fused=True)
 
-    def _make_target(self, online: ModuleT) -> ModuleT:
-        """Return a target network: a copy of a network that `_update_target` moves towards the original."""
+    def make_target(self, online: ModuleT) -> ModuleT:
+        """Return a target network: a copy of a network that `update_targets` moves towards the original."""
         target = copy.deepcopy(online).requires_grad_(False)
         # Listing the parameters once saves time.
         self._target_parameters += list(target.parameters())
@@ -176,29 +202,29 @@ class Agent:
         return target
 
     @torch.no_grad()
-    def _update_target(self) -> None:
+    def update_targets(self) -> None:
         """Count an update; at each interval, set target = (1 - tau) * target + tau * online."""
         self._updates += 1
         if self._updates % self._target_update_interval == 0:
             torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.options.tau)
 
-    def _bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
+    def bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
         """Return the targets ``rewards + discounts * next_value`` within the bounds, (..., B)."""
-        target = self._tensor(batch.rewards) + self._tensor(batch.discounts) * next_value
+        target = self.as_tensor(batch.rewards) + self.as_tensor(batch.discounts) * next_value
         return target.clamp(*self._bounds)
 
-    def _squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Return the mean of the weighted squared errors of the values (..., B), and keep the errors."""
         self._errors = values - target
-        return (self._tensor(batch.weights) * self._errors.square()).mean()
+        return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 
-    def _tensor(self, values: Any) -> torch.Tensor:
+    def as_tensor(self, values: Any) -> torch.Tensor:
         """Return an array or a tensor as a tensor on the device."""
         return torch.as_tensor(values, device=self.device)
 
     def scale_learning_rates(self, factor: float) -> None:
         """Set the learning rate of each optimizer to ``factor`` times the one that it was made with."""
-        for module in self._modules.values():
+        for module in self.modules.values():
             if isinstance(module, torch.optim.Optimizer):
                 for group in module.param_groups:
                     group["lr"] = factor * module.defaults["lr"]
@@ -210,7 +236,7 @@ class Agent:
     def policy_state(self) -> dict[str, Any]:
         """Return the state that `act` needs, on the CPU: the network that chooses actions, and statistics."""
         network = getattr(self, self._acting_network).state_dict()
-        normalizer = self._inputs.normalizer.state_dict()
+        normalizer = self.inputs.normalizer.state_dict()
         return {
             "network": {name: tensor.cpu() for name, tensor in network.items()},
             "normalizer": normalizer | {"sums": normalizer["sums"].cpu()},
@@ -219,7 +245,7 @@ class Agent:
     def load_policy_state(self, state: Mapping[str, Any]) -> None:
         """Load a state that `policy_state` of an agent with equal options and spaces returned."""
         getattr(self, self._acting_network).load_state_dict(state["network"])
-        self._inputs.normalizer.load_state_dict(state["normalizer"])
+        self.inputs.normalizer.load_state_dict(state["normalizer"])
 
 
 def cloning_loss(

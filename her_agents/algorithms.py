@@ -10,10 +10,11 @@ from gymnasium import spaces
 
 from her_agents.dqn import DQN
 from her_agents.iql import IQL
-from her_agents.options import agent_options
+from her_agents.options import agent_options, options_type
 from her_agents.sac import SAC
 from her_agents.td3 import DDPG, TD3
 from her_agents.tqc import TQC
+from her_wrappers.environments import import_callable
 from her_wrappers.episode_limit import declared_time_limit
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
         return config.device, "the option device"
     if not torch.cuda.is_available():
         return "cpu", "torch finds no CUDA device"
-    hidden = agent_options(config.algo, config.agent).hidden
+    hidden = config.agent.get("hidden", options_type(config.algo).hidden)
     products = config.batch_size * sum(a * b for a, b in pairwise(hidden))
     if products < LEAST_PRODUCTS and all(len(space.shape) < 3 for space in observation_space.values()):
         return "cpu", "networks and batches are small; a GPU would not be faster"
@@ -83,7 +84,12 @@ def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
 
 
 def make_agent(
-    config: Config, observation_space: Any, action_space: Any, *, device: str | None = None
+    config: Config,
+    observation_space: Any,
+    action_space: Any,
+    *,
+    agent: type[Agent] | None = None,
+    device: str | None = None,
 ) -> Agent:
     """Make an agent from a config.
 
@@ -92,13 +98,18 @@ def make_agent(
             ``precision``.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
+        agent: The class of the agent instead of the algorithm of the config.
         device: The device instead of that of the config.
 
     Raises:
+        BrokenModuleError: The module of the agent raised an error.
         TypeError: The algorithm does not support the spaces.
-        ValueError: torch cannot use the device.
+        ValueError: torch cannot use the device, or an option of the agent is unknown or out of range.
     """
-    return ALGORITHMS[config.algo](
+    if agent is None:
+        agent_options(config.algo, config.agent)
+        agent = ALGORITHMS.get(config.algo) or import_callable(config.algo, "algo")
+    return agent(
         observation_space,
         action_space,
         gamma=config.gamma,

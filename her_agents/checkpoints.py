@@ -61,25 +61,34 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
-def load_agent(path: str | os.PathLike[str], *, device: str = "cpu") -> Agent:
+def load_agent(
+    path: str | os.PathLike[str], *, agent: type[Agent] | None = None, device: str = "cpu"
+) -> Agent:
     """Load the agent of a checkpoint. The environment is not needed, and no code in the file is executed.
 
     Args:
         path: A checkpoint such as ``best.pt``, the folder of a run, whose ``best.pt`` is loaded, or a
             file of `export_policy`.
+        agent: Class of the agent, for an agent of your own; its module is never imported by its name in the
+            file.
         device: Torch device of the agent, also if it was trained on another one.
 
     Returns:
         The agent; its method `act` is a policy. An agent from a policy file cannot be trained further.
 
     Raises:
-        ValueError: The file cannot be read, is not a checkpoint, is damaged, or is from another version.
+        ValueError: The file cannot be read, is not a checkpoint, is damaged, is from another version, or has
+            an agent of your own, and ``agent`` is not given.
 
     Example:
         ``load_agent("runs/PointReach-v0-sac-0").act(observation)``
     """
     file = best_checkpoint(path)
-    return agent_of(load_checkpoint(file), file, device)
+    checkpoint = load_checkpoint(file)
+    algo = checkpoint["config"]["algo"]
+    if agent is None and ":" in algo:
+        raise ValueError(f"{file} has an agent of the class {algo}; pass agent=, this class")
+    return agent_of(checkpoint, file, agent=agent, device=device)
 
 
 def best_checkpoint(path: str | os.PathLike[str]) -> Path:
@@ -87,20 +96,24 @@ def best_checkpoint(path: str | os.PathLike[str]) -> Path:
     return Path(path) / "best.pt" if Path(path).is_dir() else Path(path)
 
 
-def agent_of(checkpoint: Mapping[str, Any], path: Path, device: str = "cpu") -> Agent:
+def agent_of(
+    checkpoint: Mapping[str, Any], path: Path, *, agent: type[Agent] | None = None, device: str = "cpu"
+) -> Agent:
     """Return the agent of a checkpoint, on a device; ``path`` is for the message.
+
+    The module of an agent of the user's own is imported, unless its class is given.
 
     Raises:
         ValueError: The checkpoint is damaged.
     """
     with as_corrupt(f"{path} is damaged"):
         spaces_ = map(space_from_json, checkpoint["spaces"])
-        agent = make_agent(make_config(checkpoint["config"]), *spaces_, device=device)
+        loaded = make_agent(make_config(checkpoint["config"]), *spaces_, agent=agent, device=device)
         if "policy" in checkpoint:
-            agent.load_policy_state(checkpoint["policy"])
+            loaded.load_policy_state(checkpoint["policy"])
         else:
-            agent.load_state_dict(checkpoint["agent"])
-    return agent
+            loaded.load_state_dict(checkpoint["agent"])
+    return loaded
 
 
 def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:

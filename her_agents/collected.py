@@ -6,13 +6,11 @@ number of workers, but not on where they run, on timing, or on workers that are 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from her_agents.algorithms import make_agent
 from her_agents.training import Training
 from her_wrappers.collecting import Collector
-from her_wrappers.environments import make_vector_env
 from her_wrappers.files.arrays import as_corrupt
 
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
     from gymnasium import spaces
 
+    from her_agents.agent import Agent
     from her_agents.config import Config
 
 
@@ -28,10 +27,14 @@ class ExploringPolicy:
     """An exploring policy for a `Collector`; it is pickled as the arguments from which its agent is made."""
 
     def __init__(
-        self, config: Config, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+        self,
+        config: Config,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        agent: type[Agent] | None,
     ) -> None:
-        self._arguments = config, observation_space, action_space
-        self._agent = make_agent(*self._arguments, device="cpu")
+        self._arguments = config, observation_space, action_space, agent
+        self._agent = make_agent(config, observation_space, action_space, agent=agent, device="cpu")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ExploringPolicy, self._arguments
@@ -60,10 +63,8 @@ class CollectedTraining(Training):
         config = self.config
         self.buffer = self._make_buffer(self._test_env, buffer_file)
         self._collector = Collector(
-            partial(
-                make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
-            ),
-            ExploringPolicy(config, *self._spaces),
+            self._env_factory(),
+            ExploringPolicy(config, *self._spaces, self._agent_class),
             num_workers=config.workers,
             backend=self._backend,
             address=self._address,

@@ -33,7 +33,8 @@ class Config:
     env: str
     """The goal environment: an id, module:id, module:Class, module:function or path/to/file.py:Class."""
     algo: str
-    """dqn, ddpg, td3, sac, tqc or, with offline, iql. her train uses dqn for Discrete actions, else sac."""
+    """dqn, ddpg, td3, sac, tqc or, with offline, iql. Or an agent of your own, module:Class or
+    path/to/file.py:Class. her train uses dqn for Discrete actions, else sac."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
     her: bool = True
@@ -123,6 +124,7 @@ class Config:
         require_values(self)
         # A run can continue in another folder.
         object.__setattr__(self, "env", absolute_name(self.env))
+        object.__setattr__(self, "algo", absolute_name(self.algo))
         if self.termination is not None:
             object.__setattr__(self, "termination", absolute_name(self.termination))
         for name in ("offline", "demos"):
@@ -143,7 +145,9 @@ class Config:
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs needs workers; set workers to 1 or more")
         require_precision(self.precision)
-        hidden = agent_options(self.algo, self.agent).hidden
+        # The module of the user's own agent is imported only when the agent is made, not when a file is read.
+        is_own = ":" in self.algo
+        hidden = self.agent.get("hidden", ()) if is_own else agent_options(self.algo, self.agent).hidden
         if self.threads is None:  # saved with the config, since sums of several threads are rounded otherwise
             spare = len(os.sched_getaffinity(0)) - self.workers
             largest = max((a * b for a, b in pairwise(hidden)), default=0)

@@ -32,21 +32,23 @@ class DQN(Agent):
 
     options: DQNOptions
     options_type = DQNOptions
-    _acting_network = "_network"
+    _acting_network = "network"
 
-    def _build(self, action_space: spaces.Space[Any]) -> None:
+    def build(self, action_space: spaces.Space[Any]) -> None:
+        """Make the network and its target."""
         if not isinstance(action_space, spaces.Discrete):
             raise TypeError(
                 f"dqn needs a Discrete action space, got {action_space}; use ddpg, td3, sac or tqc for a Box"
             )
         self._num_actions, self._first_action = int(action_space.n), int(action_space.start)
-        self._network = self._make_network(self._num_actions)
-        self._target = self._make_target(self._network)
-        self._optimizer = self._adam(self._network)
-        self._modules |= {"network": self._network, "target": self._target, "optimizer": self._optimizer}
+        self.network = self.make_network(self._num_actions)
+        self.target = self.make_target(self.network)
+        self._optimizer = self.make_optimizer(self.network)
+        self.modules |= {"network": self.network, "target": self.target, "optimizer": self._optimizer}
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
-        best = self._network(inputs).argmax(dim=1)
+    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+        """Return actions with the highest values; while exploring, a share of epsilon is random."""
+        best = self.network(inputs).argmax(dim=1)
         if explore:
             is_random = torch.rand(len(best), **self._random) < self.options.epsilon
             random = torch.randint(self._num_actions, best.shape, **self._random)
@@ -63,23 +65,23 @@ class DQN(Agent):
         Returns:
             ``loss`` and ``q_mean``, the mean Q value of the batch.
         """
-        inputs, next_inputs = self._inputs.of_batch(batch)
-        target = self._target_values(batch, next_inputs)
-        taken = self._tensor(batch.actions - self._first_action).long().unsqueeze(1)
-        all_values = self._network(inputs)
+        inputs, next_inputs = self.inputs.of_batch(batch)
+        target = self.target_values(batch, next_inputs)
+        taken = self.as_tensor(batch.actions - self._first_action).long().unsqueeze(1)
+        all_values = self.network(inputs)
         values = all_values.gather(1, taken).squeeze(1)
-        loss = self._squared_loss(batch, values, target)
+        loss = self.squared_loss(batch, values, target)
         if self.options.bc_weight:
             others = all_values + self.options.margin * torch.ones_like(all_values).scatter(1, taken, 0)
-            below = (others.amax(dim=1) - values) * self._tensor(batch.is_demonstration)
+            below = (others.amax(dim=1) - values) * self.as_tensor(batch.is_demonstration)
             loss = loss + self.options.bc_weight * below.mean()
         gradient_step(self._optimizer, loss)
-        self._update_target()
+        self.update_targets()
         return {"loss": loss.detach(), "q_mean": values.detach().mean()}
 
     @torch.no_grad()
-    def _target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
+    def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
         """Return the targets, (B,): the online network selects actions, the target network evaluates them."""
-        best = self._network(next_inputs).argmax(dim=1, keepdim=True)
-        next_value = self._target(next_inputs).gather(1, best).squeeze(1)
-        return self._bellman_target(batch, next_value)
+        best = self.network(next_inputs).argmax(dim=1, keepdim=True)
+        next_value = self.target(next_inputs).gather(1, best).squeeze(1)
+        return self.bellman_target(batch, next_value)

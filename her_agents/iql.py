@@ -36,20 +36,21 @@ class IQL(Agent):
     options: IQLOptions
     options_type = IQLOptions
 
-    def _build(self, action_space: spaces.Space[Any]) -> None:
-        self._actions = BoxActions(action_space, self.algo, self.device)
-        count = self._actions.count
-        self._critics = Critics(self._make_network(1, count) for _ in range(2))
-        self._value = self._make_network(1)
-        self._actor = nn.Sequential(self._make_network(count), nn.Tanh())
-        self._targets = self._make_target(self._critics)
-        trained = nn.ModuleDict({"critics": self._critics, "value": self._value, "actor": self._actor})
-        self._optimizer = self._adam(trained)
-        self._modules |= {"networks": trained, "targets": self._targets, "optimizer": self._optimizer}
+    def build(self, action_space: spaces.Space[Any]) -> None:
+        """Make the critics, the state value and the actor, with one optimizer."""
+        self.actions = BoxActions(action_space, self.algo, self.device)
+        count = self.actions.count
+        self.critics = Critics(self.make_network(1, count) for _ in range(2))
+        self.value = self.make_network(1)
+        self.actor = nn.Sequential(self.make_network(count), nn.Tanh())
+        self.targets = self.make_target(self.critics)
+        trained = nn.ModuleDict({"critics": self.critics, "value": self.value, "actor": self.actor})
+        self._optimizer = self.make_optimizer(trained)
+        self.modules |= {"networks": trained, "targets": self.targets, "optimizer": self._optimizer}
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
         """Return the actions of the actor, without exploration."""
-        return self._actions.to_env(self._actor(inputs))
+        return self.actions.to_env(self.actor(inputs))
 
     def update(self, batch: Batch, policy_batch: Batch | None = None) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics, the state value and the actor.
@@ -62,26 +63,26 @@ class IQL(Agent):
             ``critic_loss``, ``value_loss``, ``actor_loss``, and ``q_mean``, the mean Q value of
             ``batch``.
         """
-        inputs, next_inputs = self._inputs.of_batch(batch)
-        actions, weights = self._actions.from_env(batch.actions), self._tensor(batch.weights)
+        inputs, next_inputs = self.inputs.of_batch(batch)
+        actions, weights = self.actions.from_env(batch.actions), self.as_tensor(batch.weights)
         with torch.no_grad():
-            target = self._bellman_target(batch, self._value(next_inputs).squeeze(1))
-        values = self._critics(inputs, actions)
-        critic_loss = self._squared_loss(batch, values, target)
+            target = self.bellman_target(batch, self.value(next_inputs).squeeze(1))
+        values = self.critics(inputs, actions)
+        critic_loss = self.squared_loss(batch, values, target)
         advantage = self._advantage(inputs, actions)
         asymmetry = torch.where(advantage > 0, self.options.expectile, 1 - self.options.expectile)
         value_loss = (weights * (asymmetry * advantage.square())).mean()
 
         if policy_batch is not None:
-            inputs = self._inputs(policy_batch.observations)
-            actions = self._actions.from_env(policy_batch.actions)
-            weights = self._tensor(policy_batch.weights)
+            inputs = self.inputs(policy_batch.observations)
+            actions = self.actions.from_env(policy_batch.actions)
+            weights = self.as_tensor(policy_batch.weights)
             advantage = self._advantage(inputs, actions)
         imitated = torch.exp(self.options.temperature * advantage.detach()).clamp(max=LARGEST_WEIGHT)
-        distance = (self._actor(inputs) - actions).square().mean(dim=1)
+        distance = (self.actor(inputs) - actions).square().mean(dim=1)
         actor_loss = (weights * imitated * distance).mean()
         gradient_step(self._optimizer, critic_loss + value_loss + actor_loss)
-        self._update_target()
+        self.update_targets()
         return {
             "critic_loss": critic_loss.detach(),
             "value_loss": value_loss.detach(),
@@ -92,6 +93,6 @@ class IQL(Agent):
     def _advantage(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
         """Return the minimum of the two target critics minus the state value, (B,)."""
         with torch.no_grad():
-            q_values = self._targets(inputs, actions).amin(dim=(0, 1))
-        advantage: torch.Tensor = q_values - self._value(inputs).squeeze(1)
+            q_values = self.targets(inputs, actions).amin(dim=(0, 1))
+        advantage: torch.Tensor = q_values - self.value(inputs).squeeze(1)
         return advantage

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
+    import gymnasium as gym
+
     from her_agents.agent import Agent
     from her_agents.config import Config
     from her_agents.logs import Row
+    from her_wrappers.environments import EnvFactory
 
 SOLVED_IN_A_ROW = 2
 
@@ -73,6 +76,8 @@ def epoch_line(row: Mapping[str, float]) -> str:
 def train(
     config: Config,
     *,
+    env: gym.Env[Any, Any] | EnvFactory | None = None,
+    agent: Agent | type[Agent] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     tensorboard: bool = False,
@@ -86,6 +91,11 @@ def train(
 
     Args:
         config: The options of the run, which determine its result.
+        env: Environment of the run instead of ``config.env``, which is then only a name in messages: a
+            function that makes it or, with ``num_envs=1`` and without workers, a `gymnasium.Env`, which is
+            used for evaluations too, and is not closed.
+        agent: Agent of the run instead of ``config.algo``: a subclass of `Agent` or, without workers, an
+            agent.
         folder: Folder of logs and checkpoints; None writes no files.
         resume: Whether to continue from ``latest.pt`` in ``folder``. Only the option ``steps`` may differ.
         tensorboard: Whether to write logs for TensorBoard.
@@ -115,7 +125,8 @@ def train(
     """
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
-        training = _begin(config, files, resume=resume, backend=backend, address=address)
+        options = {"env": env, "agent": agent, "backend": backend, "address": address}
+        training = _begin(config, files, resume=resume, **options)
         stack.enter_context(closing(training))
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
@@ -133,17 +144,17 @@ def train(
         return Result(training.agent, training.history, interrupted.is_set())
 
 
-def _begin(config: Config, files: RunFolder | None, *, resume: bool, **collector: Any) -> Training:
+def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Training:
     """Return the run: a new one, or the resumed one."""
     kind = OfflineTraining if config.offline else CollectedTraining if config.workers else Training
     if not resume:
         if files is not None:
             files.require_new()
-        return kind(config, **collector)
+        return kind(config, **options)
     if files is None:
         raise ValueError("resume=True needs folder=, the folder of the run, got None")
     saved, buffer = files.read_latest(config)
-    training = kind(config, buffer, **collector)
+    training = kind(config, buffer, **options)
     training.load_state_dict(files.path / "latest.pt", saved)
     return training
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from her_wrappers.arguments import require_count, require_flag, require_number
+from her_wrappers.environments import import_callable
 
 KINDS: dict[str, Any] = {
     "str": str,
@@ -198,21 +199,42 @@ AGENT_OPTIONS: dict[str, type[AgentOptions]] = {
 """Options by the name of the algorithm."""
 
 
-def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
-    """Return the validated options of an algorithm.
+def options_type(algo: str) -> type[AgentOptions]:
+    """Return the class of the options of an algorithm.
 
     Args:
-        algo: Name of the algorithm, a key of `AGENT_OPTIONS`.
+        algo: A key of `AGENT_OPTIONS`, or a subclass of `her_agents.agent.Agent` as ``module:Class`` or
+            ``path/to/file.py:Class``, whose module is imported.
+
+    Raises:
+        BrokenModuleError: The module raised an error.
+        ValueError: The algorithm is unknown.
+    """
+    if ":" in algo:
+        found = import_callable(algo, "algo", "module:Class or path/to/file.py:Class")
+        if isinstance(known := getattr(found, "options_type", None), type):
+            return known
+        raise ValueError(f"algo must be a subclass of her_agents.agent.Agent, got {algo}")
+    if algo not in AGENT_OPTIONS:
+        names = ", ".join(map(repr, AGENT_OPTIONS))
+        raise ValueError(f"unknown algo {algo!r}; choose from {names}, or pass path/to/file.py:Class")
+    return AGENT_OPTIONS[algo]
+
+
+def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
+    """Return the validated options of an algorithm; see `options_type` for ``algo`` and more errors.
+
+    Args:
+        algo: The algorithm.
         options: Values by name; the others have their defaults.
 
     Raises:
         TypeError: An option has a wrong type.
         ValueError: The algorithm or an option is unknown, or an option is out of range.
     """
-    if algo not in AGENT_OPTIONS:
-        raise ValueError(f"unknown algo {algo!r}; choose from {', '.join(map(repr, AGENT_OPTIONS))}")
-    known = sorted(each.name for each in fields(AGENT_OPTIONS[algo]))
+    kind = options_type(algo)
+    known = sorted(each.name for each in fields(kind))
     for name in options:
         if name not in known:
             raise ValueError(f"unknown option {name!r} of {algo}; choose from {', '.join(map(repr, known))}")
-    return AGENT_OPTIONS[algo](**options)
+    return kind(**options)

@@ -37,31 +37,39 @@ class SAC(Agent):
     options: SACOptions
     options_type = SACOptions
 
-    def _build(self, action_space: spaces.Space[Any]) -> None:
-        self._actions = BoxActions(action_space, self.algo, self.device)
+    def build(self, action_space: spaces.Space[Any]) -> None:
+        """Make the actor, the critics, the targets and the temperature."""
+        self.actions = BoxActions(action_space, self.algo, self.device)
         self._bounds = self._bounds[0], math.inf
-        self._actor = self._make_network(2 * self._actions.count)
-        self._critics = self._make_critics(1)
-        self._targets = self._make_target(self._critics)
+        self.actor = self.make_network(2 * self.actions.count)
+        self.critics = self.make_critics(1)
+        self.targets = self.make_target(self.critics)
         log_temperature = torch.tensor(math.log(self.options.temperature), device=self.device)
         self._temperature = nn.ParameterDict({"log": log_temperature})
-        trained: dict[str, nn.Module] = {"actor": self._actor, "critics": self._critics}
-        if self.options.learn_temperature:
-            trained["temperature"] = self._temperature
-        self._optimizers = {name: self._adam(module) for name, module in trained.items()}
-        self._modules |= trained | {"targets": self._targets, "temperature": self._temperature}
-        self._modules |= {f"{name}_optimizer": optimizer for name, optimizer in self._optimizers.items()}
+        with_actor = [self.actor, *[self._temperature] * self.options.learn_temperature]
+        self._actor_optimizer = self.make_optimizer(*with_actor)
+        self._critic_optimizer = self.make_optimizer(self.critics)
+        self.modules |= {
+            "actor": self.actor,
+            "critics": self.critics,
+            "targets": self.targets,
+            "temperature": self._temperature,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+        }
 
-    def _make_critics(self, num_outputs: int) -> Critics:
+    def make_critics(self, num_outputs: int) -> Critics:
+        """Return critics with a number of outputs each."""
         return Critics(
-            self._make_network(num_outputs, self._actions.count) for _ in range(self.options.n_critics)
+            self.make_network(num_outputs, self.actions.count) for _ in range(self.options.n_critics)
         )
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+        """Return the mean actions or, while exploring, sampled ones."""
         if explore:
-            return self._actions.to_env(self._sample(inputs)[0])
-        mean, _ = self._actor(inputs).chunk(2, dim=1)
-        return self._actions.to_env(mean.tanh())
+            return self.actions.to_env(self.sample(inputs)[0])
+        mean, _ = self.actor(inputs).chunk(2, dim=1)
+        return self.actions.to_env(mean.tanh())
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics.
@@ -75,59 +83,73 @@ class SAC(Agent):
             ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; if the actor took
             a step, ``actor_loss`` and ``entropy`` too.
         """
-        inputs, next_inputs = self._inputs.of_batch(batch)
-        temperature = self._temperature["log"].exp().detach()
-        target = self._target_values(batch, next_inputs, temperature)
-        taken = self._actions.from_env(batch.actions)
-        values = self._critics(inputs, taken)
-        critic_loss = self._critic_loss(batch, values, target)
-        gradient_step(self._optimizers["critics"], critic_loss)
+        inputs, next_inputs = self.inputs.of_batch(batch)
+        target = self.target_values(batch, next_inputs)
+        values = self.critics(inputs, self.actions.from_env(batch.actions))
+        critic_loss = self.critic_loss(batch, values, target)
+        gradient_step(self._critic_optimizer, critic_loss)
         measured = {
             "critic_loss": critic_loss.detach(),
-            "temperature": temperature,
+            "temperature": self.temperature,
             "q_mean": values.detach().mean(),
         }
 
         if (self._updates + 1) % self.options.policy_delay == 0:
-            actions, entropy = self._sample(inputs)
-            q_values = self._q_values(self._critics(inputs, actions))
-            actor_loss = -(q_values + temperature * entropy).mean()
-            if self.options.bc_weight:
-                mean, _ = self._actor(inputs).chunk(2, dim=1)
-                q_taken = self._q_values(values.detach())
-                cloning = cloning_loss(
-                    self._tensor(batch.is_demonstration), taken, mean.tanh(), q_taken > q_values.detach()
-                )
-                actor_loss = actor_loss + self.options.bc_weight * cloning
-            gradient_step(self._optimizers["actor"], actor_loss, inputs=list(self._actor.parameters()))
+            actor_loss, entropy = self.actor_loss(batch, inputs)
+            measured |= {"actor_loss": actor_loss.detach(), "entropy": entropy}
+            trained = list(self.actor.parameters())
             if self.options.learn_temperature:
                 wanted = self.options.target_entropy
-                excess = entropy.detach().mean() - (-self._actions.count if wanted is None else wanted)
-                gradient_step(self._optimizers["temperature"], self._temperature["log"] * excess)
-            measured |= {"actor_loss": actor_loss.detach(), "entropy": entropy.detach().mean()}
-        self._update_target()
+                excess = entropy - (-self.actions.count if wanted is None else wanted)
+                actor_loss = actor_loss + self._temperature["log"] * excess
+                trained.append(self._temperature["log"])
+            gradient_step(self._actor_optimizer, actor_loss, inputs=trained)
+        self.update_targets()
         return measured
 
-    def _critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the loss of the critics' values (C, K, B), and keep their TD errors."""
-        return self._squared_loss(batch, values, target)
+    @property
+    def temperature(self) -> torch.Tensor:
+        """The weight of the entropy, 0-d."""
+        temperature: torch.Tensor = self._temperature["log"].detach().exp()
+        return temperature
 
-    def _q_values(self, values: torch.Tensor) -> torch.Tensor:
+    def actor_loss(self, batch: Batch, inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of the actor, 0-d, and the mean entropy of its actions, 0-d without gradient.
+
+        Args:
+            batch: B transitions.
+            inputs: Inputs of the networks for its observations.
+        """
+        actions, entropy = self.sample(inputs)
+        q_values = self.q_values(self.critics(inputs, actions))
+        loss = -(q_values + self.temperature * entropy).mean()
+        if self.options.bc_weight:
+            taken = self.actions.from_env(batch.actions)
+            is_better = self.q_values(self.critics(inputs, taken)) > q_values
+            mean, _ = self.actor(inputs).chunk(2, dim=1)
+            is_demonstration = self.as_tensor(batch.is_demonstration)
+            cloning = cloning_loss(is_demonstration, taken, mean.tanh(), is_better)
+            loss = loss + self.options.bc_weight * cloning
+        return loss, entropy.detach().mean()
+
+    def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the loss of the critics' values (C, K, B), 0-d, and keep their TD errors."""
+        return self.squared_loss(batch, values, target)
+
+    def q_values(self, values: torch.Tensor) -> torch.Tensor:
         """Return the Q values that the actor maximizes, (B,), from the critics' values (C, K, B)."""
         return values.amin(dim=(0, 1))
 
     @torch.no_grad()
-    def _target_values(
-        self, batch: Batch, next_inputs: NetworkInput, temperature: torch.Tensor
-    ) -> torch.Tensor:
+    def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
         """Return the targets, (B,), with the minimum of the target critics plus the weighted entropy."""
-        actions, entropy = self._sample(next_inputs)
-        next_value = self._targets(next_inputs, actions).amin(dim=(0, 1)) + temperature * entropy
-        return self._bellman_target(batch, next_value)
+        actions, entropy = self.sample(next_inputs)
+        next_value = self.targets(next_inputs, actions).amin(dim=(0, 1)) + self.temperature * entropy
+        return self.bellman_target(batch, next_value)
 
-    def _sample(self, inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
+    def sample(self, inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
         """Return sampled actions (B, A), and the negative logarithms of their densities (B,)."""
-        mean, log_deviation = self._actor(inputs).chunk(2, dim=1)
+        mean, log_deviation = self.actor(inputs).chunk(2, dim=1)
         log_deviation = log_deviation.clamp(*LOG_DEVIATION)
         noise = torch.randn(mean.shape, **self._random)
         raw = mean + log_deviation.exp() * noise

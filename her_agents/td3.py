@@ -35,31 +35,36 @@ class TD3(Agent):
     options: TD3Options
     options_type = TD3Options
 
-    def _build(self, action_space: spaces.Space[Any]) -> None:
-        self._actions = BoxActions(action_space, self.algo, self.device)
-        count = self._actions.count
-        self._actor = nn.Sequential(self._make_network(count), nn.Tanh())
-        self._critics = Critics(self._make_network(1, count) for _ in range(self.options.n_critics))
-        self._networks = nn.ModuleDict({"actor": self._actor, "critics": self._critics})
-        self._targets = self._make_target(self._networks)
+    def build(self, action_space: spaces.Space[Any]) -> None:
+        """Make the actor, the critics and their targets."""
+        self.actions = BoxActions(action_space, self.algo, self.device)
+        count = self.actions.count
+        self.actor = nn.Sequential(self.make_network(count), nn.Tanh())
+        self.critics = Critics(self.make_network(1, count) for _ in range(self.options.n_critics))
+        self._networks = nn.ModuleDict({"actor": self.actor, "critics": self.critics})
+        self.targets = self.make_target(self._networks)
         self._target_update_interval *= self.options.policy_delay
-        self._actor_optimizer, self._critic_optimizer = self._adam(self._actor), self._adam(self._critics)
-        self._modules |= {
+        self._actor_optimizer, self._critic_optimizer = (
+            self.make_optimizer(self.actor),
+            self.make_optimizer(self.critics),
+        )
+        self.modules |= {
             "networks": self._networks,
-            "targets": self._targets,
+            "targets": self.targets,
             "actor_optimizer": self._actor_optimizer,
             "critic_optimizer": self._critic_optimizer,
         }
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
-        actions = self._actor(inputs)
+    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+        """Return the actor's actions; while exploring, with noise, and a share of epsilon is uniform."""
+        actions = self.actor(inputs)
         if explore:
             noise = torch.randn(actions.shape, **self._random)
             uniform = 2 * torch.rand(actions.shape, **self._random) - 1
             is_uniform = torch.rand(len(actions), 1, **self._random) < self.options.epsilon
             noisy = (actions + self.options.noise * noise).clamp(-1, 1)
             actions = torch.where(is_uniform, uniform, noisy)
-        return self._actions.to_env(actions)
+        return self.actions.to_env(actions)
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics, and in every ``policy_delay``-th call one with the actor.
@@ -71,38 +76,46 @@ class TD3(Agent):
             ``critic_loss``, ``actor_loss`` if the actor took a step, and ``q_mean``, the mean Q value of the
             batch.
         """
-        inputs, next_inputs = self._inputs.of_batch(batch)
-        target = self._target_values(batch, next_inputs)
-        taken = self._actions.from_env(batch.actions)
-        values = self._critics(inputs, taken)
-        critic_loss = self._squared_loss(batch, values, target)
+        inputs, next_inputs = self.inputs.of_batch(batch)
+        target = self.target_values(batch, next_inputs)
+        values = self.critics(inputs, self.actions.from_env(batch.actions))
+        critic_loss = self.critic_loss(batch, values, target)
         gradient_step(self._critic_optimizer, critic_loss)
         measured = {"critic_loss": critic_loss.detach(), "q_mean": values.detach().mean()}
 
         if (self._updates + 1) % self.options.policy_delay == 0:
-            actions = self._actor(inputs)
-            penalty = self.options.action_l2 * actions.square().mean()
-            q_values = self._critics[0](inputs, actions).T
-            actor_loss = -q_values.mean() + penalty
-            if self.options.bc_weight:
-                is_better = (values[0] > q_values).detach().squeeze(0)
-                cloning = cloning_loss(self._tensor(batch.is_demonstration), taken, actions, is_better)
-                actor_loss = actor_loss + self.options.bc_weight * cloning
-            gradient_step(self._actor_optimizer, actor_loss, inputs=list(self._actor.parameters()))
+            actor_loss = self.actor_loss(batch, inputs)
+            gradient_step(self._actor_optimizer, actor_loss, inputs=list(self.actor.parameters()))
             measured["actor_loss"] = actor_loss.detach()
-        self._update_target()
+        self.update_targets()
         return measured
 
+    def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the loss of the critics' values (C, 1, B), 0-d, and keep their TD errors."""
+        return self.squared_loss(batch, values, target)
+
+    def actor_loss(self, batch: Batch, inputs: NetworkInput) -> torch.Tensor:
+        """Return the loss of the actor, 0-d, for B transitions and the inputs of their observations."""
+        actions = self.actor(inputs)
+        q_values = self.critics[0](inputs, actions).squeeze(1)
+        loss: torch.Tensor = -q_values.mean() + self.options.action_l2 * actions.square().mean()
+        if self.options.bc_weight:
+            taken = self.actions.from_env(batch.actions)
+            is_better = self.critics[0](inputs, taken).squeeze(1) > q_values
+            is_demonstration = self.as_tensor(batch.is_demonstration)
+            loss = loss + self.options.bc_weight * cloning_loss(is_demonstration, taken, actions, is_better)
+        return loss
+
     @torch.no_grad()
-    def _target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
+    def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
         """Return the targets, (B,), with the minimum of the target critics for noisy next actions."""
-        actions = self._targets["actor"](next_inputs)
+        actions = self.targets["actor"](next_inputs)
         if self.options.target_noise > 0:
             noise = self.options.target_noise * torch.randn(actions.shape, **self._random)
             largest = self.options.target_noise_clip
             actions = (actions + noise.clamp(-largest, largest)).clamp(-1, 1)
-        next_value = self._targets["critics"](next_inputs, actions).amin(dim=(0, 1))
-        return self._bellman_target(batch, next_value)
+        next_value = self.targets["critics"](next_inputs, actions).amin(dim=(0, 1))
+        return self.bellman_target(batch, next_value)
 
 
 class DDPG(TD3):

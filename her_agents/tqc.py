@@ -30,17 +30,19 @@ class TQC(SAC):
     options: TQCOptions
     options_type = TQCOptions
 
-    def _build(self, action_space: spaces.Space[Any]) -> None:
+    def build(self, action_space: spaces.Space[Any]) -> None:
+        """Make the networks, and the levels of the quantiles."""
         count = self.options.n_quantiles
         self._levels = (torch.arange(count, device=self.device) + 0.5) / count  # of the quantiles of a critic
         kept = count - self.options.top_quantiles_to_drop_per_net
         self._n_target_quantiles = self.options.n_critics * kept
-        super()._build(action_space)
+        super().build(action_space)
 
-    def _make_critics(self, num_outputs: int) -> Critics:
-        return super()._make_critics(self.options.n_quantiles)
+    def make_critics(self, num_outputs: int) -> Critics:
+        """Return critics with one output for each quantile."""
+        return super().make_critics(self.options.n_quantiles)
 
-    def _critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Return the quantile Huber loss, and keep the TD errors of the mean values."""
         self._errors = values.mean(dim=1) - target.mean(dim=0)
         errors = target - values.unsqueeze(2)  # (critics, quantiles, target quantiles, B)
@@ -48,17 +50,16 @@ class TQC(SAC):
         # The derivative of the Huber loss with threshold 1 is the error, clipped to [-1, 1].
         huber = torch.where(size > 1, errors.abs() - 0.5, 0.5 * errors.square())
         weights = (self._levels.view(-1, 1, 1) - (errors.detach() < 0).float()).abs()
-        return (self._tensor(batch.weights) * weights * huber).mean()
+        return (self.as_tensor(batch.weights) * weights * huber).mean()
 
-    def _q_values(self, values: torch.Tensor) -> torch.Tensor:
+    def q_values(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the means of all quantiles, (B,), from the critics' values (C, K, B)."""
         return values.mean(dim=(0, 1))
 
     @torch.no_grad()
-    def _target_values(
-        self, batch: Batch, next_inputs: NetworkInput, temperature: torch.Tensor
-    ) -> torch.Tensor:
+    def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
         """Return the quantiles of the targets, (K, B): the smallest ones of all target critics together."""
-        actions, entropy = self._sample(next_inputs)
-        quantiles = self._targets(next_inputs, actions).flatten(0, 1).sort(dim=0).values
-        next_values = quantiles[: self._n_target_quantiles] + temperature * entropy
-        return self._bellman_target(batch, next_values)
+        actions, entropy = self.sample(next_inputs)
+        quantiles = self.targets(next_inputs, actions).flatten(0, 1).sort(dim=0).values
+        next_values = quantiles[: self._n_target_quantiles] + self.temperature * entropy
+        return self.bellman_target(batch, next_values)

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -41,8 +42,10 @@ from her_wrappers.goal_interface import goal_spaces
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from her_agents.agent import Agent
     from her_agents.config import Config
     from her_wrappers import Episode
+    from her_wrappers.environments import EnvFactory
 
 TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
 
@@ -71,6 +74,10 @@ class Training:
     Args:
         config: The options.
         buffer_file: File of the saved replay buffer of a resumed run; None for a new run.
+        env: Environment of the run instead of ``config.env``: a function that makes it or, with
+            ``num_envs=1`` and without workers, a `gymnasium.Env`, which is also used for evaluations.
+        agent: Agent of the run instead of ``config.algo``: a subclass of `Agent` or, without workers, an
+            agent.
         backend: Backend of the `Collector`, if there are workers.
         address: Address of a Ray cluster for the `Collector`, or None.
 
@@ -100,16 +107,28 @@ class Training:
         config: Config,
         buffer_file: Path | None = None,
         *,
+        env: gym.Env[Any, Any] | EnvFactory | None = None,
+        agent: Agent | type[Agent] | None = None,
         backend: str = "process",
         address: str | None = None,
     ) -> None:
+        own_agent = None if isinstance(agent, type) else agent
+        is_shared = isinstance(env, gym.Env) and (config.workers or config.num_envs != 1)
+        if is_shared or (config.workers and own_agent is not None):
+            raise ValueError(
+                "env and agent must be functions or classes that make them, unless num_envs=1 and workers=0, "
+                f"got num_envs={config.num_envs} and workers={config.workers}"
+            )
+        self._own_env = env
+        self._agent_class = agent if isinstance(agent, type) else None
         self._backend, self._address = backend, address
-        test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
-        self._test_env = limit_episodes(test_env, config.max_episode_steps)
+        if env is None:
+            env = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
+        self._test_env = limit_episodes(_made(env), config.max_episode_steps)
         self._spaces = goal_spaces(self._test_env)
         self.config = config = replace(config, device=choose_device(config, self._spaces[0])[0])
         torch.set_num_threads(config.threads or 1)
-        self.agent = make_agent(config, *self._spaces)
+        self.agent = own_agent or make_agent(config, *self._spaces, agent=self._agent_class)
         reward, flag = take_random_step(self._test_env, config)
         if config.clip_targets:
             require_clippable(reward)
@@ -123,13 +142,25 @@ class Training:
     def _open(self, buffer_file: Path | None) -> None:
         """Make the source of episodes, and the replay buffer."""
         config = self.config
-        envs = make_vector_env(config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs)
+        envs = self._env_factory()()
         self.buffer = self._make_buffer(envs, buffer_file)
         self._ended_now: list[Episode] = []  # at the latest step, in the order of their environments
         self._envs = VectorEpisodeRecorder(envs, self._ended_now.append, info_keys=self._info_keys)
         self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
         self._ended = self._waiting = np.zeros(config.num_envs, bool)
         self._observations: Any = None
+
+    def _env_factory(self) -> Callable[[], Any]:
+        """Return a function that makes the vector environment of the run."""
+        config, env = self.config, self._own_env
+        if env is None:
+            names = config.env, config.num_envs, config.max_episode_steps
+            return partial(make_vector_env, *names, **config.env_kwargs)
+
+        def make_one() -> gym.Env[Any, Any]:
+            return limit_episodes(_made(env), config.max_episode_steps)
+
+        return lambda: gym.vector.SyncVectorEnv([make_one] * config.num_envs)
 
     def _make_buffer(self, env: Any, saved: Path | None) -> HindsightReplayBuffer:
         """Return a new replay buffer, or load the saved one."""
@@ -205,11 +236,11 @@ class Training:
             self._update()
             counts.seconds = time.perf_counter() - self._started
             on_step(self)
-        self.begin_episodes(keep_open=not completed)
-        if completed:
+        if completed:  # before the reset, since the evaluations may use the same environment
             counts.epochs += 1
             self._evaluate()
             on_step(self)
+        self.begin_episodes(keep_open=not completed)
         return completed
 
     def _step(self) -> None:
@@ -299,6 +330,18 @@ class Training:
         if self._envs is not None:
             self._envs.close()
         self._test_env.close()
+
+
+class _KeptOpen(gym.Wrapper[Any, Any, Any, Any]):
+    """Leaves the closing of an environment to the caller, to whom it belongs."""
+
+    def close(self) -> None:
+        pass
+
+
+def _made(env: gym.Env[Any, Any] | EnvFactory) -> gym.Env[Any, Any]:
+    """Return an environment, made by a function unless it exists."""
+    return _KeptOpen(env) if isinstance(env, gym.Env) else env()
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:

@@ -219,7 +219,7 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
         config = make_config(default_options(env, limit), base, given)
         suffix = "" if config.her else "-no-her"
         name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
-        folder = run.out or Path("runs") / f"{name}-{config.algo}{suffix}-{config.seed}"
+        folder = run.out or Path("runs") / f"{name}-{config.algo.rpartition(':')[2]}{suffix}-{config.seed}"
         RunFolder(folder).require_new()
         with exits_with(3, TypeError, ValueError):
             observation_space, action_space = goal_spaces(env)

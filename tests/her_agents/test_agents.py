@@ -42,13 +42,13 @@ def set_output(network, *values):
 
 
 def set_target_values(agent, *values):
-    critics = agent._targets if isinstance(agent, SAC) else agent._targets["critics"]
+    critics = agent.targets if isinstance(agent, SAC) else agent.targets["critics"]
     for critic, value in zip(critics, values, strict=True):
         set_output(critic, value)
 
 
-def targets(agent, batch, *arguments):
-    return agent._target_values(batch, agent._inputs(batch.next_observations), *arguments)
+def targets(agent, batch):
+    return agent.target_values(batch, agent.inputs(batch.next_observations))
 
 
 def target(agent, batch):
@@ -61,8 +61,8 @@ def target(agent, batch):
 def test_double_dqn_evaluates_the_action_of_the_online_network(clip_targets, expected):
     """The target network has its highest value, -3, at another action than the online network."""
     agent = make(DQN, gamma=0.5, clip_targets=clip_targets)
-    set_output(agent._network, 4.0, 5.0)
-    set_output(agent._target, -3.0, -7.0)
+    set_output(agent.network, 4.0, 5.0)
+    set_output(agent.target, -3.0, -7.0)
     assert target(agent, bit_transition(terminated=False)) == pytest.approx(expected)
     assert target(agent, bit_transition(terminated=True)) == 0
 
@@ -92,20 +92,20 @@ def test_td3_targets_use_the_lower_critic():
 
 
 def test_sac_targets_use_the_lower_critic_plus_the_next_entropy():
-    agent = make(SAC, gamma=0.9)
+    agent = make(SAC, gamma=0.9, temperature=0.5)
     set_target_values(agent, -4.0, -3.0)
-    set_output(agent._actor, 0.0, 0.0, -3.0, -3.0)  # so narrow that the tanh is nearly linear
-    batch, temperature = point_transition(gamma=0.9), torch.tensor(0.5)
+    set_output(agent.actor, 0.0, 0.0, -3.0, -3.0)  # so narrow that the tanh is nearly linear
+    batch = point_transition(gamma=0.9)
     entropy = 2 * (-3 + 0.5 * math.log(2 * math.pi * math.e))
-    values = torch.cat([targets(agent, batch, temperature) for _ in range(50)])
+    values = torch.cat([targets(agent, batch) for _ in range(50)])
     assert values.mean().item() == pytest.approx(-1 + 0.9 * (-4 + 0.5 * entropy), abs=0.03)
 
 
 def test_td3_adds_bounded_noise_to_the_target_actions():
     """The critic returns the first action component, which shows the noise."""
     agent = make(TD3, gamma=0.9, hidden=(), target_noise=0.3, target_noise_clip=0.5, clip_targets=False)
-    set_output(agent._targets["actor"][0], 0.2, 0.0)
-    for critic in agent._targets["critics"]:
+    set_output(agent.targets["actor"][0], 0.2, 0.0)
+    for critic in agent.targets["critics"]:
         set_output(critic, 0.0)
         with torch.no_grad():
             critic.layers[-1].weight[0, -2] = 1.0
@@ -116,7 +116,7 @@ def test_td3_adds_bounded_noise_to_the_target_actions():
     assert noise.mean().item() == pytest.approx(0, abs=0.03)
     inside = noise[noise.abs() < 0.49]
     assert len(inside) / len(noise) == pytest.approx(math.erf(0.49 / 0.3 / math.sqrt(2)), abs=0.02)
-    set_output(agent._targets["actor"][0], 9.0, 0.0)
+    set_output(agent.targets["actor"][0], 9.0, 0.0)
     assert ((targets(agent, batch) + 1) / 0.9).max().item() == pytest.approx(1), (
         "all actions are within the bounds"
     )
@@ -128,11 +128,11 @@ def test_td3_updates_actor_in_every_second_update_and_targets_at_intervals_of_th
     moved = []
     for _ in range(4):
         before = [
-            agent._actor[0].layers[0].weight.clone(),
-            agent._targets["critics"][0].layers[0].weight.clone(),
+            agent.actor[0].layers[0].weight.clone(),
+            agent.targets["critics"][0].layers[0].weight.clone(),
         ]
         outcome = agent.update(point_transition())
-        after = [agent._actor[0].layers[0].weight, agent._targets["critics"][0].layers[0].weight]
+        after = [agent.actor[0].layers[0].weight, agent.targets["critics"][0].layers[0].weight]
         moved.append([not torch.equal(*pair) for pair in zip(before, after, strict=True)])
         assert ("actor_loss" in outcome) == moved[-1][0]
     assert moved == [[False, False], [True, interval == 1], [False, False], [True, True]]
@@ -140,19 +140,18 @@ def test_td3_updates_actor_in_every_second_update_and_targets_at_intervals_of_th
 
 def slow_and_fast(agent):
     if isinstance(agent, DQN):
-        return agent._target, agent._network
-    return agent._targets, agent._networks if isinstance(agent, DDPG | TD3) else agent._critics
+        return agent.target, agent.network
+    return agent.targets, agent._networks if isinstance(agent, DDPG | TD3) else agent.critics
 
 
 @pytest.mark.parametrize("algorithm", CONTINUOUS)
 def test_targets_depend_only_on_the_target_networks(algorithm):
     """SAC and TQC have no target actor; their targets use the online actor."""
     agent = make(algorithm, gamma=0.5, clip_targets=False)
-    given = [torch.tensor(0.1)] if issubclass(algorithm, SAC) else []
 
     def values():
         agent._generator.manual_seed(0)
-        return targets(agent, point_transition(), *given)
+        return targets(agent, point_transition())
 
     before = values()
     slow, fast = slow_and_fast(agent)
@@ -173,7 +172,7 @@ def test_updates_change_target_networks_and_input_statistics(algorithm):
     for was, now, ahead in zip(before, slow.parameters(), fast.parameters(), strict=True):
         torch.testing.assert_close(now, 0.75 * was + 0.25 * ahead)
     assert any(not torch.equal(was, now) for was, now in zip(before, slow.parameters(), strict=True))
-    assert agent._inputs.normalizer.count == 64
+    assert agent.inputs.normalizer.count == 64
 
 
 @pytest.mark.parametrize("first", [-3.0, -4.0])
@@ -182,29 +181,29 @@ def test_actor_losses_are_those_of_the_papers(algorithm, first):
     """TD3 maximizes the first critic; SAC the lower critic plus the entropy."""
     options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
     agent = make(algorithm, learning_rate=1e-12, **options)
-    set_output(agent._critics[0], first)
-    set_output(agent._critics[1], -7.0 - first)
+    set_output(agent.critics[0], first)
+    set_output(agent.critics[1], -7.0 - first)
     outcome = agent.update(point_transition())
     expected = 4 - 0.1 * outcome["entropy"] if algorithm is SAC else -first
     assert outcome["actor_loss"] == pytest.approx(expected)
 
 
 def test_sac_clips_targets_from_below_only():
-    agent = make(SAC, gamma=0.5)
+    agent = make(SAC, gamma=0.5, temperature=1e-9)
     for value, expected in ((-90.0, -2.0), (40.0, -1 + 0.5 * 40)):
         set_target_values(agent, value, value)
-        values = targets(agent, point_transition(), torch.tensor(0.0))
+        values = targets(agent, point_transition())
         assert values.unique().tolist() == [pytest.approx(expected)]
 
 
 def test_standard_deviations_of_sac_are_bounded():
     agent = make(SAC)
-    seen = agent._inputs(agent._inputs.as_batch(point_transition().observations)[0])
+    seen = agent.inputs(agent.inputs.as_batch(point_transition().observations)[0])
     entropies = []
     for bounds in ((2.0, -5.0), (60.0, -60.0)):
-        set_output(agent._actor, 0.0, 0.0, *bounds)
+        set_output(agent.actor, 0.0, 0.0, *bounds)
         agent._generator.manual_seed(0)
-        entropies.append(agent._sample(seen)[1])
+        entropies.append(agent.sample(seen)[1])
     assert torch.equal(*entropies)
 
 
@@ -225,9 +224,9 @@ def test_a_constant_temperature_keeps_its_value(algorithm):
 
 def test_sac_computes_the_density_of_its_actions():
     agent = make(SAC)
-    set_output(agent._actor, 0.3, -2.0, -0.5, 0.5)
-    tensors, _ = agent._inputs.as_batch(point_transition().observations)
-    actions, entropy = agent._sample(agent._inputs(tensors))
+    set_output(agent.actor, 0.3, -2.0, -0.5, 0.5)
+    tensors, _ = agent.inputs.as_batch(point_transition().observations)
+    actions, entropy = agent.sample(agent.inputs(tensors))
     normal = torch.distributions.Normal(torch.tensor([0.3, -2.0]), torch.tensor([-0.5, 0.5]).exp())
     squashed = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform())
     torch.testing.assert_close(
@@ -240,7 +239,7 @@ def test_exploration_of_td3_is_gaussian_or_uniform():
 
     def explored(mean=0.0, **options):
         agent = make(TD3, **options)
-        set_output(agent._actor[0], mean, mean)
+        set_output(agent.actor[0], mean, mean)
         return agent.act(observations, explore=True)
 
     assert explored(epsilon=0.0, noise=0.1).std() == pytest.approx(0.1, rel=0.03)
@@ -255,7 +254,7 @@ def test_penalty_moves_actions_towards_zero(algorithm):
     sizes = []
     for weight in (0.0, 10.0):
         agent = make(algorithm, action_l2=weight, learning_rate=0.01)
-        set_output(agent._actor[0], 2.0, -2.0)
+        set_output(agent.actor[0], 2.0, -2.0)
         for _ in range(60):
             agent.update(point_transition(terminated=True))
         action = agent.act({key: rows[0] for key, rows in point_transition().observations.items()})
@@ -294,11 +293,11 @@ def test_actions_cover_the_action_space(algorithm):
     space = spaces.Box(np.float32([-3, 10]), np.float32([1, 12]))
     agent = algorithm(POINT.observation_space, space)
     stochastic = issubclass(algorithm, SAC)
-    set_output(agent._actor if stochastic else agent._actor[0], *[9.0, -9.0] * (1 + stochastic))
+    set_output(agent.actor if stochastic else agent.actor[0], *[9.0, -9.0] * (1 + stochastic))
     observation = {key: rows[0] for key, rows in point_transition().observations.items()}
     np.testing.assert_allclose(agent.act(observation), [1, 10], atol=1e-5)
     taken = torch.tensor([[-3.0, 12.0], [-1.0, 11.0]])
-    assert agent._actions.from_env(taken).tolist() == [[-1, 1], [0, 0]]
+    assert agent.actions.from_env(taken).tolist() == [[-1, 1], [0, 0]]
 
 
 @settings(max_examples=100)

@@ -22,7 +22,7 @@ def test_loaded_agent_acts_like_the_saved_one(algo, tmp_path, monkeypatch):
     monkeypatch.setattr("gymnasium.make", None)
     agent = load_agent(tmp_path / "latest.pt")
     assert type(agent) is type(result.agent)
-    space = result.agent._inputs
+    space = result.agent.inputs
     observation = {key: np.random.default_rng(0).random((5, space.width)) for key in ("observation",)}
     width = space.normalizer.sums.shape[1] - space.width
     observation["desired_goal"] = observation["observation"][:, :width]

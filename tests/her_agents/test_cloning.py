@@ -49,12 +49,12 @@ def test_the_actor_imitates_demonstrated_actions_with_higher_values(algorithm):
     batch = as_demonstrations(dataclasses.replace(point_transition(), actions=actions), 40)
     plain, cloning = (make(algorithm, bc_weight=weight, learning_rate=1e-12) for weight in (0.0, 2.0))
     with torch.no_grad():
-        inputs, _ = copy.deepcopy(cloning)._inputs.of_batch(batch)
-        proposed = torch.as_tensor(cloning._actor(inputs)[:, :2])
+        inputs, _ = copy.deepcopy(cloning).inputs.of_batch(batch)
+        proposed = torch.as_tensor(cloning.actor(inputs)[:, :2])
         proposed = proposed.tanh() if issubclass(algorithm, SAC) else proposed
-        q_values = [cloning._critics(inputs, each) for each in (torch.as_tensor(actions), proposed)]
+        q_values = [cloning.critics(inputs, each) for each in (torch.as_tensor(actions), proposed)]
         if issubclass(algorithm, SAC):
-            taken, own = map(cloning._q_values, q_values)
+            taken, own = map(cloning.q_values, q_values)
         else:
             taken, own = (each[0, 0] for each in q_values)
         expected = (
@@ -84,10 +84,10 @@ def test_dqn_ranks_demonstrated_actions_above_others_by_a_margin():
     best = {}
     for weight in (0.0, 10.0):
         agent = make(DQN, bc_weight=weight, learning_rate=1e-3)
-        agent._network.layers[-1].bias.data.copy_(torch.tensor([0.5, -0.5]))
+        agent.network.layers[-1].bias.data.copy_(torch.tensor([0.5, -0.5]))
         for _ in range(100):
             agent.update(as_demonstrations(bit_transition(terminated=False)))
-        values = agent._network(agent._inputs(bit_transition(terminated=False).observations))[0]
+        values = agent.network(agent.inputs(bit_transition(terminated=False).observations))[0]
         best[weight] = (values[1] - values[0]).item()
     assert best[10.0] > 0.7
     assert best[0.0] < best[10.0] - 0.3

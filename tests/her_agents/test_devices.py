@@ -59,7 +59,7 @@ def meta(monkeypatch):
 def test_an_update_stays_on_its_device_and_reads_no_result(algo):
     options = {} if algo == "iql" else {"bc_weight": 1.0}
     agent = make(algo, device="meta", **options)
-    assert {each.device.type for module in agent._modules.values() for each in tensors_of(module)} == {"meta"}
+    assert {each.device.type for module in agent.modules.values() for each in tensors_of(module)} == {"meta"}
     with OneDevice():
         for _ in range(2):
             losses = agent.update(batch_of(algo))
@@ -76,7 +76,7 @@ def test_images_are_moved_to_the_device():
     agent = ALGORITHMS["dqn"](IMAGES.observation_space, IMAGES.action_space, device="meta")
     observations = IMAGES.observe(IMAGES.reset(3, np.random.default_rng(0)))
     with OneDevice():
-        assert agent._network(agent._inputs(observations)).shape == (3, 5)
+        assert agent.network(agent.inputs(observations)).shape == (3, 5)
 
 
 @pytest.mark.parametrize("device", DEVICES)

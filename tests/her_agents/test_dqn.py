@@ -15,8 +15,8 @@ from tests.support.transitions import BITS, bit_transition
 
 def value(agent, bits, action):
     observation = {key: np.int8([bits]) for key in ("observation", "achieved_goal")}
-    tensors, _ = agent._inputs.as_batch(observation | {"desired_goal": np.int8([[1, 1]])})
-    return agent._network(agent._inputs(tensors))[0, action].item()
+    tensors, _ = agent.inputs.as_batch(observation | {"desired_goal": np.int8([[1, 1]])})
+    return agent.network(agent.inputs(tensors))[0, action].item()
 
 
 @pytest.mark.parametrize(("terminated", "expected"), [(True, 0.0), (False, -2.0)])
@@ -24,7 +24,7 @@ def test_values_converge_to_the_solution_of_the_bellman_equation(terminated, exp
     """The target of a step that does not terminate is clipped at -2 = -1 / (1 - gamma)."""
     agent = DQN(BITS.observation_space, BITS.action_space, gamma=0.5, seed=0)
     with torch.no_grad():
-        agent._target.layers[2].bias.fill_(-100)  # so low that targets are clipped
+        agent.target.layers[2].bias.fill_(-100)  # so low that targets are clipped
     losses = [
         agent.update(bit_transition(terminated=terminated))["loss"] for _ in range(260 if terminated else 60)
     ]

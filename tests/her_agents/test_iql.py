@@ -31,7 +31,7 @@ def rows(*, action, reward, terminated):
 
 def value(agent, batch):
     with torch.no_grad():
-        return agent._value(agent._inputs(batch.observations)).mean().item()
+        return agent.value(agent.inputs(batch.observations)).mean().item()
 
 
 @pytest.mark.parametrize(("terminated", "expected"), [(True, -1.0), (False, -2.0)])
@@ -82,11 +82,11 @@ def test_values_and_policy_can_use_different_batches():
 def test_advantages_use_the_lower_target_critic():
     agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
     batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True).to_torch()
-    inputs = agent._inputs(batch.observations)
-    opinions = agent._targets(inputs, batch.actions)
+    inputs = agent.inputs(batch.observations)
+    opinions = agent.targets(inputs, batch.actions)
     assert not torch.equal(*opinions)
     with torch.no_grad():
-        expected = torch.minimum(*opinions[:, 0]) - agent._value(inputs).squeeze(1)
+        expected = torch.minimum(*opinions[:, 0]) - agent.value(inputs).squeeze(1)
         assert torch.equal(agent._advantage(inputs, batch.actions), expected)
 
 
@@ -104,9 +104,9 @@ def test_imitation_weights_are_at_most_100():
     """The weight exp(beta * advantage) is clipped at 100, however large the advantage is."""
     agent = IQL(TASK.observation_space, TASK.action_space, temperature=1e6, clip_targets=False, **QUICK)
     with torch.no_grad():
-        for critic in agent._targets:
+        for critic in agent.targets:
             critic.layers[-1].bias.fill_(50)
     batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
     missed = ((agent.act(batch.observations) - batch.actions) ** 2).mean()
-    agent._inputs.normalizer.update = lambda rows: None  # so that the input statistics do not change
+    agent.inputs.normalizer.update = lambda rows: None  # so that the input statistics do not change
     assert agent.update(batch)["actor_loss"].item() == pytest.approx(100 * missed, rel=1e-4)

@@ -25,7 +25,9 @@ def set_quantiles(critics, *values):
 
 
 def targets(agent, batch, temperature):
-    return agent._target_values(batch, agent._inputs(batch.next_observations), torch.tensor(temperature))
+    with torch.no_grad():
+        agent._temperature["log"].copy_(torch.tensor(temperature).log())
+    return agent.target_values(batch, agent.inputs(batch.next_observations))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ def targets(agent, batch, temperature):
 )
 def test_targets_leave_out_the_largest_quantiles_of_all_critics_together(dropped, kept):
     agent = make(n_quantiles=3, top_quantiles_to_drop_per_net=dropped, gamma=0.9, clip_targets=False)
-    set_quantiles(agent._targets, [-1.0, -3.0, -2.0], [-5.0, -9.0, -4.0])
+    set_quantiles(agent.targets, [-1.0, -3.0, -2.0], [-5.0, -9.0, -4.0])
     values = targets(agent, point_transition(gamma=0.9), 0.0)
     expected = torch.tensor([-1 + 0.9 * quantile for quantile in kept])
     torch.testing.assert_close(values, expected[:, None].expand(-1, 64))
@@ -47,13 +49,13 @@ def test_targets_contain_the_weighted_entropy_of_the_next_action():
         agent._generator.manual_seed(0)
         difference.append(targets(agent, batch, temperature))
     agent._generator.manual_seed(0)
-    _, entropy = agent._sample(agent._inputs(batch.next_observations))
+    _, entropy = agent.sample(agent.inputs(batch.next_observations))
     torch.testing.assert_close(difference[1] - difference[0], (0.9 * entropy).expand(46, -1))
 
 
 def test_targets_are_clipped_at_the_lowest_return():
     agent = make(gamma=0.5)
-    set_quantiles(agent._targets, *[[-90.0] * 25] * 2)
+    set_quantiles(agent.targets, *[[-90.0] * 25] * 2)
     assert (targets(agent, point_transition(), 0.0) == -2).all()
 
 
@@ -72,7 +74,7 @@ def test_loss_is_the_mean_quantile_huber_loss():
                     error = wanted - value
                     huber = error**2 / 2 if abs(error) <= 1 else abs(error) - 0.5
                     terms.append(weight * abs(level - (error < 0)) * huber)
-    loss = agent._critic_loss(batch, torch.from_numpy(values), torch.from_numpy(target))
+    loss = agent.critic_loss(batch, torch.from_numpy(values), torch.from_numpy(target))
     assert loss.item() == pytest.approx(np.mean(terms), rel=1e-4)
     errors = np.abs(values.mean(axis=1) - target.mean(axis=0)).mean(axis=0)
     np.testing.assert_allclose(agent.td_errors, errors, rtol=1e-4)
@@ -85,8 +87,8 @@ def test_quantiles_converge_to_those_of_the_rewards():
     batch = dataclasses.replace(point_transition(terminated=True), rewards=rewards)
     for _ in range(500):
         agent.update(batch)
-    inputs = agent._inputs(batch.observations)
-    quantiles = agent._critics(inputs, agent._actions.from_env(batch.actions)).mean(dim=2)
+    inputs = agent.inputs(batch.observations)
+    quantiles = agent.critics(inputs, agent.actions.from_env(batch.actions)).mean(dim=2)
     # The loss is quadratic between the rewards -1 and 0, so its minima lie between them.
     assert (quantiles.diff(dim=1) > 0).all()
     assert quantiles.min() > -1.05

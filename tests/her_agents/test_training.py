@@ -204,7 +204,7 @@ def test_prioritized_training_updates_the_priorities_with_td_errors(monkeypatch)
 def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
     config = tiny(task, linear_schedule=True, agent={"learning_rate": 0.01})
     with closing(Training(config)) as training:
-        optimizers = [each for name, each in training.agent._modules.items() if "optimizer" in name]
+        optimizers = [each for name, each in training.agent.modules.items() if "optimizer" in name]
         training.begin_episodes()
         for progress in (0.5, 1.0):
             while training.counts.env_steps < progress * config.steps:
