@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from her_agents.options import AgentOptions
     from her_wrappers import Batch
 
-ModuleT = TypeVar("ModuleT", bound=nn.Module)
+_ModuleT = TypeVar("_ModuleT", bound=nn.Module)
 
 
 class Agent:
@@ -48,6 +48,7 @@ class Agent:
         options: The options.
         device: The device.
         inputs: Converts observations to the inputs of the networks.
+        generator: Random generator of the exploration and the targets, on the device.
         modules: Networks, optimizers and statistics by name; they are the content of checkpoints.
 
     Raises:
@@ -84,8 +85,8 @@ class Agent:
         self._bfloat16 = require_precision(precision) == "bf16"
         self.device = find_device(device)
         self.inputs = GoalInputs(observation_space, self.device)
-        self._generator = torch.Generator(self.device).manual_seed(seed)
-        self._random: dict[str, Any] = {"generator": self._generator, "device": self.device}
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self._random: dict[str, Any] = {"generator": self.generator, "device": self.device}
         self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
         with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
             torch.default_generator.manual_seed(seed)
@@ -152,7 +153,7 @@ class Agent:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of networks, optimizers, statistics and random generator, for ``torch.save``."""
         state = {name: module.state_dict() for name, module in self.modules.items()}
-        return state | {"generator": self._generator.get_state(), "updates": self._updates}
+        return state | {"generator": self.generator.get_state(), "updates": self._updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state.
@@ -162,8 +163,8 @@ class Agent:
         """
         for name, module in self.modules.items():
             module.load_state_dict(state[name])
-        if self._generator.get_state().shape == state["generator"].shape:  # else of another kind of device
-            self._generator.set_state(state["generator"])
+        if self.generator.get_state().shape == state["generator"].shape:  # else of another kind of device
+            self.generator.set_state(state["generator"])
         self._updates = state["updates"]
 
     def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
@@ -193,7 +194,7 @@ class Agent:
         parameters = [each for module in modules for each in module.parameters()]
         return torch.optim.Adam(parameters, self.options.learning_rate, fused=True)
 
-    def make_target(self, online: ModuleT) -> ModuleT:
+    def make_target(self, online: _ModuleT) -> _ModuleT:
         """Return a target network: a copy of a network that `update_targets` moves towards the original."""
         target = copy.deepcopy(online).requires_grad_(False)
         # Listing the parameters once saves time.
@@ -231,7 +232,7 @@ class Agent:
 
     def seed(self, seed: int) -> None:
         """Seed the exploration."""
-        self._generator.manual_seed(seed)
+        self.generator.manual_seed(seed)
 
     def policy_state(self) -> dict[str, Any]:
         """Return the state that `act` needs, on the CPU: the network that chooses actions, and statistics."""

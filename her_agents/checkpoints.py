@@ -116,12 +116,15 @@ def agent_of(
     return loaded
 
 
-def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+def export_policy(
+    path: str | os.PathLike[str], out: str | os.PathLike[str], *, agent: type[Agent] | None = None
+) -> None:
     """Write the policy of a checkpoint to a small file, which suffices to choose actions.
 
     Args:
         path: A checkpoint, or the folder of a run, whose ``best.pt`` is used.
         out: The file to write; its name ends with ``.policy``. Weights are rounded to float16.
+        agent: Class of the agent, for an agent of your own.
 
     Raises:
         OSError: ``out`` cannot be written.
@@ -131,7 +134,7 @@ def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
         raise ValueError(f"out must end with {POLICY_SUFFIX}, got {os.fspath(out)!r}")
     file = best_checkpoint(path)
     checkpoint = load_checkpoint(file)
-    state = agent_of(checkpoint, file).policy_state()
+    state = load_agent(file, agent=agent).policy_state()
     arrays = {
         f"network/{name}": tensor.numpy().astype(np.float16) for name, tensor in state["network"].items()
     }

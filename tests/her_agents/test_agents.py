@@ -150,7 +150,7 @@ def test_targets_depend_only_on_the_target_networks(algorithm):
     agent = make(algorithm, gamma=0.5, clip_targets=False)
 
     def values():
-        agent._generator.manual_seed(0)
+        agent.generator.manual_seed(0)
         return targets(agent, point_transition())
 
     before = values()
@@ -202,7 +202,7 @@ def test_standard_deviations_of_sac_are_bounded():
     entropies = []
     for bounds in ((2.0, -5.0), (60.0, -60.0)):
         set_output(agent.actor, 0.0, 0.0, *bounds)
-        agent._generator.manual_seed(0)
+        agent.generator.manual_seed(0)
         entropies.append(agent.sample(seen)[1])
     assert torch.equal(*entropies)
 

@@ -46,9 +46,9 @@ def test_targets_contain_the_weighted_entropy_of_the_next_action():
     batch = point_transition(gamma=0.9)
     difference = []
     for temperature in (0.0, 1.0):
-        agent._generator.manual_seed(0)
+        agent.generator.manual_seed(0)
         difference.append(targets(agent, batch, temperature))
-    agent._generator.manual_seed(0)
+    agent.generator.manual_seed(0)
     _, entropy = agent.sample(agent.inputs(batch.next_observations))
     torch.testing.assert_close(difference[1] - difference[0], (0.9 * entropy).expand(46, -1))
 

@@ -1,0 +1,47 @@
+"""An agent of your own: SAC that explores with larger actions, and whose critics read wider layers.
+
+Train it: ``her train her_envs/PointReach-v0 --algo examples/own_agent.py:WideSAC --agent.width 128``. Logs,
+checkpoints, resuming and evaluation need no more code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from her_agents import SAC
+from her_agents.networks import Network, NetworkInput
+from her_agents.options import SACOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideSACOptions(SACOptions):
+    """Options of SAC, and of this agent."""
+
+    width: int = 256
+    """Units of each hidden layer of the critics."""
+
+
+class WideSAC(SAC):
+    """SAC with wide critics, and actions at their bounds in a tenth of the exploring steps."""
+
+    options_type = WideSACOptions
+    options: WideSACOptions
+
+    def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
+        """Return a wide network for a critic, which reads actions, and the usual network otherwise."""
+        if not num_actions:
+            return super().make_network(num_outputs)
+        width = (self.options.width, self.options.width)
+        return Network(self.inputs, width, num_outputs, num_actions=num_actions).to(self.device)
+
+    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+        """Return actions of SAC; while exploring, one in ten is moved to the bounds."""
+        if not explore:
+            return super().choose(inputs, explore)
+        actions, _ = self.sample(inputs)
+        is_bold = torch.rand(len(actions), 1, generator=self.generator, device=self.device) < 0.1
+        return self.actions.to_env(torch.where(is_bold, actions.sign(), actions))
