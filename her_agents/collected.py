@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from her_agents.algorithms import make_agent
 from her_agents.training import Training
 from her_wrappers.collecting import Collector
@@ -41,7 +43,12 @@ class ExploringPolicy:
 
     def __call__(self, observations: Any) -> Any:
         """Return the actions for N observations."""
-        return self._agent.act(observations, explore=True)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as in worker processes; more threads round differently
+        try:
+            return self._agent.act(observations, explore=True)
+        finally:
+            torch.set_num_threads(threads)
 
     def seed(self, seed: int) -> None:
         """Seed the exploration."""

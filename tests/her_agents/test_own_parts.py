@@ -97,7 +97,7 @@ def test_a_factory_and_a_class_give_the_run_of_their_names():
 
 
 def test_a_factory_and_a_class_are_used_by_workers():
-    config = tiny("sac", env="my reach", env_kwargs={}, steps=400, workers=1)
+    config = tiny("sac", env="my reach", env_kwargs={}, steps=400, workers=1, threads=2)
     first = run(config, env=make_reach, agent=WideSAC, backend="local")
     assert same(first[0], run(config, env=make_reach, agent=WideSAC, backend="process")[0])
     assert first[0]["critics"]["0.layers.0.weight"].shape[0] == 256
