@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +97,9 @@ class Config:
     too."""
     precision: str = "float32"
     """Precision of the products of the networks: float32, or bf16 for bfloat16 in all layers but the last."""
-    threads: int | None = None
-    """Number of torch threads of the learner. By default, on the CPU, 1 for small networks, 2 for layers of
-    256 units, 8 for 512, but at most the cores without a worker. Set 1 if several runs share a machine."""
+    threads: int = 1
+    """Number of torch threads of the learner. Two are faster for layers of 256 units or more, if both cores are
+    idle; on a busy machine they are many times slower."""
     linear_schedule: bool = False
     """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
@@ -145,14 +143,8 @@ class Config:
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs needs workers; set workers to 1 or more")
         require_precision(self.precision)
-        # The module of the user's own agent is imported only when the agent is made, not when a file is read.
-        is_own = ":" in self.algo
-        hidden = self.agent.get("hidden", ()) if is_own else agent_options(self.algo, self.agent).hidden
-        if self.threads is None:  # saved with the config, since sums of several threads are rounded otherwise
-            spare = len(os.sched_getaffinity(0)) - self.workers
-            largest = max((a * b for a, b in pairwise(hidden)), default=0)
-            useful = 1 if self.device.startswith("cuda") else 2 * (largest // 256**2)
-            object.__setattr__(self, "threads", max(1, min(spare, useful)))
+        if ":" not in self.algo:  # the module of the user's own agent is imported when the agent is made
+            agent_options(self.algo, self.agent)
         chosen = self._goal_selection()
         GoalMixture(chosen["goal_selection_strategy"], None, None)  # validates names and shares
         if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:

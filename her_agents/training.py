@@ -127,7 +127,7 @@ class Training:
         self._test_env = limit_episodes(_made(env), config.max_episode_steps)
         self._spaces = goal_spaces(self._test_env)
         self.config = config = replace(config, device=choose_device(config, self._spaces[0])[0])
-        torch.set_num_threads(config.threads or 1)
+        torch.set_num_threads(config.threads)
         self.agent = own_agent or make_agent(config, *self._spaces, agent=self._agent_class)
         reward, flag = take_random_step(self._test_env, config)
         if config.clip_targets:

@@ -84,7 +84,7 @@ def make_study(seeds: int, *, quick: bool) -> Study:
     runs = [
         Run(
             {"variant": name},
-            make_config({"threads": 1}, recipe.options, REFERENCE_OPTIONS, options, length, {"seed": seed}),
+            make_config(recipe.options, REFERENCE_OPTIONS, options, length, {"seed": seed}),
             None if quick else FOLDER / f"{name.replace(' ', '_')}-{seed}",
         )
         for name, options in OPTIONS.items()

@@ -72,7 +72,7 @@ def make_study(seeds: int, *, quick: bool, name: str) -> Study:
     runs = [
         Run(
             {"recipe": name},
-            make_config({"threads": 1}, recipe.options, shorter, {"seed": seed}),  # runs may share cores
+            make_config(recipe.options, shorter, {"seed": seed}),
             None if quick else FOLDER / f"{name}-{seed}",
         )
         for seed in range(seeds)

@@ -159,15 +159,3 @@ def test_the_config_of_a_run_names_the_device_that_auto_chose(tmp_path):
     train(quick(steps=200, device="auto"), folder=tmp_path / "run", on_epoch=None)
     assert load_checkpoint(tmp_path / "run" / "best.pt")["config"]["device"] == "cpu"
     train(quick(device="auto"), folder=tmp_path / "run", resume=True, on_epoch=None)
-
-
-def test_threads_follow_from_cores_workers_and_layers(monkeypatch):
-    large = {"hidden": (256, 256)}
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(3)))
-    assert quick().threads == 1, "small products gain nothing"
-    assert quick(agent=large).threads == 2
-    assert quick(agent=large, workers=2).threads == 1
-    assert quick(agent=large, workers=4).threads == 1
-    assert quick(agent=large, device="cuda").threads == 1
-    assert quick(agent=large, threads=3).threads == 3
-    assert quick(agent={"hidden": (512, 512)}).threads == 3

@@ -12,8 +12,11 @@ from torch import nn
 import her_envs
 from examples.own_agent import WideSAC
 from her_agents.checkpoints import export_policy, load_agent
+from her_agents.collected import ExploringPolicy
 from her_agents.loop import train
+from her_agents.networks import Network
 from her_agents.sac import SAC
+from her_agents.td3 import DDPG
 from tests.support.commands import her
 from tests.support.trainings import same, tiny, without_time
 
@@ -97,10 +100,34 @@ def test_a_factory_and_a_class_give_the_run_of_their_names():
 
 
 def test_a_factory_and_a_class_are_used_by_workers():
-    config = tiny("sac", env="my reach", env_kwargs={}, steps=400, workers=1, threads=2)
-    first = run(config, env=make_reach, agent=WideSAC, backend="local")
-    assert same(first[0], run(config, env=make_reach, agent=WideSAC, backend="process")[0])
-    assert first[0]["critics"]["0.layers.0.weight"].shape[0] == 256
+    config = tiny("ddpg", env="my reach", env_kwargs={}, steps=400, workers=1)
+    first = run(config, env=make_reach, agent=WideDDPG, backend="local")
+    assert same(first[0], run(config, env=make_reach, agent=WideDDPG, backend="process")[0])
+    assert first[0]["networks"]["critics.0.layers.0.weight"].shape[0] == 24
+
+
+class WideDDPG(DDPG):
+    def make_network(self, num_outputs, num_actions=0):
+        return Network(self.inputs, (24,), num_outputs, num_actions=num_actions)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_policies_of_workers_act_with_one_thread_whatever_the_learner_uses():
+    env = make_reach()
+    config = tiny("ddpg", env=REACH, env_kwargs={})
+    policy = ExploringPolicy(config, env.observation_space, env.action_space, None)
+    observation, _ = env.reset(seed=0)
+    seen = []
+    policy._agent.act = lambda observations, explore: seen.append(torch.get_num_threads())
+    policy(observation)
+    assert (seen, torch.get_num_threads()) == ([1], 2)
+
+
+@pytest.fixture
+def two_threads():
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
 
 
 def test_an_environment_and_an_agent_that_exist_are_used_and_stay_open():
