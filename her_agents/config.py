@@ -98,8 +98,8 @@ class Config:
     precision: str = "float32"
     """Precision of the products of the networks: float32, or bf16 for bfloat16 in all layers but the last."""
     threads: int = 1
-    """Number of torch threads of the learner. Two are faster for layers of 256 units or more, if both cores are
-    idle; on a busy machine they are many times slower."""
+    """Number of torch threads of the learner. Two are faster for layers of 256 units or more, if both cores
+    are idle; on a busy machine they are many times slower."""
     linear_schedule: bool = False
     """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
