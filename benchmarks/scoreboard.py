@@ -49,12 +49,12 @@ REPRODUCTIONS = {
         "HB603": CPPRB + "test_transitions_are_drawn_by_numpys_global_generator",
     },
     "tianshou:Tianshou": {
-        "HB110": TIANSHOU + "test_all_rows_of_an_episode_get_one_goal",
-        "HB201": TIANSHOU + "test_the_share_is_1_minus_1_over_k",
+        "HB206": TIANSHOU + "test_all_rows_of_an_episode_get_one_goal",
         "HB401": TIANSHOU + "test_a_relabeled_success_does_not_terminate",
         "HB603": TIANSHOU + "test_rows_are_drawn_by_a_generator_of_its_own_and_goals_by_the_global_one",
     },
     "torchrl:TorchRL": {
+        "HB102": TORCHRL + "test_an_episode_across_the_end_of_the_ring_gets_goals_of_another",
         "HB104": TORCHRL + "test_by_default_future_goals_include_the_state_before_the_step",
         "HB107": TORCHRL + "test_by_default_the_last_state_is_never_a_goal",
     },

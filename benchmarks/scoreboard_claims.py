@@ -64,11 +64,6 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             f"{CPPRB_BUFFER}.__init__",
         ),
         Claim(
-            ("final",),
-            '``"final"`` selects the final state in the episode.',
-            f"{CPPRB_BUFFER}.__init__",
-        ),
-        Claim(
             ("end episode",),
             "Terminate the current episode and set hindsight goal",
             f"{CPPRB_BUFFER}.on_episode_end",
@@ -127,6 +122,7 @@ NOT_OFFERED: dict[str, dict[tuple[str, ...], str]] = {
     },
     "cpprb:Cpprb": {
         ("geometric",): "not in the documented list of strategies",
+        ("final",): '“For ``"final"`` strategy, ``additional_goals`` is ignored”: the share is one half',
         ("changing goals",): "`on_episode_end` takes one goal, the “original goal state of this episode”",
         ("recorded rewards", "infos"): "`reward_func` computes all rewards from next state, action and goal",
         ("images", "discrete"): "goals are parts of the state array of the adapter",

@@ -80,8 +80,10 @@ def share_of_goals_from_other_episodes(buffer):
     return (states // 100 != goals // 100).float().mean()
 
 
-def test_an_episode_across_the_end_of_the_ring_gets_goals_of_another():
-    buffer = make_buffer(12, strategy="final", achieved_goal_key=NEXT)
+@pytest.mark.parametrize("options", [{}, {"achieved_goal_key": NEXT}])
+@pytest.mark.parametrize("strategy", ["final", "episode"])
+def test_an_episode_across_the_end_of_the_ring_gets_goals_of_another(strategy, options):
+    buffer = make_buffer(12, strategy=strategy, **options)
     for number in range(3):
         add_steps(buffer, 5, first=100 * number)
     assert share_of_goals_from_other_episodes(buffer) > 0.1
