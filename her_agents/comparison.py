@@ -1,7 +1,7 @@
 """Comparison of groups of runs: success rates, time until a success rate, and learning curves.
 
-The statistics are those of Agarwal et al. 2021 (arXiv 2108.13264) and Kaplan and Meier 1958; `docs/compare.md`
-explains the choices.
+The statistics are those of Agarwal et al. 2021 (arXiv 2108.13264) and of Kaplan and Meier 1958;
+`docs/compare.md` explains the choices.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FIGURES, TABLES = (".pdf", ".png", ".svg"), (".csv", ".md", ".tex")
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
 LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vXP"
 
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -62,6 +62,9 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+
+UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,8 @@ class Row:
     at: float
     success: Estimate
     reached: int | None = None
-    steps: Estimate = Estimate(math.nan, math.nan, math.nan)
-    minutes: Estimate = Estimate(math.nan, math.nan, math.nan)
+    steps: Estimate = UNKNOWN
+    minutes: Estimate = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class Comparison:
         ]
         pairs = [[*names, _estimate(each, ".2f")] for names, each in self.improvement.items()]
         first, second = [*head, f"minutes to {to}"], ["group X", "group Y", "P(X > Y)"]
-        if list(self.runs) == [""]:
+        if len(self.runs) == 1:  # the task is the same in all rows
             first, groups = first[1:], [row[1:] for row in groups]
         return [(first, groups), (second, pairs)]
 
@@ -141,8 +144,8 @@ class Comparison:
         few = any(row.runs < MIN_RUNS for row in self.rows)
         return (
             "Success: interquartile mean of the last evaluations up to the step. Steps and minutes: "
-            "Kaplan-Meier median of the first evaluation with that success rate. P(X > Y): probability that a "
-            "run of X is better than a run of Y; ties count one half. "
+            "Kaplan-Meier median of the first evaluation with that success rate. P(X > Y): probability that "
+            "a run of X is better than a run of Y; ties count one half. "
             f"In brackets: {LEVEL:.0%} interval{f'; range if a group has fewer than {MIN_RUNS} runs' * few}."
         )
 
@@ -202,7 +205,9 @@ class Comparison:
         elif suffix == ".csv":
             text = io.StringIO()
             writer = csv.writer(text, lineterminator="\n")
-            three = [f"{name}{end}" for name in ("success", "steps", "minutes") for end in ("", "_low", "_high")]
+            three = [
+                f"{name}{end}" for name in ("success", "steps", "minutes") for end in ("", "_low", "_high")
+            ]
             writer.writerow(["task", "group", "runs", "at", "reached", *three])
             for row in self.rows:
                 numbers = [*row.success, *row.steps, *row.minutes]
@@ -276,10 +281,9 @@ def compare(
             success = estimate(interquartile_mean, [rates], rng)
             rows.append(Row(task, name, len(group), step, success, reached, steps, minutes))
     if len(by_task) > 1:
-        for name, by in scores.items():
-            strata = list(by.values())
-            success = estimate(interquartile_mean, strata, rng)
-            rows.append(Row("all", name, sum(map(len, strata)), math.nan, success))
+        for name, in_tasks in scores.items():
+            success = estimate(interquartile_mean, list(in_tasks.values()), rng)
+            rows.append(Row("all", name, sum(map(len, in_tasks.values())), math.nan, success))
     improvement = {}
     for x, y in combinations(scores, 2):
         tasks = [task for task in scores[x] if task in scores[y]]
@@ -329,7 +333,8 @@ def improvement_probability(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
     for x, y in zip(strata[::2], strata[1::2], strict=True):
         difference = np.moveaxis(x, axis, -1)[..., :, None] - np.moveaxis(y, axis, -1)[..., None, :]
         tasks.append(((np.sign(difference) + 1) / 2).mean(axis=(-2, -1)))
-    return np.mean(tasks, axis=0)
+    mean: np.ndarray = np.mean(tasks, axis=0)
+    return mean
 
 
 def estimate(
@@ -347,7 +352,10 @@ def estimate(
 
 
 def _bootstrap(
-    statistic: Callable[..., np.ndarray], strata: Sequence[np.ndarray], rng: np.random.Generator, resamples: int
+    statistic: Callable[..., np.ndarray],
+    strata: Sequence[np.ndarray],
+    rng: np.random.Generator,
+    resamples: int,
 ) -> tuple[Any, Any]:
     """Return both ends of the interval; with samples of shape (runs, ...), they are arrays."""
     result = stats.bootstrap(
@@ -364,9 +372,7 @@ def _bootstrap(
     return result.confidence_interval.low, result.confidence_interval.high
 
 
-def time_until(
-    logs: Sequence[RunLog], threshold: float, *, minutes: bool = False
-) -> tuple[int, Estimate]:
+def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = False) -> tuple[int, Estimate]:
     """Return how many runs reached a success rate, and the Kaplan-Meier median of the time until then.
 
     A run that never reaches it is censored at its end. The interval is that of Brookmeyer and Crowley 1982
@@ -383,7 +389,7 @@ def time_until(
     censored = np.array([not hit.size for hit in hits])
     reached = len(logs) - int(censored.sum())
     if np.isnan(ends).any():
-        return reached, Estimate(math.nan, math.nan, math.nan)
+        return reached, UNKNOWN
     survival = stats.ecdf(stats.CensoredData.right_censored(ends, censored)).sf
 
     def median(curve: Any) -> float:
@@ -468,7 +474,9 @@ def _estimate(each: Estimate, form: str) -> str:
     return value if not low or value == low == high else f"{value} ({low} to {high})"
 
 
-def _lines(rows: Sequence[Sequence[str]], head: Sequence[str], start: str, middle: str, end: str) -> list[str]:
+def _lines(
+    rows: Sequence[Sequence[str]], head: Sequence[str], start: str, middle: str, end: str
+) -> list[str]:
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in (head, ["---"] * len(head), *rows)]
     return [start + middle.join(row) + end for row in escaped]
 

@@ -20,7 +20,7 @@ from her_wrappers.files.text import parse_file
 STEPS = ("env_steps", "time/total_timesteps", "steps", "step")
 SUCCESS = ("success_rate", "eval/success_rate", "rollout/success_rate")
 SECONDS = ("seconds", "time/time_elapsed")
-"""Names of columns and of TensorBoard tags, those of this package and of Stable-Baselines3, first found first."""
+"""Names of columns and of TensorBoard tags, of this package and of Stable-Baselines3; the first found counts."""
 
 SEED = re.compile(r"(^|[-_])(seed[-_]?)?\d+$")
 """The seed at the end of the name of a run, such as -0, _1 and seed-2."""
@@ -60,7 +60,7 @@ class RunLog:
 
     @property
     def is_solved(self) -> bool:
-        """Whether all episodes of the last two evaluations were successes, so that `train` may have stopped."""
+        """Whether all episodes of the last two evaluations were successes, where a run may stop."""
         return len(self.steps) > 1 and bool((self.success_rate[-2:] == 1).all())
 
     def success_at(self, steps: float | np.ndarray) -> np.ndarray:
@@ -86,9 +86,9 @@ def read_runs(path: str | os.PathLike[str]) -> list[RunLog]:
     """Read a run, or all runs in a folder.
 
     Args:
-        path: A folder of ``her train``; a folder with TensorBoard logs; a CSV file, such as ``progress.csv`` of
-            Stable-Baselines3; or a folder with such runs. ``NAME=PATH`` names the group.
-            A CSV file has a column ``env_steps`` and a column ``success_rate``, and may have a column
+        path: A folder of ``her train``; a folder with TensorBoard logs; a CSV file, such as
+            ``progress.csv`` of Stable-Baselines3; or a folder with such runs. ``NAME=PATH`` names the
+            group. A CSV file has a column ``env_steps`` and a column ``success_rate``, and may have a column
             ``seconds``, a column ``run`` if it has several runs, and columns with options.
 
     Returns:
@@ -163,19 +163,27 @@ def _read_csv(path: Path, options: Mapping[str, Any] | None = None) -> Iterator[
                 (float(row[steps]) or float(row.get("updates") or 0), row[success], row.get(seconds) or "nan")
                 for row in logged
             ]
-            constant = {
-                name: value for name, value in logged[0].items() if all(row[name] == value for row in logged)
-            } if logged and options is None else {}
+            constant = (
+                {
+                    name: value
+                    for name, value in logged[0].items()
+                    if all(row[name] == value for row in logged)
+                }
+                if logged and options is None
+                else {}
+            )
             values = np.array(points, float).reshape(-1, 3)
-        yield _make(f"{path}{run and ' run '}{run}" if options is None else str(path.parent), values, options or constant)
+        yield _make(
+            f"{path}{run and ' run '}{run}" if options is None else str(path.parent),
+            values,
+            options or constant,
+        )
 
 
 def _read_events(path: Path) -> RunLog:
     """Read the logs of one run of TensorBoard."""
-    try:
-        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415 - slow
-    except ImportError as error:
-        raise ImportError(f'{path} needs tensorboard; run: pip install "her-toolkit[agents]"') from error
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415 - slow
+
     with as_corrupt(f"{path} is damaged"):
         logs = EventAccumulator(str(path), {"scalars": 0}).Reload()  # 0: all values
         tags = logs.Tags()["scalars"]

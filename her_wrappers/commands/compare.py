@@ -32,8 +32,8 @@ def compare(
     - her compare sb3_tensorboard results.csv
 
     Args:
-        runs: Folders of her train, folders with TensorBoard logs (of Stable-Baselines3), CSV files, or folders
-            with such runs; NAME=PATH names a group.
+        runs: Folders of her train, folders with TensorBoard logs (of Stable-Baselines3), CSV files, or
+            folders with such runs; NAME=PATH names a group.
         by: Option whose values are the groups, such as agent.temperature.
         threshold: Success rate for the steps and minutes until it is reached.
         at: Steps at which success rates are compared; by default the end of the shortest run.
@@ -42,13 +42,17 @@ def compare(
     """
     from her_agents.comparison import compare as compare_runs
     from her_agents.comparison import require_suffix
+    from her_agents.run_logs import read_runs
 
     if not runs:
         raise CommandError("expected at least one run, got none; pass the folder of a run")
     with exits_with(2, ValueError):
         for path in out:
             require_suffix(path)
-        comparison = compare_runs(*runs, by=by, threshold=threshold, at=at, seed=seed)
+    with exits_with(3, ValueError):
+        logs = [log for run in runs for log in read_runs(run)]
+    with exits_with(2, ValueError):
+        comparison = compare_runs(*logs, by=by, threshold=threshold, at=at, seed=seed)
     print(comparison.markdown(), end="")
     for path in out:
         path.parent.mkdir(parents=True, exist_ok=True)
