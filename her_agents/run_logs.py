@@ -20,7 +20,7 @@ from her_wrappers.files.text import parse_file
 STEPS = ("env_steps", "time/total_timesteps", "steps", "step")
 SUCCESS = ("success_rate", "eval/success_rate", "rollout/success_rate")
 SECONDS = ("seconds", "time/time_elapsed")
-"""Names of columns and of TensorBoard tags, of this package and of Stable-Baselines3; the first found counts."""
+"""Columns and TensorBoard tags of this package and of Stable-Baselines3; the first one found counts."""
 
 SEED = re.compile(r"(^|[-_])(seed[-_]?)?\d+$")
 """The seed at the end of the name of a run, such as -0, _1 and seed-2."""
@@ -144,7 +144,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_csv(path: Path, options: Mapping[str, Any] | None = None) -> Iterator[RunLog]:
     rows = parse_file(path, lambda text: list(csv.DictReader(text.splitlines())), "a CSV file")
-    columns = list(rows[0]) if rows else []
+    columns = [name for name in rows[0] if name] if rows else []
     steps, success = _first(columns, STEPS), _first(columns, SUCCESS)
     seconds = _first(columns, SECONDS) or ""
     if steps is None or success is None:
@@ -159,25 +159,13 @@ def _read_csv(path: Path, options: Mapping[str, Any] | None = None) -> Iterator[
     for run, logged in by_run.items() or [("", [])]:
         with as_corrupt(f"{path} is damaged"):
             # An offline run has no environment steps, and its progress is the number of updates.
-            points = [
+            values = [
                 (float(row[steps]) or float(row.get("updates") or 0), row[success], row.get(seconds) or "nan")
                 for row in logged
             ]
-            constant = (
-                {
-                    name: value
-                    for name, value in logged[0].items()
-                    if all(row[name] == value for row in logged)
-                }
-                if logged and options is None
-                else {}
-            )
-            values = np.array(points, float).reshape(-1, 3)
-        yield _make(
-            f"{path}{run and ' run '}{run}" if options is None else str(path.parent),
-            values,
-            options or constant,
-        )
+            points = np.array(values, float).reshape(-1, 3)
+        constant = {name: logged[0][name] for name in columns if len({row[name] for row in logged}) == 1}
+        yield _make(f"{path}, run {run}" if run else str(path), points, options or constant)
 
 
 def _read_events(path: Path) -> RunLog:

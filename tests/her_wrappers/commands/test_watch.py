@@ -110,7 +110,7 @@ MISTAKES = [
     ([*BITS, "--policy", "math:pi"], "--policy must be module:function, got 3.14"),
     ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
     ([*BITS, "--keys", "--record", "out.gif"], "remove --policy, --record"),
-    (["best.pt", "--policy", "math:sin"], "--policy math:sin needs an environment"),
+    (["best.pt", "--policy", "math:sin"], "the policy math:sin needs an environment"),
 ]
 
 
