@@ -8,9 +8,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from html import escape
 from itertools import combinations, product
 from pathlib import Path
@@ -209,7 +207,7 @@ class EvaluationReport:
             else "most episodes never reach the goal"
         )
         return (
-            f"Success rate {total.rate:.3f} ({total.low:.3f} to {total.high:.3f}) in {total.episodes} episodes; "
+            f"Success rate {total.rate:.3f} ({total.low:.3f} to {total.high:.3f}), {total.episodes} episodes; "
             f"{int((ever & ~at_end).sum())} reach the goal and leave it; {until}; mean return "
             f"{self.returns.mean():.4g}; mean length {self.lengths.mean():.4g}; suite of goals {self.suite} "
             f"(seed {self.seed})."
@@ -301,7 +299,8 @@ class EvaluationReport:
         if suffix != ".json":
             self.draw().savefig(picture, format="png", dpi=120)
         if suffix == ".html":
-            image = f'<img alt="success" src="data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}">'
+            data = base64.b64encode(picture.getvalue()).decode()
+            image = f'<img alt="success" src="data:image/png;base64,{data}">'
             parts = [f"<p>{escape(self.summary())}</p>", image]
             for title, header, rows in self._tables():
                 lines = "\n".join(
@@ -347,8 +346,8 @@ def evaluate_goals(
 
     Raises:
         TypeError: The environment is not a goal environment.
-        ValueError: ``episodes`` is below 1, ``seed`` is negative, ``reset(seed=...)`` does not determine start and
-            goal, or the info of a step has no success flag.
+        ValueError: ``episodes`` is below 1, ``seed`` is negative, ``reset(seed=...)`` does not determine start
+            and goal, or the info of a step has no success flag.
     """
     require_count("episodes", episodes, at_least=1)
     require_count("seed", seed, at_least=0)

@@ -56,11 +56,14 @@ def evaluate(
             require_report_suffix(path)
     name = policy or policy_of_recipe(recipe or "")
     made, act = open_policy(name, env, terminal.parse_options(option), max_episode_steps)
-    with contextlib.closing(made), terminal.progress("evaluating", episodes, "episodes") as advance:
-        with exits_with(3, TypeError, ValueError):
-            report = evaluate_goals(
-                made, act, episodes=episodes, seed=seed, name=recipe or name, on_episode=advance
-            )
+    with (
+        contextlib.closing(made),
+        exits_with(3, TypeError, ValueError),
+        terminal.progress("evaluating", episodes, "episodes") as advance,
+    ):
+        report = evaluate_goals(
+            made, act, episodes=episodes, seed=seed, name=recipe or name, on_episode=advance
+        )
     print(report.markdown(), end="")
     for path in out:
         path.parent.mkdir(parents=True, exist_ok=True)
