@@ -6,7 +6,6 @@ The statistics are those of Agarwal et al. 2021 (arXiv 2108.13264) and of Kaplan
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import os
@@ -39,7 +38,8 @@ RESAMPLES, CURVE_RESAMPLES = 10_000, 2_000
 MAX_POINTS = 200
 """Largest number of points of a learning curve."""
 
-FIGURES, TABLES = (".pdf", ".png", ".svg"), (".csv", ".md", ".tex")
+SUFFIXES = (".pdf", ".png", ".svg", ".md", ".tex")
+"""Files that `Comparison.write` writes: figures and tables."""
 
 # Okabe-Ito colors; line styles and markers distinguish the groups in black and white.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
@@ -136,7 +136,7 @@ class Comparison:
 
     def markdown(self) -> str:
         """Return both tables, with a caption that explains the numbers."""
-        tables = ["\n".join(_lines(rows, head, "| ", " | ", " |")) for head, rows in self.tables() if rows]
+        tables = [markdown_table(head, rows) for head, rows in self.tables() if rows]
         return "\n\n".join([*tables, self.caption()]) + "\n"
 
     def caption(self) -> str:
@@ -188,33 +188,22 @@ class Comparison:
         return figure
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure or the table, by the suffix: .pdf, .png, .svg; .md, .tex, or .csv with all digits.
+        """Write the figure (.pdf, .png, .svg) or the tables (.md, .tex), by the suffix.
 
         Raises:
             OSError: The file cannot be written.
             ValueError: The suffix is another one.
         """
-        suffix, data = require_suffix(path), io.BytesIO()
-        if suffix in FIGURES:
+        suffix, data = require_suffix(path, SUFFIXES), io.BytesIO()
+        if suffix in {".md", ".tex"}:
+            data.write((self.markdown() if suffix == ".md" else self._latex()).encode())
+        else:
             import matplotlib as mpl  # noqa: PLC0415 - slow
 
+            # Without the date: equal figures are equal files
+            dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
             with mpl.rc_context(STYLE):
-                # Without the date: equal figures are equal files
-                dated = {".svg": "Date", ".pdf": "CreationDate"}.get(suffix)
-                self.draw().savefig(data, format=suffix[1:], dpi=200, metadata=dated and {dated: None})
-        elif suffix == ".csv":
-            text = io.StringIO()
-            writer = csv.writer(text, lineterminator="\n")
-            three = [
-                f"{name}{end}" for name in ("success", "steps", "minutes") for end in ("", "_low", "_high")
-            ]
-            writer.writerow(["task", "group", "runs", "at", "reached", *three])
-            for row in self.rows:
-                numbers = [*row.success, *row.steps, *row.minutes]
-                writer.writerow([row.task, row.group, row.runs, row.at, row.reached, *numbers])
-            data.write(text.getvalue().encode())
-        else:
-            data.write((self.markdown() if suffix == ".md" else self._latex()).encode())
+                self.draw().savefig(data, format=suffix[1:], dpi=200, metadata=dated)
         with replacement(Path(path)) as file:
             file.write(data.getbuffer())
 
@@ -447,17 +436,18 @@ def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed
     )
 
 
-def require_suffix(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a file that `Comparison.write` can write.
-
-    Raises:
-        ValueError: The suffix is another one.
-    """
+def require_suffix(path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
+    """Return the suffix of a file to write; raise ValueError if it is not one of ``suffixes``."""
     suffix = Path(path).suffix.lower()
-    if suffix not in FIGURES + TABLES:
-        choices = ", ".join(FIGURES + TABLES)
-        raise ValueError(f"the name of the file must end with {choices}, got {os.fspath(path)!r}")
+    if suffix not in suffixes:
+        raise ValueError(f"the name of the file must end with {', '.join(suffixes)}, got {os.fspath(path)!r}")
     return suffix
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def _thousands(value: float, position: int | None = None) -> str:
@@ -472,13 +462,6 @@ def _cell(value: float, form: str) -> str:
 def _estimate(each: Estimate, form: str) -> str:
     value, low, high = (_cell(number, form) for number in each)
     return value if not low or value == low == high else f"{value} ({low} to {high})"
-
-
-def _lines(
-    rows: Sequence[Sequence[str]], head: Sequence[str], start: str, middle: str, end: str
-) -> list[str]:
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in (head, ["---"] * len(head), *rows)]
-    return [start + middle.join(row) + end for row in escaped]
 
 
 def _latex_text(text: str) -> str:

@@ -37,18 +37,18 @@ def compare(
         by: Option whose values are the groups, such as agent.temperature.
         threshold: Success rate for the steps and minutes until it is reached.
         at: Steps at which success rates are compared; by default the end of the shortest run.
-        out: File to write, by its suffix: a figure (.pdf, .png, .svg) or the table (.md, .tex, .csv).
+        out: File to write, by its suffix: a figure (.pdf, .png, .svg) or the tables (.md, .tex).
         seed: Seed of the bootstrap.
     """
+    from her_agents.comparison import SUFFIXES, require_suffix
     from her_agents.comparison import compare as compare_runs
-    from her_agents.comparison import require_suffix
     from her_agents.run_logs import read_runs
 
     if not runs:
         raise CommandError("expected at least one run, got none; pass the folder of a run")
     with exits_with(2, ValueError):
         for path in out:
-            require_suffix(path)
+            require_suffix(path, SUFFIXES)
     with exits_with(3, ValueError):
         logs = [log for run in runs for log in read_runs(run)]
     with exits_with(2, ValueError):

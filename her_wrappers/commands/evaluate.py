@@ -45,15 +45,15 @@ def evaluate(
         episodes: Number of episodes.
         seed: Seed of the suite of goals.
         max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
-        out: File to write, by its suffix: .html, .json, or .md with a .png beside it.
+        out: File to write, by its suffix: .html, .json, or .md with a .png next to it.
     """
-    from her_agents.evaluation_report import evaluate_goals, require_report_suffix
+    from her_agents.evaluation_report import SUFFIXES, evaluate_goals, require_suffix
 
     if (policy is None) == (recipe is None):
         raise CommandError("expected a policy or --recipe NAME; pass one of them")
     with exits_with(2, ValueError):
         for path in out:
-            require_report_suffix(path)
+            require_suffix(path, SUFFIXES)
     name = policy or policy_of_recipe(recipe or "")
     made, act = open_policy(name, env, terminal.parse_options(option), max_episode_steps)
     with (
