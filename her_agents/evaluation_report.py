@@ -152,8 +152,8 @@ class EvaluationReport:
         left = int((so_far & ~self.is_success[:, -1]).sum())
         return (
             f"Success rate {rate:.3f} ({low:.3f} to {high:.3f}) in {episodes} episodes. {left} of "
-            f"{so_far.sum()} episodes that reach the goal leave it. Mean return {self.returns.mean():.4g}, mean length "
-            f"{self.lengths.mean():.4g}. Suite of goals {self.suite}, seed {self.seed}."
+            f"{so_far.sum()} episodes that reach the goal leave it. Mean return {self.returns.mean():.4g}, "
+            f"mean length {self.lengths.mean():.4g}. Suite of goals {self.suite}, seed {self.seed}."
         )
 
     def markdown(self, picture: str | None = None) -> str:
@@ -192,11 +192,12 @@ class EvaluationReport:
         shares = self.by_distance()
         rates = np.array([each.rate for each in shares])
         ends = np.abs(rates - np.array([(each.low, each.high) for each in shares]).T)
-        distance.errorbar([each.name for each in shares], rates, ends, fmt="o", color=COLORS[0], capsize=4)
-        distance.tick_params("x", rotation=25)
+        distance.errorbar(range(len(shares)), rates, ends, fmt="o", color=COLORS[0], capsize=4)
+        distance.set_xticks(range(len(shares)), [each.name for each in shares], rotation=25)
         distance.set(title="by distance", xlabel="distance from start to goal", ylabel="success rate")
-        for row, line, label in zip(self.over_time(), ("-", "--"), ("at the goal", "so far"), strict=True):
-            time.plot(np.arange(1, len(row) + 1), row, line, color=COLORS[0], label=label)
+        for i, label in enumerate(("at the goal", "at the goal so far")):
+            row = self.over_time()[i]
+            time.plot(np.arange(1, len(row) + 1), row, "-:"[i], color=COLORS[i], linewidth=2, label=label)
         time.set(title="over time", xlabel="step", ylabel="share of episodes")
         time.legend(fontsize="small")
         for panel in (distance, time):
