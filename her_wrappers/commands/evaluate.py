@@ -47,7 +47,8 @@ def evaluate(
         max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
         out: File to write, by its suffix: .html, .json, or .md with a .png next to it.
     """
-    from her_agents.evaluation_report import SUFFIXES, evaluate_goals, require_suffix
+    from her_agents.comparison import require_suffix
+    from her_agents.evaluation_report import SUFFIXES, evaluate_goals
 
     if (policy is None) == (recipe is None):
         raise CommandError("expected a policy or --recipe NAME; pass one of them")

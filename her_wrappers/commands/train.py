@@ -153,11 +153,13 @@ def _train_seeds(config: Config, run: RunOptions) -> int:
         results = train_in_processes(runs, min(run.jobs, run.seeds), _train_options(run))
     else:
         results = ((_train(each, folder, run), folder) for each, folder in runs)
+    code = 0
     for result, folder in results:
-        if code := _print_result(result, folder):
+        code = max(code, _print_result(result, folder))
+        if code and run.jobs == 1:
             return code
     print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
-    return 0
+    return code
 
 
 def _folder(config: Config, run: RunOptions) -> Path:
