@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -381,16 +382,20 @@ def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = Fals
         return reached, UNKNOWN
     survival = stats.ecdf(stats.CensoredData.right_censored(ends, censored)).sf
 
-    def median(curve: Any) -> float:
-        below = curve.quantiles[curve.probabilities <= 0.5 + 1e-12]
+    def median(probabilities: np.ndarray) -> float:
+        below = survival.quantiles[probabilities <= 0.5 + 1e-12]
         return float(below[0]) if below.size else math.inf
+
+    value = median(survival.probabilities)
 
     if len(logs) < MIN_RUNS:
         exact = np.where(censored, math.inf, ends)
-        return reached, Estimate(median(survival), float(exact.min()), float(exact.max()))
-    with np.errstate(all="ignore"):  # the band is not defined where the share is 0 or 1
+        return reached, Estimate(value, float(exact.min()), float(exact.max()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the band is NaN where the share is 0 or 1
         band = survival.confidence_interval(LEVEL, method="log-log")
-    return reached, Estimate(median(survival), median(band.low), median(band.high))
+    low = np.fmin(band.low.probabilities, survival.probabilities)
+    return reached, Estimate(value, median(low), median(band.high.probabilities))
 
 
 def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:

@@ -186,9 +186,8 @@ class EvaluationReport:
         for panel, (x, y) in zip(panels, pairs, strict=True):
             for value, label, marker in ((True, "success", "o"), (False, "failure", "x")):
                 goals = self.goals[self.is_success[:, -1] == value]
-                panel.scatter(
-                    *goals[:, [x, y]].T, s=20, c=COLORS[not value], marker=marker, alpha=0.7, label=label
-                )
+                points = dict(zip("xy", goals[:, [x, y]].T, strict=True))
+                panel.scatter(**points, s=20, c=COLORS[not value], marker=marker, alpha=0.7, label=label)
             panel.set(title="desired goals", xlabel=f"g{x}", ylabel=f"g{y}", aspect="equal")
             panel.legend(fontsize="small")
         shares = self.by_distance()

@@ -45,17 +45,26 @@ def test_censored_runs_count_until_their_end():
         ends_at(week, reached=False) for week in censored
     ]
     reached, (median, low, high) = time_until(logs, 0.9)
-    assert (reached, median, low, high) == (9, 23, 13, math.inf)  # the interval of R's survfit, conf.type="log-log"
+    assert (reached, median, low, high) == (
+        9,
+        23,
+        13,
+        math.inf,
+    )
     assert time_until(logs, 0.9, minutes=True)[1].value == 23
 
 
 def test_the_median_time_is_infinite_unless_half_of_the_runs_reach_the_rate():
-    # Hand-computed: shares without success after 10, 20, 30 are 4/5, 4/5 * 3/4 and (censored at 25) 3/5 * 1/2.
+    # Hand-computed: shares without success after 10, 20, 30 are 4/5, 4/5 * 3/4 and (censored at 25) 3/10.
     logs = [ends_at(10, reached=True), ends_at(20, reached=True), ends_at(25, reached=False)]
     logs += [ends_at(30, reached=True), ends_at(40, reached=False)]
     assert time_until(logs, 0.9)[1].value == 30
     assert time_until(logs[:3], 0.9)[1] == (20, 10, math.inf)  # three runs: their range
     assert time_until([logs[2], logs[4], logs[0]], 0.9)[1] == (math.inf, 10, math.inf)
+
+
+def test_runs_that_reach_the_rate_at_once_have_this_time_as_lower_end():
+    assert time_until([ends_at(30, reached=True)] * 10, 0.9)[1] == (30, 30, math.inf)
 
 
 def test_unknown_times_are_unknown():

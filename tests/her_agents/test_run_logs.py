@@ -7,9 +7,14 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import EvalCallback
+from stable_baselines3.common.monitor import Monitor
 
+import her_envs  # noqa: F401 - registers the bundled ids
 from her_agents import compare, read_runs
 from her_wrappers.files.arrays import CorruptFileError
+from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 
 def write(path, text):
@@ -27,7 +32,11 @@ def write_run(folder, rates=(0.5, 1.0), **config):
 
 def test_a_folder_of_her_train_has_its_options_with_the_defaults_of_the_agent(tmp_path):
     [run] = read_runs(write_run(tmp_path / "reach-7", env_kwargs={"n": 3}, agent={"tau": 0.5}))
-    assert (run.steps.tolist(), run.success_rate.tolist(), run.seconds.tolist()) == ([10, 20], [0.5, 1], [60, 120])
+    assert (run.steps.tolist(), run.success_rate.tolist(), run.seconds.tolist()) == (
+        [10, 20],
+        [0.5, 1],
+        [60, 120],
+    )
     options = {name: run.options[name] for name in ("agent.tau", "agent.temperature", "env_kwargs.n", "env")}
     assert options == {"agent.tau": 0.5, "agent.temperature": 0.1, "env_kwargs.n": 3, "env": "e"}
 
@@ -52,15 +61,31 @@ def test_equal_names_in_different_folders_stay_different_groups(tmp_path):
 
 
 def test_a_csv_file_may_have_several_runs_and_options(tmp_path):
-    lines = ["run,strategy,env_steps,success_rate", "x,future,10,0.1", "y,final,10,0.3", "x,future,20,0.2", "x,future,20,0.4"]
+    lines = [
+        "run,strategy,env_steps,success_rate",
+        "x,future,10,0.1",
+        "y,final,10,0.3",
+        "x,future,20,0.2",
+        "x,future,20,0.4",
+    ]
     runs = read_runs(write(tmp_path / "r.csv", "\n".join(lines)))
-    assert [(run.steps.tolist(), run.success_rate.tolist()) for run in runs] == [([10, 20], [0.1, 0.4]), ([10], [0.3])]
-    assert [row.group for row in compare(*runs, by=["strategy"]).rows] == ["strategy future", "strategy final"]
+    assert [(run.steps.tolist(), run.success_rate.tolist()) for run in runs] == [
+        ([10, 20], [0.1, 0.4]),
+        ([10], [0.3]),
+    ]
+    assert [row.group for row in compare(*runs, by=["strategy"]).rows] == [
+        "strategy future",
+        "strategy final",
+    ]
     assert np.isnan(runs[0].seconds).all()
 
 
 def test_the_csv_log_of_sb3_is_read(tmp_path):
-    lines = ["time/total_timesteps,eval/success_rate,rollout/success_rate,time/time_elapsed", "50,,0.1,1", "100,0.5,0.2,2"]
+    lines = [
+        "time/total_timesteps,eval/success_rate,rollout/success_rate,time/time_elapsed",
+        "50,,0.1,1",
+        "100,0.5,0.2,2",
+    ]
     [run] = read_runs(write(tmp_path / "progress.csv", "\n".join(lines)).parent)
     assert (run.steps.tolist(), run.success_rate.tolist(), run.seconds.tolist()) == ([100], [0.5], [2])
 
@@ -71,17 +96,9 @@ def test_the_steps_of_an_offline_run_are_its_updates(tmp_path):
 
 
 def test_tensorboard_logs_of_sb3_are_read(tmp_path):
-    sb3 = pytest.importorskip("stable_baselines3")
-    pytest.importorskip("tensorboard")
-    from stable_baselines3.common.callbacks import EvalCallback
-    from stable_baselines3.common.monitor import Monitor
-
-    import her_envs  # noqa: F401
-    from her_wrappers.integrations.sb3 import HerReplayBuffer
-
     env = Monitor(gym.make("her_envs/BitFlipping-v0", n_bits=3))
     for seed in range(2):
-        model = sb3.DQN(
+        model = DQN(
             "MultiInputPolicy",
             env,
             replay_buffer_class=HerReplayBuffer,
