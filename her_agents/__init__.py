@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from her_agents.config import Config, make_config
     from her_agents.dqn import DQN
     from her_agents.evaluation import Evaluation, evaluate, play_episode
+    from her_agents.evaluation_report import EvaluationReport, evaluate_goals
     from her_agents.iql import IQL
     from her_agents.loop import Result, is_solved, train
     from her_agents.run_logs import RunLog, read_runs
@@ -29,6 +30,7 @@ _NAMES = {
     "config": ("Config", "make_config"),
     "dqn": ("DQN",),
     "evaluation": ("Evaluation", "evaluate", "play_episode"),
+    "evaluation_report": ("EvaluationReport", "evaluate_goals"),
     "iql": ("IQL",),
     "loop": ("Result", "is_solved", "train"),
     "run_logs": ("RunLog", "read_runs"),
@@ -49,10 +51,12 @@ __all__ = [
     "Comparison",
     "Config",
     "Evaluation",
+    "EvaluationReport",
     "Result",
     "RunLog",
     "compare",
     "evaluate",
+    "evaluate_goals",
     "export_policy",
     "is_solved",
     "load_agent",

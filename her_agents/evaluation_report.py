@@ -263,8 +263,8 @@ def evaluate_goals(
         The results of all episodes.
 
     Raises:
-        TypeError: The environment is not a goal environment.
-        ValueError: ``episodes`` is below 1, ``seed`` is negative, ``reset(seed=...)`` does not determine
+        TypeError: The goals are not arrays of one shape.
+        ValueError: The environment is not a goal environment, ``episodes`` is below 1, ``seed`` is negative, ``reset(seed=...)`` does not determine
             start and goal, or the info of a step has no success flag.
     """
     require_count("episodes", episodes, at_least=1)

@@ -255,9 +255,9 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
 
     with closing(factory()) as env:
         config = make_config(default_options(env, limit), base, given)
-        for i in reversed(range(run.seeds)):
-            folder = _folder(replace(config, seed=config.seed + i), run)
-            RunFolder(folder).require_new()
+        folder = _folder(config, run)
+        for i in range(run.seeds):
+            RunFolder(_folder(replace(config, seed=config.seed + i), run)).require_new()
         with exits_with(3, TypeError, ValueError):
             observation_space, action_space = goal_spaces(env)
         make_agent(config, observation_space, action_space)
