@@ -264,8 +264,8 @@ def evaluate_goals(
 
     Raises:
         TypeError: The goals are not arrays of one shape.
-        ValueError: The environment is not a goal environment, ``episodes`` is below 1, ``seed`` is negative, ``reset(seed=...)`` does not determine
-            start and goal, or the info of a step has no success flag.
+        ValueError: The environment is not a goal environment, ``episodes`` is below 1, ``seed`` is negative,
+            ``reset(seed=...)`` does not determine start and goal, or the info of a step has no success flag.
     """
     require_count("episodes", episodes, at_least=1)
     require_count("seed", seed, at_least=0)
