@@ -69,7 +69,7 @@ UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True)
-class Row:
+class GroupResult:
     """Results of a group in a task.
 
     Attributes:
@@ -107,7 +107,7 @@ class Comparison:
     """
 
     runs: dict[str, dict[str, list[RunLog]]]
-    rows: list[Row]
+    rows: list[GroupResult]
     improvement: dict[tuple[str, str], Estimate]
     threshold: float
     seed: int
@@ -259,7 +259,7 @@ def compare(
     by_task: dict[str, dict[str, list[RunLog]]] = {}
     for log in logs:
         by_task.setdefault(str(log.options.get("env", "")), {}).setdefault(log.group, []).append(log)
-    rng, rows = np.random.default_rng(seed), list[Row]()
+    rng, rows = np.random.default_rng(seed), list[GroupResult]()
     scores: dict[str, dict[str, np.ndarray]] = {}  # by group and task
     for task, groups in by_task.items():
         step = _common_steps([log for group in groups.values() for log in group]) if at is None else at
@@ -269,11 +269,11 @@ def compare(
             reached, steps = time_until(group, threshold)
             minutes = time_until(group, threshold, minutes=True)[1]
             success = estimate(interquartile_mean, [rates], rng)
-            rows.append(Row(task, name, len(group), step, success, reached, steps, minutes))
+            rows.append(GroupResult(task, name, len(group), step, success, reached, steps, minutes))
     if len(by_task) > 1:
         for name, in_tasks in scores.items():
             success = estimate(interquartile_mean, list(in_tasks.values()), rng)
-            rows.append(Row("all", name, sum(map(len, in_tasks.values())), math.nan, success))
+            rows.append(GroupResult("all", name, sum(map(len, in_tasks.values())), math.nan, success))
     improvement = {}
     for x, y in combinations(scores, 2):
         tasks = [task for task in scores[x] if task in scores[y]]

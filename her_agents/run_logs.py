@@ -6,7 +6,7 @@ import csv
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +111,11 @@ def read_runs(path: str | os.PathLike[str]) -> list[RunLog]:
         raise ValueError(
             f"{given} {what}; pass a folder of her train, a CSV file, or a folder with TensorBoard logs"
         )
-    if not group and len(runs) == 1:
-        place = given.with_suffix("") if given.is_file() else Path(os.path.abspath(given))  # noqa: PTH100 - keeps links
-        name = SEED.sub("", place.name)
+    if not group:
+        place = given.absolute().with_suffix("") if given.suffix == ".csv" else given.absolute()
+        name = SEED.sub("", place.name) if len(runs) == 1 else place.name
         group = str(place.with_name(name) if name else place.parent)
-    return [RunLog(**{**vars(run), "group": group or str(given)}) for run in runs]
+    return [replace(run, group=group) for run in runs]
 
 
 def _find_runs(path: Path) -> Iterator[RunLog]:
