@@ -412,12 +412,11 @@ def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed
     """
     first, last = max(log.steps[0] for log in logs), _common_steps(logs)
     steps = np.unique(np.concatenate([log.steps for log in logs]))
-    steps = steps[(steps >= first) & (steps <= last)]
-    steps = steps[np.unique(np.linspace(0, len(steps) - 1, MAX_POINTS).astype(int))] if len(steps) else steps
+    steps = steps[(np.diff(steps, append=np.inf) > min(log.slack for log in logs)) & (steps >= first)]
+    steps = np.append(steps[steps < last], last)
+    steps = steps[np.unique(np.linspace(0, len(steps) - 1, MAX_POINTS).astype(int))]
     color, line = COLORS[number % len(COLORS)], LINES[number % len(LINES)]
-    rates = np.array([log.success_at(steps) if len(steps) else [] for log in logs])
-    if not len(steps):  # a run ended before the first evaluation of another one
-        return
+    rates = np.array([log.success_at(steps) for log in logs])
     if len(logs) < MIN_RUNS:
         low, high = rates.min(axis=0), rates.max(axis=0)
         if len(logs) > 1:

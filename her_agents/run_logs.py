@@ -63,22 +63,27 @@ class RunLog:
         """Whether all episodes of the last two evaluations were successes, where a run may stop."""
         return len(self.steps) > 1 and bool((self.success_rate[-2:] == 1).all())
 
+    @property
+    def slack(self) -> float:
+        """A quarter of the usual steps between evaluations, since epochs of different runs differ in length."""
+        return float(np.median(np.diff(self.steps))) / 4 if len(self.steps) > 1 else 0.0
+
     def success_at(self, steps: float | np.ndarray) -> np.ndarray:
-        """Return the success rates of the last evaluations at or before ``steps``, of its shape.
+        """Return the success rates of the last evaluations up to ``steps``, of its shape; see `slack`.
 
         A solved run keeps its last success rate after its end.
 
         Raises:
             ValueError: The run is not solved and ended before ``steps``, or its first evaluation is later.
         """
-        low, high = np.min(steps), np.max(steps)
-        if low < self.steps[0] or (high > self.steps[-1] and not self.is_solved):
-            wrong = low if low < self.steps[0] else high
+        indices = np.searchsorted(self.steps - self.slack, steps, side="right") - 1
+        is_late = not self.is_solved and np.max(steps) > self.steps[-1] + self.slack
+        if np.min(indices) < 0 or is_late:
             raise ValueError(
                 f"{self.name} has evaluations from {self.steps[0]:,.0f} to {self.steps[-1]:,.0f} steps, got "
-                f"{wrong:,.0f}; choose other steps, or leave out the run"
+                f"{np.max(steps) if is_late else np.min(steps):,.0f}; choose other steps, or leave it out"
             )
-        rates: np.ndarray = self.success_rate[np.searchsorted(self.steps, steps, side="right") - 1]
+        rates: np.ndarray = self.success_rate[indices]
         return rates
 
 

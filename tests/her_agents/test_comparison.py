@@ -104,6 +104,16 @@ def test_runs_are_compared_at_the_end_of_the_shortest_unless_they_are_solved():
     assert compare(long, short, at=15).rows[0].success.value == 0  # the last evaluation before
 
 
+def test_evaluations_of_almost_equal_steps_are_compared():
+    # Episodes end after different numbers of steps, and so do the epochs of two runs.
+    logs = [
+        RunLog("run", 1000 * np.arange(1.0, 4) + i, np.array([0, 0.5, 0.9]), np.zeros(3)) for i in range(2)
+    ]
+    assert compare(*logs).rows[0].success == (0.9, 0.9, 0.9)
+    *_, mean = compare(*logs).draw().axes[0].lines
+    assert (list(mean.get_xdata()), list(mean.get_ydata())) == ([1001, 2001, 3000], [0, 0.5, 0.9])
+
+
 def test_groups_are_those_of_an_option():
     logs = [run_log([rate], **{"agent.temperature": rate}) for rate in (0.1, 0.2, 0.1)]
     rows = compare(*logs, by=["agent.temperature"]).rows
