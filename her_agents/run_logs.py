@@ -65,7 +65,7 @@ class RunLog:
 
     @property
     def slack(self) -> float:
-        """A quarter of the usual steps between evaluations, since epochs of different runs differ in length."""
+        """A quarter of the usual steps between evaluations, since epochs of runs differ in length."""
         return float(np.median(np.diff(self.steps))) / 4 if len(self.steps) > 1 else 0.0
 
     def success_at(self, steps: float | np.ndarray) -> np.ndarray:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -131,3 +134,21 @@ def test_record_uses_the_policy_of_a_run(workers, seeds, tmp_path):
     for episode in EpisodeArchive(tmp_path / "a"):
         states = [{key: value[t] for key, value in episode.observations.items()} for t in range(6)]
         assert [agent.act(state).tolist() for state in states] == episode.actions.tolist()
+
+
+def test_ctrl_c_saves_the_running_runs_and_begins_no_others(seeds, tmp_path):
+    # 1e8 steps would take days.
+    options = [*seeds[2], "--steps", 10**8, "--seeds", 3, "--jobs", 2, "--out", tmp_path]
+    del options[options.index("--steps") : options.index("--steps") + 2]  # of the short runs
+    command = [sys.executable, "-m", "her_wrappers.cli", "train", *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        begun = set()
+        for line in process.stdout:
+            begun |= {line.split(" | ")[0]} & {"seed 0", "seed 1"}
+            if len(begun) == 2:
+                break
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does
+        output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output.count("Interrupted; saved.")) == (130, 2), output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-0", "seed-1"]
+    assert all((path / "latest.pt").exists() for path in tmp_path.iterdir())
