@@ -245,7 +245,7 @@ def compare(
         CorruptFileError: A log is damaged.
         ImportError: The logs are TensorBoard logs, and tensorboard is not installed.
         OSError: A file cannot be read.
-        ValueError: There is no run, a log cannot be used, an option is unknown, or a number is out of range.
+        ValueError: No run is given, a log cannot be used, an option is unknown, or a number is out of range.
 
     Example:
         ``compare("runs/with_her", "runs/without_her").write("figure.pdf")``

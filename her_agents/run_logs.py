@@ -39,7 +39,7 @@ class RunLog:
         options: Options of the run by name; nested ones are named like ``agent.temperature``.
 
     Raises:
-        ValueError: There is no evaluation, steps do not increase, or a success rate is outside [0, 1].
+        ValueError: The run has no evaluation, steps do not increase, or a success rate is outside [0, 1].
     """
 
     name: str
@@ -104,7 +104,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[RunLog]:
         CorruptFileError: A log is damaged.
         ImportError: The logs are TensorBoard logs, and tensorboard is not installed.
         OSError: A file cannot be read.
-        ValueError: There is no run, or a log has no success rate.
+        ValueError: The path contains no run, or a log has no success rate.
     """
     text, group = os.fspath(path), ""
     if "=" in text and not Path(text).exists():

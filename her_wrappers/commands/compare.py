@@ -16,7 +16,7 @@ def compare(
     by: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="OPTION")] = (),
     threshold: float = 0.9,
     at: Positive | None = None,
-    out: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FILE")] = (),
+    out: Annotated[tuple[Path, ...], arg(metavar="FILE")] = (),
     seed: NotNegative = 0,
 ) -> None:
     """Compare groups of runs: success rates, time until a success rate, and learning curves.
@@ -25,7 +25,7 @@ def compare(
 
     For example:
 
-    - her compare runs/with_her runs/without_her --out figure.pdf --out table.tex
+    - her compare runs/with_her runs/without_her --out figure.pdf table.tex
     - her compare runs/PointReach-v0-sac-0 runs/PointReach-v0-sac-1
     - her compare "SAC=runs/a" "TQC=runs/b" --threshold 0.95 --at 100000
     - her compare runs/sweep --by agent.temperature --out sweep.png
@@ -37,7 +37,7 @@ def compare(
         by: Option whose values are the groups, such as agent.temperature.
         threshold: Success rate for the steps and minutes until it is reached.
         at: Steps at which success rates are compared; by default the end of the shortest run.
-        out: File to write, by its suffix: a figure (.pdf, .png, .svg) or the tables (.md, .tex).
+        out: Files to write, by their suffixes: a figure (.pdf, .png, .svg) or the tables (.md, .tex).
         seed: Seed of the bootstrap.
     """
     from her_agents.comparison import SUFFIXES, require_suffix

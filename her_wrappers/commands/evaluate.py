@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.commands import terminal
@@ -23,7 +23,7 @@ def evaluate(
     episodes: Positive = 200,
     seed: NotNegative = 0,
     max_episode_steps: Positive | None = None,
-    out: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FILE")] = (),
+    out: Annotated[tuple[Path, ...], arg(metavar="FILE")] = (),
 ) -> None:
     """Show where a policy succeeds: by goal, by distance and over time.
 
@@ -32,7 +32,7 @@ def evaluate(
     For example:
 
     - her evaluate runs/PointReach-v0-sac-0
-    - her evaluate runs/PointPush-v0-td3-0 --episodes 1000 --out report.html --out report.json
+    - her evaluate runs/PointPush-v0-td3-0 --episodes 1000 --out report.html report.json
     - her evaluate my_agents:pusher --env her_envs/PointPush-v0 --out pusher.md
     - her evaluate random --env her_envs/PointMaze-v0 -o layout=four_rooms
     - her evaluate --recipe fetch_push
@@ -45,7 +45,7 @@ def evaluate(
         episodes: Number of episodes.
         seed: Seed of the suite of goals.
         max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
-        out: File to write, by its suffix: .html, .json, or .md with a .png next to it.
+        out: Files to write, by their suffixes: .html, .json, or .md with a .png next to it.
     """
     from her_agents.comparison import require_suffix
     from her_agents.evaluation_report import SUFFIXES, evaluate_goals

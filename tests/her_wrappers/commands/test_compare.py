@@ -66,7 +66,7 @@ def test_seeds_are_not_trained_over_existing_runs(seeds):
 def test_compare_prints_the_table_and_writes_files(seeds, tmp_path):
     folder, _, _ = seeds
     files = [tmp_path / "new" / "figure.pdf", tmp_path / "table.tex"]
-    result = her("compare", folder, *(word for file in files for word in ("--out", file)))
+    result = her("compare", folder, "--out", *files)
     assert result.exit_code == 0, result.output
     assert "| runs | 3 | 2" in result.stdout
     assert all(file.stat().st_size for file in files)
