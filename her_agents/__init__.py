@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from her_agents.agent import Agent
     from her_agents.checkpoints import export_policy, load_agent
+    from her_agents.comparison import Comparison, compare
     from her_agents.config import Config, make_config
     from her_agents.dqn import DQN
     from her_agents.evaluation import Evaluation, evaluate, play_episode
+    from her_agents.evaluation_report import EvaluationReport, evaluate_goals
     from her_agents.iql import IQL
     from her_agents.loop import Result, is_solved, train
+    from her_agents.run_logs import RunLog, read_runs
     from her_agents.sac import SAC
     from her_agents.td3 import DDPG, TD3
     from her_agents.tqc import TQC
@@ -23,11 +26,14 @@ if TYPE_CHECKING:
 _NAMES = {
     "agent": ("Agent",),
     "checkpoints": ("export_policy", "load_agent"),
+    "comparison": ("Comparison", "compare"),
     "config": ("Config", "make_config"),
     "dqn": ("DQN",),
     "evaluation": ("Evaluation", "evaluate", "play_episode"),
+    "evaluation_report": ("EvaluationReport", "evaluate_goals"),
     "iql": ("IQL",),
     "loop": ("Result", "is_solved", "train"),
+    "run_logs": ("RunLog", "read_runs"),
     "sac": ("SAC",),
     "td3": ("DDPG", "TD3"),
     "tqc": ("TQC",),
@@ -42,15 +48,21 @@ __all__ = [
     "TD3",
     "TQC",
     "Agent",
+    "Comparison",
     "Config",
     "Evaluation",
+    "EvaluationReport",
     "Result",
+    "RunLog",
+    "compare",
     "evaluate",
+    "evaluate_goals",
     "export_policy",
     "is_solved",
     "load_agent",
     "make_config",
     "play_episode",
+    "read_runs",
     "train",
 ]
 

@@ -31,6 +31,8 @@ COMMANDS = {
     "inspect": "Show lengths, returns, success and goals of an archive.",
     "train": "Train an agent on a goal environment.",
     "watch": "Show an environment with an agent, a policy, random actions or the keyboard.",
+    "compare": "Compare groups of runs: success rates, time until a success rate, and learning curves.",
+    "evaluate": "Show where a policy succeeds: by goal, by distance and over time.",
     "show-relabeling": "Show a failed episode next to its relabeling.",
     "doctor": "Find out why a run does not learn.",
     "rules": "List the rules of check, check-replay and doctor, or explain one.",
@@ -40,7 +42,7 @@ COMMANDS = {
 REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
 """Packages whose versions a bug report needs."""
 
-AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard")
+AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard", "scipy")
 """Modules that the extra `agents` installs."""
 
 GYMNASIUM = Path(gym.__file__).parent

@@ -16,6 +16,7 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import SinkError
 from her_wrappers.arguments import require_number
 from her_wrappers.commands import terminal
+from her_wrappers.commands.policies import is_run, load_run
 from her_wrappers.environments import import_callable, make_env, present_folder
 from her_wrappers.episode_limit import limit_episodes
 from her_wrappers.noise import add_noise
@@ -56,13 +57,15 @@ def record(
     - her record her_envs/PointReach-v0 --out runs/reach
     - her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0
     - her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
+    - her record her_envs/PointReach-v0 --policy runs/PointReach-v0-sac-0 --out runs/solved
     - her record her_envs/PointPush-v0 --policy pusher.py:push --noise 0.1 --only-successes --out demos
     - her record her_envs/PointPush-v0 --workers 4 --out runs/push
 
     Args:
         out: Folder of the archive; episodes are added to an existing one.
         episodes: Number of episodes.
-        policy: Policy: random, module:function or path/to/file.py:function.
+        policy: random, the folder of a run, a checkpoint, a policy file, module:function or
+            path/to/file.py:function.
         noise: Noise of the policy's actions: a standard deviation relative to half of their range, or, for
             actions without a range, the probability of a random action.
         only_successes: Record only episodes whose last step is a success.
@@ -77,8 +80,10 @@ def record(
     options = terminal.parse_options(option)
     made = make_env(env, **options)
     act = None
-    if policy != "random":
-        act = import_callable(policy, "--policy", "random or module:function")
+    if is_run(policy):
+        act = load_run(policy)[0](made)
+    elif policy != "random":
+        act = import_callable(policy, "--policy", "random, a run, or module:function")
     with make_env(env, **options) as other:  # a seeded reset of made would seed its first episode
         keys = recorded_keys(other, info_keys)
     flag = next((key for key in FLAG_NAMES if key in keys), None) if only_successes else ""

@@ -26,7 +26,7 @@ EXIT_CODES = (
 
 TYRO_CONFIG = (tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff)
 
-REPEATABLE = {"--option", "--select", "--ignore", "--info-keys"}
+REPEATABLE = {"--option", "--select", "--ignore", "--info-keys", "--by"}
 """Options that may be given several times."""
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}

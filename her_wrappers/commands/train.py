@@ -63,7 +63,7 @@ class Sources:
     resume: Path | None = None
     """Folder of a run to continue; only --steps may differ."""
     out: Path | None = None
-    """Folder of logs and checkpoints; by default runs/NAME-ALGO-SEED."""
+    """Folder of logs and checkpoints; by default runs/NAME-ALGO-SEED. With --seeds, their common folder."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ class RunOptions(Sources):
 
     recipes: FlagCreatePairsOff[bool] = False
     """List the recipes, and exit."""
+    seeds: Positive = 1
+    """Number of runs, with --seed and the integers after it; `her compare` shows them."""
+    jobs: Positive = 1
+    """Number of runs at the same time, each in a process of its own."""
     stop: bool = True
     """Whether to stop after two successive evaluations in which all episodes are successes."""
     backend: Backend = "process"
@@ -105,6 +109,7 @@ def train(arguments: Sequence[str]) -> int:
     - her train her_envs/PointReach-v0
     - her train her_envs/BitFlipping-v0 -o n_bits=15 --algo dqn --agent.hidden 128 128
     - her train --recipe fetch_push
+    - her train her_envs/PointReach-v0 --seeds 5 --jobs 2 --out runs/reach
     - her train --config runs/mine/config.json --seed 1
     - her train --resume runs/PointReach-v0-sac-0 --no-stop
 
@@ -119,17 +124,49 @@ def train(arguments: Sequence[str]) -> int:
     if run.recipes:
         _print_recipes()
         return 0
+    if run.resume is not None and run.seeds > 1:
+        raise terminal.CommandError("--resume continues one run; remove --seeds")
     from her_wrappers.collecting import CollectorError
 
     with exits_with(3, BrokenModuleError, CollectorError, OSError), exits_with(2, TypeError, ValueError):
         if run.resume is None:
             config, folder = _new_run(given, base, run)
+            if run.seeds > 1:
+                return _train_seeds(config, run)
             result = _train(config, folder, run)
         else:
             config, folder = make_config(base, given), run.resume
             with terminal.advises_folder(folder):
                 result = _train(config, folder, run)
     return _print_result(result, folder)
+
+
+def _train_seeds(config: Config, run: RunOptions) -> int:
+    """Train with each seed, and return the exit code."""
+    from her_wrappers.commands.processes import train_in_processes
+
+    configs = [replace(config, seed=config.seed + i) for i in range(run.seeds)]
+    runs = [(each, _folder(each, run)) for each in configs]
+    if run.jobs > 1:
+        results = train_in_processes(runs, min(run.jobs, run.seeds), _train_options(run))
+    else:
+        results = ((_train(each, folder, run), folder) for each, folder in runs)
+    code = 0
+    for result, folder in results:
+        code = max(code, _print_result(result, folder))
+        if code and run.jobs == 1:
+            return code
+    print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
+    return code
+
+
+def _folder(config: Config, run: RunOptions) -> Path:
+    """Return the folder of a new run."""
+    if run.out is not None:
+        return run.out / f"seed-{config.seed}" if run.seeds > 1 else run.out
+    name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
+    algo = config.algo.rpartition(":")[2]
+    return Path("runs") / f"{name}-{algo}{'' if config.her else '-no-her'}-{config.seed}"
 
 
 def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
@@ -217,10 +254,9 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
 
     with closing(factory()) as env:
         config = make_config(default_options(env, limit), base, given)
-        suffix = "" if config.her else "-no-her"
-        name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
-        folder = run.out or Path("runs") / f"{name}-{config.algo.rpartition(':')[2]}{suffix}-{config.seed}"
-        RunFolder(folder).require_new()
+        folder = _folder(config, run)
+        for i in range(run.seeds):
+            RunFolder(_folder(replace(config, seed=config.seed + i), run)).require_new()
         with exits_with(3, TypeError, ValueError):
             observation_space, action_space = goal_spaces(env)
         device, reason = choose_device(config, observation_space)
@@ -263,7 +299,7 @@ def _check(config: Config, run: RunOptions, report: Report) -> None:
 
 def _train(config: Config, folder: Path, run: RunOptions) -> Result:
     """Train, with a progress bar, a line for each epoch, and a diagnosis if no evaluation had a success."""
-    from her_agents.loop import epoch_line, is_solved
+    from her_agents.loop import epoch_line
     from her_agents.loop import train as run_training
 
     console = Console()
@@ -303,14 +339,19 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
         return run_training(
             config,
             folder=folder,
-            stop=is_solved if run.stop else lambda history: False,
             on_epoch=lambda row: console.print(epoch_line(row), highlight=False, soft_wrap=True),
             on_step=show,
             resume=run.resume is not None,
-            tensorboard=run.tensorboard,
-            backend=run.backend,
-            address=run.address,
+            **_train_options(run),
         )
+
+
+def _train_options(run: RunOptions) -> dict[str, Any]:
+    """Return arguments of `her_agents.train`."""
+    from her_agents.loop import is_solved
+
+    options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address")}
+    return options | ({"stop": is_solved} if run.stop else {})
 
 
 def _print_diagnosis(training: Training, folder: Path) -> None:

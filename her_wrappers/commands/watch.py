@@ -16,10 +16,8 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_envs.canvas import Window, require_pygame
 from her_wrappers.commands import screen, terminal
-from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive, exits_with
-from her_wrappers.environments import EnvNameError, import_callable, make_env
-from her_wrappers.episode_limit import limit_episodes
-from her_wrappers.goal_interface import goal_spaces
+from her_wrappers.commands.policies import is_run, open_policy, policy_of_recipe
+from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive
 from her_wrappers.success_flag import flag_name
 
 NUMBERED_KEYS = string.digits + string.ascii_lowercase
@@ -92,7 +90,9 @@ def watch(
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
-    env, act = _open(target, policy if recipe is None else _policy_of(recipe), options, max_episode_steps)
+    env, act = _open(
+        target, policy if recipe is None else policy_of_recipe(recipe), options, max_episode_steps
+    )
     env.action_space.seed(seed)
     with contextlib.closing(env):
         if record is not None:
@@ -118,21 +118,10 @@ def _open(
     target: str | None, policy: str | None, options: dict[str, Any], max_episode_steps: int | None
 ) -> tuple[gym.Env[Any, Any], Policy]:
     """Return the environment, and the policy that acts in it."""
-    env_name = None if target is None or _is_run(target) else target
-    agent = policy or target or ""
-    if _is_run(agent):
-        return _load(Path(agent), env_name, options, max_episode_steps)
-    if env_name is None:
-        raise CommandError(f"--policy {agent} needs an environment, got {target}")
-    try:
-        env = limit_episodes(make_env(env_name, **options), max_episode_steps)
-    except EnvNameError as error:
-        if ":" in env_name:
-            raise
-        raise CommandError(f"{error}; {env_name} is not a file or folder either") from error
-    if policy is not None:
-        return env, import_callable(policy, "--policy")
-    return env, lambda observation: env.action_space.sample()
+    env_name = None if target is None or is_run(target) else target
+    return open_policy(
+        policy or (target or "" if env_name is None else "random"), env_name, options, max_episode_steps
+    )
 
 
 class _Quit(Exception):  # noqa: N818 - not an error
@@ -167,49 +156,6 @@ def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Ca
             f"return {returns.mean():.4g} from {returns.min():.4g} to {returns.max():.4g}, "
             f"length {lengths.mean():.4g} from {lengths.min():.4g} to {lengths.max():.4g}"
         )
-
-
-def _is_run(name: str) -> bool:
-    """Whether a name is that of a run or of a file with an agent, not of an environment or a function."""
-    return Path(name).exists() or Path(name).suffix in {".pt", ".policy"}
-
-
-def _policy_of(recipe: str) -> str:
-    """Return the path of the trained policy of a recipe."""
-    from her_agents.recipes import read_recipe
-
-    with exits_with(2, ValueError):
-        chosen = read_recipe(recipe)
-        chosen.require_installed()
-    if not chosen.policy.exists():
-        raise CommandError(f"the recipe {recipe!r} has no trained policy; run: her train --recipe {recipe}")
-    return str(chosen.policy)
-
-
-def _load(
-    path: Path, env_name: str | None, options: dict[str, Any], max_episode_steps: int | None
-) -> tuple[gym.Env[Any, Any], Policy]:
-    """Return an environment, by default that of a run, and the policy of the run's agent."""
-    import torch
-
-    from her_agents import checkpoints, make_config
-
-    torch.set_num_threads(1)  # faster than several threads, since the networks are small
-    file = checkpoints.best_checkpoint(path)
-    if path.is_dir() and not file.exists():
-        terminal.fail(f"{path} has no best.pt, which a run writes after its first evaluation")
-    content = checkpoints.load_checkpoint(file)
-    agent = checkpoints.agent_of(content, file)
-    config = make_config(content["config"])
-    if env_name is None:
-        env_name, options = config.env, {**config.env_kwargs, **options}
-    with terminal.advises_folder(path):
-        env = make_env(env_name, disable_env_checker=True, **options)
-    with exits_with(3, TypeError):
-        found = goal_spaces(env)
-    with exits_with(2, ValueError):
-        checkpoints.require_spaces(file, content, found)
-    return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent.act
 
 
 def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:

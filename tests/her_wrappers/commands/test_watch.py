@@ -106,11 +106,11 @@ def test_an_episode_is_recorded_without_any_display(tmp_path):
 
 
 MISTAKES = [
-    ([*BITS, "--policy", "clever"], "--policy must be"),
-    ([*BITS, "--policy", "math:pi"], "--policy must be module:function, got 3.14"),
+    ([*BITS, "--policy", "clever"], "policy must be"),
+    ([*BITS, "--policy", "math:pi"], "policy must be random, a run, or module:function, got 3.14"),
     ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
     ([*BITS, "--keys", "--record", "out.gif"], "remove --policy, --record"),
-    (["best.pt", "--policy", "math:sin"], "--policy math:sin needs an environment"),
+    (["best.pt", "--policy", "math:sin"], "the policy math:sin needs an environment"),
 ]
 
 

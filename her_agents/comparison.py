@@ -1,0 +1,472 @@
+"""Comparison of groups of runs: success rates, time until a success rate, and learning curves.
+
+The statistics are those of Agarwal et al. 2021 (arXiv 2108.13264) and of Kaplan and Meier 1958;
+`docs/compare.md` explains the choices.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from her_agents.run_logs import RunLog, read_runs
+from her_wrappers.arguments import require_count, require_number
+from her_wrappers.files.atomic import replacement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MIN_RUNS = 5
+"""Runs of a group from which intervals are computed; with fewer runs, the range of the runs is shown."""
+
+LEVEL = 0.95
+"""Confidence level of all intervals."""
+
+RESAMPLES, CURVE_RESAMPLES = 10_000, 2_000
+"""Bootstrap resamples of a number, and of a learning curve."""
+
+MAX_POINTS = 200
+"""Largest number of points of a learning curve."""
+
+SUFFIXES = (".pdf", ".png", ".svg", ".md", ".tex")
+"""Files that `Comparison.write` writes: figures and tables."""
+
+# Okabe-Ito colors; line styles and markers distinguish the groups in black and white.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
+LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vXP"
+
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "pdf.fonttype": 42,  # TrueType: publishers reject the default, Type 3
+    "svg.hashsalt": "her",  # equal figures are equal files
+}
+
+
+class Estimate(NamedTuple):
+    """A number with its interval of 95 %, or with the range of the runs if a group has fewer than 5."""
+
+    value: float
+    low: float
+    high: float
+
+
+UNKNOWN = Estimate(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """Results of a group in a task.
+
+    Attributes:
+        task: The environment; "" if unknown, "all" for several.
+        group: Name of the group.
+        runs: Number of runs.
+        at: Steps at which success rates are compared; NaN for several tasks.
+        success: Interquartile mean of the success rates at these steps.
+        reached: Number of runs that reached the threshold; None for several tasks.
+        steps: Median of the steps until the threshold; infinite if at most half of the runs reached it.
+        minutes: The same in wall-clock minutes; NaN if unknown.
+    """
+
+    task: str
+    group: str
+    runs: int
+    at: float
+    success: Estimate
+    reached: int | None = None
+    steps: Estimate = UNKNOWN
+    minutes: Estimate = UNKNOWN
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of groups of runs.
+
+    Attributes:
+        runs: Runs by task and group.
+        rows: Results of each task and group; with several tasks, also those of each group in all tasks.
+        improvement: Probability that a run of the first group has a higher success rate than a run of the
+            second one, by the names of the groups; equal success rates count one half.
+        threshold: Success rate for the time until it is reached.
+        seed: Seed of the bootstrap.
+    """
+
+    runs: dict[str, dict[str, list[RunLog]]]
+    rows: list[GroupResult]
+    improvement: dict[tuple[str, str], Estimate]
+    threshold: float
+    seed: int
+
+    def tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        """Return header and rows of two tables: groups, and pairs of groups (which may have no rows)."""
+        to = f"{self.threshold:g}"
+        head = ["task", "group", "runs", "at step", "success", f"reached {to}", f"steps to {to}"]
+        groups = [
+            [
+                each.task,
+                each.group,
+                str(each.runs),
+                _cell(each.at, ",.0f"),
+                _estimate(each.success, ".2f"),
+                "" if each.reached is None else f"{each.reached} of {each.runs}",
+                _estimate(each.steps, ",.0f"),
+                _estimate(each.minutes, ".1f"),
+            ]
+            for each in self.rows
+        ]
+        pairs = [[*names, _estimate(each, ".2f")] for names, each in self.improvement.items()]
+        first, second = [*head, f"minutes to {to}"], ["group X", "group Y", "P(X > Y)"]
+        if len(self.runs) == 1:  # the task is the same in all rows
+            first, groups = first[1:], [row[1:] for row in groups]
+        return [(first, groups), (second, pairs)]
+
+    def markdown(self) -> str:
+        """Return both tables, with a caption that explains the numbers."""
+        tables = [markdown_table(head, rows) for head, rows in self.tables() if rows]
+        return "\n\n".join([*tables, self.caption()]) + "\n"
+
+    def caption(self) -> str:
+        """Return one paragraph that says how the numbers were computed."""
+        few = any(row.runs < MIN_RUNS for row in self.rows)
+        return (
+            "Success: interquartile mean of the last evaluations up to the step. Steps and minutes: "
+            "Kaplan-Meier median of the first evaluation with that success rate. P(X > Y): probability that "
+            "a run of X is better than a run of Y; ties count one half. "
+            f"In brackets: {LEVEL:.0%} interval{f'; range if a group has fewer than {MIN_RUNS} runs' * few}."
+        )
+
+    def draw(self) -> Figure:
+        """Return a figure with a panel for each task, which shows the learning curve of each group."""
+        import matplotlib as mpl  # noqa: PLC0415 - slow
+        from matplotlib.figure import Figure  # noqa: PLC0415 - slow
+
+        columns = min(3, len(self.runs))
+        rows = -(-len(self.runs) // columns)
+        names = list(dict.fromkeys(row.group for row in self.rows))
+        with mpl.rc_context(STYLE):
+            size = (max(6, 3.6 * columns), 0.8 + 3.2 * rows)
+            figure = Figure(figsize=size, layout="constrained")
+            panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
+            for axes, (task, groups) in zip(panels, self.runs.items(), strict=False):
+                for name, logs in groups.items():
+                    draw_group(axes, logs, name, names.index(name), self.seed)
+                axes.set(title=task, xlabel="environment steps", ylim=(-0.03, 1.03), xlim=(0, None))
+                axes.xaxis.set_major_formatter("{x:,.0f}" if axes.get_xlim()[1] < 10_000 else _thousands)
+            for axes in list(figure.axes)[len(self.runs) :]:
+                axes.remove()
+            for axes in figure.axes[::columns]:
+                axes.set_ylabel("success rate")
+            handles = {
+                label: handle
+                for axes in figure.axes
+                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+            }
+            band = f"band: {LEVEL:.0%} interval, or range of fewer than {MIN_RUNS} runs"
+            figure.legend(
+                handles.values(),
+                handles,
+                title=f"line: interquartile mean; {band}",
+                loc="outside lower center",
+                ncols=min(3, len(names)),
+                frameon=False,
+                handlelength=3,
+            )
+        return figure
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the figure (.pdf, .png, .svg) or the tables (.md, .tex), by the suffix.
+
+        Raises:
+            OSError: The file cannot be written.
+            ValueError: The suffix is another one.
+        """
+        suffix, data = require_suffix(path, SUFFIXES), io.BytesIO()
+        if suffix in {".md", ".tex"}:
+            data.write((self.markdown() if suffix == ".md" else self._latex()).encode())
+        else:
+            import matplotlib as mpl  # noqa: PLC0415 - slow
+
+            # Without the date: equal figures are equal files
+            dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
+            with mpl.rc_context(STYLE):
+                self.draw().savefig(data, format=suffix[1:], dpi=200, metadata=dated)
+        with replacement(Path(path)) as file:
+            file.write(data.getbuffer())
+
+    def _latex(self) -> str:
+        parts = []
+        for head, rows in self.tables():
+            if rows:
+                cells = [[_latex_text(cell) for cell in row] for row in (head, *rows)]
+                lines = [f"{' & '.join(row)} \\\\" for row in cells]
+                body = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
+                begin = f"\\begin{{tabular}}{{{'l' * len(head)}}}"
+                parts.append("\n".join([begin, *body, "\\end{tabular}"]))
+        return "\n\n".join([*parts, f"% {self.caption()}"]) + "\n"
+
+
+def compare(
+    *runs: str | os.PathLike[str] | RunLog,
+    by: Sequence[str] = (),
+    threshold: float = 0.9,
+    at: float | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Compare groups of runs.
+
+    Args:
+        *runs: Paths of runs, or of folders with runs, for `read_runs`; or logs.
+        by: Names of options, such as ``agent.temperature``: runs with equal values are a group. By default,
+            runs of one folder are a group.
+        threshold: Success rate in (0, 1] for the time until it is reached.
+        at: Steps at which success rates are compared. By default, in each task, the end of the shortest run
+            that is not solved; the end of the longest run if all are solved.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        The results. Groups and tasks are in the order of the runs.
+
+    Raises:
+        CorruptFileError: A log is damaged.
+        ImportError: The logs are TensorBoard logs, and tensorboard is not installed.
+        OSError: A file cannot be read.
+        ValueError: No run is given, a log cannot be used, an option is unknown, or a number is out of range.
+
+    Example:
+        ``compare("runs/with_her", "runs/without_her").write("figure.pdf")``
+    """
+    require_number("threshold", threshold, "(0, 1]")
+    require_count("seed", seed, at_least=0)
+    logs = [log for each in runs for log in ([each] if isinstance(each, RunLog) else read_runs(each))]
+    if not logs:
+        raise ValueError("expected at least one run, got none")
+    logs = [replace(log, group=_group_by(log, by)) for log in logs] if by else _short_groups(logs)
+    by_task: dict[str, dict[str, list[RunLog]]] = {}
+    for log in logs:
+        by_task.setdefault(str(log.options.get("env", "")), {}).setdefault(log.group, []).append(log)
+    rng, rows = np.random.default_rng(seed), list[GroupResult]()
+    scores: dict[str, dict[str, np.ndarray]] = {}  # by group and task
+    for task, groups in by_task.items():
+        step = _common_steps([log for group in groups.values() for log in group]) if at is None else at
+        for name, group in groups.items():
+            rates = np.array([log.success_at(step) for log in group])
+            scores.setdefault(name, {})[task] = rates
+            reached, steps = time_until(group, threshold)
+            minutes = time_until(group, threshold, minutes=True)[1]
+            success = estimate(interquartile_mean, [rates], rng)
+            rows.append(GroupResult(task, name, len(group), step, success, reached, steps, minutes))
+    if len(by_task) > 1:
+        for name, in_tasks in scores.items():
+            success = estimate(interquartile_mean, list(in_tasks.values()), rng)
+            rows.append(GroupResult("all", name, sum(map(len, in_tasks.values())), math.nan, success))
+    improvement = {}
+    for x, y in combinations(scores, 2):
+        tasks = [task for task in scores[x] if task in scores[y]]
+        if tasks:
+            pairs = [scores[name][task] for task in tasks for name in (x, y)]
+            improvement[x, y] = estimate(improvement_probability, pairs, rng)
+    return Comparison(by_task, rows, improvement, threshold, seed)
+
+
+def _group_by(log: RunLog, by: Sequence[str]) -> str:
+    """Return the name of the group of runs with the same values of options."""
+    for name in by:
+        if name not in log.options:
+            known = ", ".join(sorted(log.options)) or "no options"
+            raise ValueError(f"{log.name} has no option {name!r}; its options are {known}")
+    return ", ".join(f"{name.rpartition('.')[2]} {log.options[name]}" for name in by)
+
+
+def _short_groups(logs: Sequence[RunLog]) -> list[RunLog]:
+    """Name groups by the last part of their paths, if the names still differ."""
+    short = {log.group: Path(log.group).name or log.group for log in logs}
+    if len(set(short.values())) < len(short):
+        return list(logs)
+    return [replace(log, group=short[log.group]) for log in logs]
+
+
+def _common_steps(logs: Sequence[RunLog]) -> float:
+    """Return the steps up to which the success rates of all runs are known."""
+    unsolved = [log.steps[-1] for log in logs if not log.is_solved]
+    return float(min(unsolved) if unsolved else max(log.steps[-1] for log in logs))
+
+
+def interquartile_mean(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return the mean without the lowest and the highest quarter of all values, as rliable computes it."""
+    mean: np.ndarray = stats.trim_mean(np.concatenate(strata, axis=axis), 0.25, axis=axis)
+    return mean
+
+
+def improvement_probability(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return the probability that a value of X is above one of Y, the mean over tasks; ties count one half.
+
+    Args:
+        *strata: The values of X and those of Y for the first task, then for the next task.
+        axis: Axis of the runs.
+    """
+    tasks = []
+    for x, y in zip(strata[::2], strata[1::2], strict=True):
+        difference = np.moveaxis(x, axis, -1)[..., :, None] - np.moveaxis(y, axis, -1)[..., None, :]
+        tasks.append(((np.sign(difference) + 1) / 2).mean(axis=(-2, -1)))
+    mean: np.ndarray = np.mean(tasks, axis=0)
+    return mean
+
+
+def estimate(
+    statistic: Callable[..., np.ndarray], strata: Sequence[np.ndarray], rng: np.random.Generator
+) -> Estimate:
+    """Return a statistic with its interval: percentiles of a bootstrap that resamples each stratum by itself.
+
+    With fewer than `MIN_RUNS` runs in each stratum, it is the range of the values of one stratum, else NaN.
+    """
+    value = float(statistic(*strata))
+    if min(map(len, strata)) < MIN_RUNS:
+        known = len(strata) == 1
+        return Estimate(value, *((strata[0].min(), strata[0].max()) if known else (math.nan, math.nan)))
+    return Estimate(value, *_bootstrap(statistic, strata, rng, RESAMPLES))
+
+
+def _bootstrap(
+    statistic: Callable[..., np.ndarray],
+    strata: Sequence[np.ndarray],
+    rng: np.random.Generator,
+    resamples: int,
+) -> tuple[Any, Any]:
+    """Return both ends of the interval; with samples of shape (runs, ...), they are arrays."""
+    result = stats.bootstrap(
+        strata,
+        statistic,
+        axis=0,
+        vectorized=True,
+        n_resamples=resamples,
+        batch=500,  # limits the memory
+        confidence_level=LEVEL,
+        method="percentile",
+        random_state=rng,
+    )
+    return result.confidence_interval.low, result.confidence_interval.high
+
+
+def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = False) -> tuple[int, Estimate]:
+    """Return how many runs reached a success rate, and the Kaplan-Meier median of the time until then.
+
+    A run that never reaches it is censored at its end. The interval is that of Brookmeyer and Crowley 1982
+    with log-log bands.
+
+    Args:
+        logs: The runs.
+        threshold: The success rate.
+        minutes: Whether to return minutes instead of steps.
+    """
+    times = [log.seconds / 60 if minutes else log.steps for log in logs]
+    hits = [np.flatnonzero(log.success_rate >= threshold) for log in logs]
+    ends = np.array([each[hit[0] if hit.size else -1] for each, hit in zip(times, hits, strict=True)], float)
+    censored = np.array([not hit.size for hit in hits])
+    reached = len(logs) - int(censored.sum())
+    if np.isnan(ends).any():
+        return reached, UNKNOWN
+    survival = stats.ecdf(stats.CensoredData.right_censored(ends, censored)).sf
+
+    def median(probabilities: np.ndarray) -> float:
+        below = survival.quantiles[probabilities <= 0.5 + 1e-12]
+        return float(below[0]) if below.size else math.inf
+
+    value = median(survival.probabilities)
+
+    if len(logs) < MIN_RUNS:
+        exact = np.where(censored, math.inf, ends)
+        return reached, Estimate(value, float(exact.min()), float(exact.max()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the band is NaN where the share is 0 or 1
+        band = survival.confidence_interval(LEVEL, method="log-log")
+    low = np.fmin(band.low.probabilities, survival.probabilities)
+    return reached, Estimate(value, median(low), median(band.high.probabilities))
+
+
+def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:
+    """Draw the learning curve of a group: interquartile mean and interval, or each run if there are few.
+
+    The curve ends where the success rates of all runs are known.
+
+    Args:
+        axes: Axes to draw on.
+        logs: The runs.
+        label: Text in the legend.
+        number: Number of the group, which determines color, line style and marker.
+        seed: Seed of the bootstrap.
+    """
+    first, last = max(log.steps[0] for log in logs), _common_steps(logs)
+    steps = np.unique(np.concatenate([log.steps for log in logs]))
+    steps = steps[(np.diff(steps, append=np.inf) > min(log.slack for log in logs)) & (steps >= first)]
+    steps = np.append(steps[steps < last], last)
+    steps = steps[np.unique(np.linspace(0, len(steps) - 1, MAX_POINTS).astype(int))]
+    color, line = COLORS[number % len(COLORS)], LINES[number % len(LINES)]
+    rates = np.array([log.success_at(steps) for log in logs])
+    if len(logs) < MIN_RUNS:
+        low, high = rates.min(axis=0), rates.max(axis=0)
+        if len(logs) > 1:
+            axes.plot(steps, rates.T, line, color=color, alpha=0.5, linewidth=0.8)
+    else:
+        low, high = _bootstrap(interquartile_mean, [rates], np.random.default_rng(seed), CURVE_RESAMPLES)
+    axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
+    # Markers of different groups stand at different steps.
+    every = max(1, len(steps) // 8)
+    axes.plot(
+        steps,
+        interquartile_mean(rates, axis=0),
+        line,
+        color=color,
+        linewidth=2,
+        marker=MARKERS[number % len(MARKERS)],
+        markevery=(number * every // 3 % every, every),
+        markersize=5,
+        clip_on=False,
+        label=f"{label} ({len(logs)} {'run' if len(logs) == 1 else 'runs'})",
+    )
+
+
+def require_suffix(path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
+    """Return the suffix of a file to write; raise ValueError if it is not one of ``suffixes``."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in suffixes:
+        raise ValueError(f"the name of the file must end with {', '.join(suffixes)}, got {os.fspath(path)!r}")
+    return suffix
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def _thousands(value: float, position: int | None = None) -> str:
+    """Return steps as a label, such as 250k or 1.5M."""
+    return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k" if value else "0"
+
+
+def _cell(value: float, form: str) -> str:
+    return "" if math.isnan(value) else "not reached" if math.isinf(value) else format(value, form)
+
+
+def _estimate(each: Estimate, form: str) -> str:
+    value, low, high = (_cell(number, form) for number in each)
+    return value if not low or value == low == high else f"{value} ({low} to {high})"
+
+
+def _latex_text(text: str) -> str:
+    return "".join(f"\\{each}" if each in "_%&#$" else each for each in text)

@@ -1,0 +1,60 @@
+"""``her compare``: compare groups of runs, in a figure and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from her_wrappers.commands.terminal import CommandError, NotNegative, Positive, exits_with
+
+
+def compare(
+    runs: Positional[Annotated[tuple[str, ...], arg(metavar="RUN")]],
+    *,
+    by: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="OPTION")] = (),
+    threshold: float = 0.9,
+    at: Positive | None = None,
+    out: Annotated[tuple[Path, ...], arg(metavar="FILE")] = (),
+    seed: NotNegative = 0,
+) -> None:
+    """Compare groups of runs: success rates, time until a success rate, and learning curves.
+
+    Runs of one folder are a group, and so are runs whose names differ only in the seed at the end.
+
+    For example:
+
+    - her compare runs/with_her runs/without_her --out figure.pdf table.tex
+    - her compare runs/PointReach-v0-sac-0 runs/PointReach-v0-sac-1
+    - her compare "SAC=runs/a" "TQC=runs/b" --threshold 0.95 --at 100000
+    - her compare runs/sweep --by agent.temperature --out sweep.png
+    - her compare sb3_tensorboard results.csv
+
+    Args:
+        runs: Folders of her train, folders with TensorBoard logs (of Stable-Baselines3), CSV files, or
+            folders with such runs; NAME=PATH names a group.
+        by: Option whose values are the groups, such as agent.temperature.
+        threshold: Success rate for the steps and minutes until it is reached.
+        at: Steps at which success rates are compared; by default the end of the shortest run.
+        out: Files to write, by their suffixes: a figure (.pdf, .png, .svg) or the tables (.md, .tex).
+        seed: Seed of the bootstrap.
+    """
+    from her_agents.comparison import SUFFIXES, require_suffix
+    from her_agents.comparison import compare as compare_runs
+    from her_agents.run_logs import read_runs
+
+    if not runs:
+        raise CommandError("expected at least one run, got none; pass the folder of a run")
+    with exits_with(2, ValueError):
+        for path in out:
+            require_suffix(path, SUFFIXES)
+    with exits_with(3, ValueError):
+        logs = [log for run in runs for log in read_runs(run)]
+    with exits_with(2, ValueError):
+        comparison = compare_runs(*logs, by=by, threshold=threshold, at=at, seed=seed)
+    print(comparison.markdown(), end="")
+    for path in out:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        comparison.write(path)
+        print(f"written: {path}")

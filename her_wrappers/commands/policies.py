@@ -1,0 +1,92 @@
+"""Policies by name: of a run, of a policy file, of a recipe, a function, or random actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from her_wrappers.commands import terminal
+from her_wrappers.commands.terminal import CommandError, Policy, exits_with
+from her_wrappers.environments import EnvNameError, import_callable, make_env
+from her_wrappers.episode_limit import limit_episodes
+from her_wrappers.goal_interface import goal_spaces
+
+if TYPE_CHECKING:
+    from her_agents.config import Config
+
+
+def is_run(name: str) -> bool:
+    """Whether a name is that of a run or of a file with an agent, not of an environment or a function."""
+    return name != "random" and (Path(name).exists() or Path(name).suffix in {".pt", ".policy"})
+
+
+def open_policy(
+    policy: str, env_name: str | None, options: dict[str, Any], max_episode_steps: int | None
+) -> tuple[gym.Env[Any, Any], Policy]:
+    """Return an environment, and the policy that acts in it.
+
+    Args:
+        policy: random, module:function, or the folder of a run, a checkpoint or a policy file.
+        env_name: Name of the environment; None for that of the run.
+        options: Options of the environment.
+        max_episode_steps: Steps after which episodes are truncated; None for those of the run, if any.
+    """
+    if is_run(policy):
+        agent, config = load_run(policy)
+        if env_name is None:
+            env_name, options = config.env, {**config.env_kwargs, **options}
+        with terminal.advises_folder(policy):
+            env = make_env(env_name, disable_env_checker=True, **options)
+        return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent(env)
+    if env_name is None:
+        raise CommandError(f"the policy {policy} needs an environment; pass its name")
+    try:
+        env = limit_episodes(make_env(env_name, **options), max_episode_steps)
+    except EnvNameError as error:
+        if ":" in env_name:
+            raise
+        raise CommandError(f"{error}; {env_name} is not a file or folder either") from error
+    if policy == "random":
+        return env, lambda observation: env.action_space.sample()
+    return env, import_callable(policy, "policy", "random, a run, or module:function")
+
+
+def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
+    """Return the config of a run, and a function that returns the policy of its agent for an environment.
+
+    The function ends the command if the spaces of the environment differ from those of the run.
+    """
+    import torch
+
+    from her_agents import checkpoints, make_config
+
+    torch.set_num_threads(1)  # faster than several threads, since the networks are small
+    file = checkpoints.best_checkpoint(name)
+    if Path(name).is_dir() and not file.exists():
+        terminal.fail(f"{name} has no best.pt, which a run writes after its first evaluation")
+    content = checkpoints.load_checkpoint(file)
+    agent = checkpoints.agent_of(content, file)
+
+    def policy_for(env: gym.Env[Any, Any]) -> Policy:
+        with exits_with(3, TypeError):
+            found = goal_spaces(env)
+        with exits_with(2, ValueError):
+            checkpoints.require_spaces(file, content, found)
+        return agent.act
+
+    return policy_for, make_config(content["config"])
+
+
+def policy_of_recipe(recipe: str) -> str:
+    """Return the path of the trained policy of a recipe."""
+    from her_agents.recipes import read_recipe
+
+    with exits_with(2, ValueError):
+        chosen = read_recipe(recipe)
+        chosen.require_installed()
+    if not chosen.policy.exists():
+        raise CommandError(f"the recipe {recipe!r} has no trained policy; run: her train --recipe {recipe}")
+    return str(chosen.policy)

@@ -1,0 +1,154 @@
+"""``her compare``, ``her evaluate``, ``her train --seeds`` and ``her record --policy RUN``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from her_wrappers import EpisodeArchive
+from tests.support.commands import her, write_options
+
+
+@pytest.fixture(name="seeds", scope="module")
+def three_seeds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seeds")
+    options = [
+        "--config",
+        write_options(folder / "small.json"),
+        "--steps",
+        200,
+        "--no-tensorboard",
+        "--no-check",
+    ]
+    result = her("train", *options, "--seeds", 3, "--seed", 5, "--out", folder / "runs")
+    assert result.exit_code == 0, result.output
+    return folder / "runs", result.output, options
+
+
+def test_seeds_train_one_run_each(seeds):
+    folder, output, _ = seeds
+    assert sorted(path.name for path in folder.iterdir()) == ["seed-5", "seed-6", "seed-7"]
+    assert [json.loads((path / "config.json").read_text())["seed"] for path in sorted(folder.iterdir())] == [
+        5,
+        6,
+        7,
+    ]
+    assert f"Compare them: her compare {folder}" in output
+
+
+def test_processes_give_the_same_runs(seeds, tmp_path, capfd):
+    folder, _, options = seeds
+    result = her("train", *options, "--seeds", 2, "--seed", 5, "--jobs", 2, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "seed 6 | epoch   1" in capfd.readouterr().out
+
+    def rates(run):
+        return [line.split(",")[4:6] for line in (run / "progress.csv").read_text().splitlines()]
+
+    for seed in (5, 6):
+        assert rates(tmp_path / f"seed-{seed}") == rates(folder / f"seed-{seed}")
+
+
+def test_seeds_are_not_trained_over_existing_runs(seeds):
+    folder, _, options = seeds
+    result = her("train", *options, "--seeds", 4, "--seed", 4, "--out", folder)
+    assert (result.exit_code, "seed-5 already contains a run" in result.stderr) == (2, True), result.output
+    assert not (folder / "seed-4").exists()
+    result = her("train", "--resume", folder / "seed-5", "--seeds", 2)
+    assert (result.exit_code, "remove --seeds" in result.stderr) == (2, True)
+
+
+def test_compare_prints_the_table_and_writes_files(seeds, tmp_path):
+    folder, _, _ = seeds
+    files = [tmp_path / "new" / "figure.pdf", tmp_path / "table.tex"]
+    result = her("compare", folder, "--out", *files)
+    assert result.exit_code == 0, result.output
+    assert "| runs | 3 | 2" in result.stdout
+    assert all(file.stat().st_size for file in files)
+    by_seed = her("compare", folder, "--by", "seed", "--threshold", 0.5).stdout
+    assert ("| seed 5 | 1 |" in by_seed, "reached 0.5" in by_seed, "| seed 5 | seed 6 |" in by_seed) == (
+        True,
+    ) * 3
+
+
+WRONG = [
+    (["compare"], 2, "expected at least one run"),
+    (["compare", "nowhere"], 3, "nowhere does not exist; pass a folder of her train"),
+    (["compare", "{runs}", "--by", "tau"], 2, "has no option 'tau'"),
+    (["compare", "{runs}", "--at", "5"], 2, "choose other steps"),
+    (["compare", "{runs}", "--threshold", "2"], 2, "threshold must lie in (0, 1]"),
+    (["compare", "{runs}", "--out", "a.jpg"], 2, "must end with .pdf"),
+    (["evaluate"], 2, "expected a policy or --recipe NAME"),
+    (["evaluate", "math:sin"], 2, "needs an environment"),
+    (["evaluate", "{runs}"], 3, "has no best.pt"),
+    (["evaluate", "random", "--env", "her_envs/PointReach-v0", "--out", "a.txt"], 2, "must end with .html"),
+    (["evaluate", "random", "--env", "CartPole-v1"], 3, "must be a Dict"),
+    (["evaluate", "{runs}/seed-5", "--env", "her_envs/BitFlipping-v0"], 2, "space"),
+    (["record", "her_envs/BitFlipping-v0", "--policy", "{runs}/seed-5", "--out", "a"], 2, "space"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "exit_code", "message"), WRONG)
+def test_mistakes_are_one_sentence(arguments, exit_code, message, seeds, *, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = her(*(each.format(runs=seeds[0]) for each in arguments))
+    assert (result.exit_code, message in result.stderr) == (exit_code, True), result.output
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("package", ["scipy", "matplotlib"])
+def test_a_missing_package_is_named(package, seeds, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "her_agents.comparison", raising=False)
+    result = her("compare", seeds[0], "--out", tmp_path / "f.png")
+    assert (result.exit_code, 'pip install "her-toolkit[agents]"' in result.stderr) == (2, True), (
+        result.output
+    )
+
+
+def test_evaluate_uses_the_environment_of_the_run(seeds, tmp_path):
+    run, report = seeds[0] / "seed-5", tmp_path / "report.json"
+    result = her("evaluate", run, "--episodes", 4, "--out", report)
+    assert result.exit_code == 0, result.output
+    assert f"# {run} in her_envs/PointReach-v0" in result.stdout
+    content = json.loads(report.read_text())
+    assert content["lengths"] == [6] * 4  # max_steps of the run
+    other = her("evaluate", "random", "--env", "her_envs/PointReach-v0", "--episodes", 4, "-o", "max_steps=6")
+    assert content["suite"] in other.stdout
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_record_uses_the_policy_of_a_run(workers, seeds, tmp_path):
+    env = ["her_envs/PointReach-v0", "-o", "max_steps=6"]
+    policy = ["--policy", seeds[0] / "seed-5", "--workers", workers, "--backend", "local"]
+    result = her("record", *env, *policy, "--episodes", 3, "--seed", 0, "--out", tmp_path / "a")
+    assert result.exit_code == 0, result.output
+    from her_agents import load_agent  # noqa: PLC0415 - imports torch
+
+    agent = load_agent(seeds[0] / "seed-5")
+    for episode in EpisodeArchive(tmp_path / "a"):
+        states = [{key: value[t] for key, value in episode.observations.items()} for t in range(6)]
+        assert [agent.act(state).tolist() for state in states] == episode.actions.tolist()
+
+
+def test_ctrl_c_saves_the_running_runs_and_begins_no_others(seeds, tmp_path):
+    # 1e8 steps would take days.
+    options = [*seeds[2], "--steps", 10**8, "--seeds", 3, "--jobs", 2, "--out", tmp_path]
+    del options[options.index("--steps") : options.index("--steps") + 2]  # of the short runs
+    command = [sys.executable, "-m", "her_wrappers.cli", "train", *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        begun = set()
+        for line in process.stdout:
+            begun |= {line.split(" | ")[0]} & {"seed 0", "seed 1"}
+            if len(begun) == 2:
+                break
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does
+        output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output.count("Interrupted; saved.")) == (130, 2), output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-0", "seed-1"]
+    assert all((path / "latest.pt").exists() for path in tmp_path.iterdir())
