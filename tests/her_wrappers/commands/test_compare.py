@@ -136,6 +136,7 @@ def test_record_uses_the_policy_of_a_run(workers, seeds, tmp_path):
         assert [agent.act(state).tolist() for state in states] == episode.actions.tolist()
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_the_running_runs_and_begins_no_others(seeds, tmp_path):
     # 1e8 steps would take days.
     options = [*seeds[2], "--steps", 10**8, "--seeds", 3, "--jobs", 2, "--out", tmp_path]
