@@ -111,7 +111,7 @@ class Facts:
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-        """Return the facts of episodes of the same spaces, also of zero episodes; ``others`` are further fields.
+        """Return the facts of episodes of the same spaces, if any; ``others`` are further fields.
 
         Raise ValueError if observations lack a goal key, or goals are not numbers of one size.
         """
