@@ -88,30 +88,15 @@ class FloorPlan:
         return free
 
     def draw_points(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Sample points uniformly from the free cells.
-
-        Args:
-            count: Number of points.
-            rng: Random generator.
-
-        Returns:
-            (count, 2) float32.
-        """
+        """Sample points uniformly from the free cells, (count, 2) float32."""
         cells = self._cells[rng.integers(len(self._cells), size=count)]
         return _round_within_cells(cells + rng.random((count, 2)), cells)
 
     def move(self, points: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """Move points along straight lines; a point that reaches a wall slides along it.
+        """Move points in free cells, (N, 2), by ``moves``, (N, 2), along lines; return (N, 2) float32.
 
         Points move from cell to cell, one edge at a time. So a move of any length neither crosses a wall nor
-        passes between two walls that touch at a corner.
-
-        Args:
-            points: (N, 2) positions in free cells.
-            moves: (N, 2) displacements.
-
-        Returns:
-            (N, 2) float32 positions in free cells.
+        passes between two walls that touch at a corner; a point that reaches a wall slides along it.
         """
         # Axes first: NumPy is much faster with N elements than with 2 in the last axis.
         place, rest = points.T.astype(np.float64), moves.T.astype(np.float64)

@@ -38,16 +38,7 @@ class Painter:
         self._states.append(state)
 
     def draw_picture(self, index: int, steps: int, size: int) -> np.ndarray:
-        """Draw one environment.
-
-        Args:
-            index: Index of the environment.
-            steps: Elapsed steps of its episode.
-            size: Side of the picture [pixels].
-
-        Returns:
-            (size, size, 3) uint8.
-        """
+        """Draw environment ``index`` after ``steps`` steps of its episode, (size, size, 3) uint8."""
         canvas = Canvas(size)
         episode = list(self._states)[-(steps + 1) :]
         places = [self._task.trail_points(state, index) for state in episode]
@@ -79,13 +70,9 @@ def mosaic_columns(count: int) -> int:
 
 
 def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
-    """Arrange pictures of the same size in a grid, as square as possible.
+    """Arrange pictures of one size, (size, size, 3) uint8, in a grid, as square as possible, (H, W, 3) uint8.
 
-    Args:
-        pictures: At least one picture, (size, size, 3) uint8 each.
-
-    Returns:
-        (H, W, 3) uint8, in reading order; empty cells are white.
+    The pictures are in reading order; empty cells are white.
     """
     columns = mosaic_columns(len(pictures))
     rows = -(-len(pictures) // columns)

@@ -27,19 +27,11 @@ def sample_starts(
     options: dict[str, Any],
     rows: np.ndarray | None = None,
 ) -> tuple[State, dict[str, Array]]:
-    """Sample starts that are not solved, with the values of the reset options.
+    """Sample starts of the environments ``rows``, by default all N, that are not solved; return n states.
 
-    Args:
-        task: The task.
-        num_envs: Number of environments, N.
-        rng: Random generator.
-        options: ``"goal"`` and ``"state"``; values for one environment, which are used for all N, or with a
-            leading axis N.
-        rows: (n,) indices of the environments that start; by default all N.
-
-    Returns:
-        A new state of n rows, and its observations. A start that the options determine completely is used
-        unchanged, even if it is solved.
+    The options ``"goal"`` and ``"state"`` have values for one environment, which are used for all N, or a
+    leading axis N. A start that they determine completely is used unchanged, even if it is solved. The
+    observations are returned too.
 
     Raises:
         TypeError: ``"state"`` is not a dict, and the state has several entries.

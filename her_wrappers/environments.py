@@ -53,20 +53,11 @@ def present_folder() -> Iterator[None]:
 
 
 def find_env(name: str) -> str | EnvFactory:
-    """Find an environment by its name.
+    """Return the id for `gymnasium.make`, or the class or function, that a name of one of `FORMS` means.
 
-    Args:
-        name: A registered id, ``module:id``, ``module:Class`` or ``module:function``. Instead of a module,
-            the name can have the path of a file, ``path/to/file.py``. The current folder is searched too.
-
-    Returns:
-        The id for `gymnasium.make`, or the class or function. An id without a module is returned without a
-        check of its existence.
-
-    Raises:
-        BrokenModuleError: The import of the module raised an error.
-        EnvNameError: The module does not exist, or has no such id, subclass of `gymnasium.Env` or
-            `gymnasium.vector.VectorEnv`, or function.
+    The current folder is searched for modules too. The existence of an id without a module is not checked.
+    Raise BrokenModuleError if the import raises, and EnvNameError if the module or the environment is
+    missing.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
@@ -118,10 +109,8 @@ def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFac
 def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:
     """Return the environment that a factory makes from its options; ``name`` is that in messages.
 
-    Raises:
-        BrokenModuleError: The code of the environment raised an error, with the file and the line in the
-            message, or a package that the environment needs is not installed.
-        EnvNameError: The environment does not exist, or does not take the options.
+    Raise EnvNameError if the environment does not exist or does not take the options, and BrokenModuleError,
+    with file and line, if its code raises or if a package is missing.
     """
     try:
         with present_folder():
@@ -149,12 +138,8 @@ def make_vector_env(
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a vector environment: the one registered for the id, else a `gymnasium.vector.SyncVectorEnv`.
 
-    Args:
-        name: Name of the environment, see `find_env`.
-        num_envs: Number of environments, N.
-        max_episode_steps: Number of steps after which episodes are truncated, see `limit_episodes`; with it,
-            the vector environment is always a SyncVectorEnv.
-        **options: Arguments of each environment. Errors are those of `make_env`.
+    With ``max_episode_steps``, see `limit_episodes`, it is always a SyncVectorEnv. ``options`` are those of
+    each environment, and errors are those of `make_env`.
     """
     found = find_env(name)
     spec = gym.registry.get(found) if isinstance(found, str) else None
@@ -169,16 +154,9 @@ def make_vector_env(
 
 
 def import_module(origin: str, name: str, forms: str) -> ModuleType:
-    """Import a module.
+    """Import a module or a ``.py`` file; ``name``, as the user gave it, and ``forms`` are for messages.
 
-    Args:
-        origin: Name of the module, or path of its file, which ends in ``.py``.
-        name: Name that the user gave, for messages.
-        forms: Forms that the name can have, for messages.
-
-    Raises:
-        BrokenModuleError: The module raised an error; the message has the file and the line.
-        EnvNameError: The module does not exist, or ``origin`` is not the name of a module.
+    Raise BrokenModuleError, with file and line, if the module raises, and EnvNameError if it is missing.
     """
     try:
         with present_folder():
@@ -201,16 +179,9 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
 
 
 def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
-    """Return the function or class ``module:name`` or ``path/to/file.py:name``.
+    """Return the function or class ``module:name`` or ``path/to/file.py:name`` of the user's ``argument``.
 
-    Args:
-        name: Name that the user gave; the current folder is searched too.
-        argument: Argument that the user gave, for messages.
-        forms: Forms that the name can have, for messages.
-
-    Raises:
-        BrokenModuleError: The module raised an error.
-        EnvNameError: The name has another form, or the module or the function does not exist.
+    The errors are those of `import_module`, and EnvNameError if the name has another form or is missing.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:

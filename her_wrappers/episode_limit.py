@@ -26,13 +26,10 @@ def declared_time_limit(env: gym.Env[Any, Any]) -> int | None:
 
 
 def limit_episodes(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> gym.Env[Any, Any]:
-    """Return an environment all of whose episodes end.
+    """Return an environment all of whose episodes end: truncated after ``max_episode_steps`` steps.
 
-    Args:
-        env: The environment.
-        max_episode_steps: Number of steps after which episodes are truncated. By default, a step raises
-            EndlessEpisodeError if its episode has not ended after `MAX_EPISODE_STEPS` steps, or after the
-            time limit that the environment declares if this is longer.
+    By default, a step raises EndlessEpisodeError if its episode has not ended after `MAX_EPISODE_STEPS`
+    steps, or after the time limit that the environment declares if this is longer.
     """
     if max_episode_steps is not None:
         return gym.wrappers.TimeLimit(env, max_episode_steps)

@@ -121,15 +121,10 @@ def _final_name(infos: Any) -> str | None:
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
     """Return infos of N environments as one dict of arrays, with ``keys`` and the infos of last states.
 
-    Args:
-        infos: Infos in Gymnasium's format, which are returned as they are; a list of N dicts, in which an
-            episode's last observation and infos are under ``final_obs`` and ``final_info``, or, as in
-            Stable-Baselines3, ``terminal_observation`` is among its last infos; or None.
-        num_envs: Number of environments, N.
-        keys: Names of the infos to convert.
-
-    Raises:
-        ValueError: ``infos`` are not of these types, or the list does not have N elements.
+    Infos in Gymnasium's format are returned as they are, and None as an empty dict. In a list of N dicts, an
+    episode's last observation and infos are under ``final_obs`` and ``final_info``, or, as in
+    Stable-Baselines3, ``terminal_observation`` is among its last infos. Raise ValueError for other types and
+    for a list of another length.
     """
     if isinstance(infos, Mapping) or infos is None:
         return infos or {}

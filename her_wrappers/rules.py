@@ -30,22 +30,15 @@ class EvidenceLike(Protocol):
 
 @dataclass(frozen=True)
 class Violation:
-    """One violation of a rule.
+    """One violation of a rule."""
 
-    Attributes:
-        message: The violation in one sentence, without a period, with the values that were found, such as
-            ``"step() returned reward -1, but compute_reward returns 0 for the same goals"``.
-        place: Place of the violation, such as ``"episode 0, step 3"``; may be empty.
-        subject: The element concerned, such as a key; each subject becomes a separate finding.
-        severity: Severity of this violation, or None for the severity of the rule.
-        repair: Repair wrapper for this violation, or None for that of the rule.
-    """
-
+    # the violation in one sentence, without a period, with the values that were found, such as ``"step()
+    # returned reward -1, but compute_reward returns 0 for the same goals"``
     message: str
-    place: str = ""
-    subject: str = ""
-    severity: Severity | None = None
-    repair: str | None = None
+    place: str = ""  # place of the violation, such as ``"episode 0, step 3"``; may be empty
+    subject: str = ""  # the element concerned, such as a key; each subject becomes a separate finding
+    severity: Severity | None = None  # severity of this violation, or None for the severity of the rule
+    repair: str | None = None  # repair wrapper for this violation, or None for that of the rule
 
 
 Check: TypeAlias = Callable[[Any], Iterator[Violation]]
@@ -54,46 +47,31 @@ Check: TypeAlias = Callable[[Any], Iterator[Violation]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A requirement, and the function that finds its violations.
+    """A requirement, and the function that finds its violations."""
 
-    Attributes:
-        code: ``GE`` (environments), ``HB`` (replay buffers) or ``GD`` (diagnoses), and three digits, of which
-            the first is the family.
-        name: Name of the rule in words, such as ``"reward-mismatch"``.
-        severity: ``"error"`` if training data would be wrong or the run would crash, ``"warning"`` if this
-            happens in some uses, ``"info"`` for a note.
-        meaning: The fault in one sentence.
-        fix: The fix in one line, without a period.
-        wrong: Example of code that violates the rule.
-        right: The example with the fault corrected.
-        check: Function that yields the violations.
-        source: Source of the requirement, such as a paper or an issue; may be empty.
-        threshold: The threshold of the rule and its reason; empty for rules without a threshold.
-        needs: Needs that the evidence must meet for the rule to be applied.
-        inconclusive_without: Needs without which the rule is applied, but the absence of findings is
-            inconclusive.
-        implies: Codes of rules whose findings are direct consequences of a finding of this rule. A report
-            leaves out these findings, and the findings that they imply in turn; a warning that implies an
-            error becomes an error.
-        repair: Class of `her_wrappers.repairs` that corrects the fault, or an empty text.
-        passive: Whether `GoalEnvChecker` applies the rule to an environment in use.
-    """
-
+    # ``GE`` (environments), ``HB`` (replay buffers) or ``GD`` (diagnoses), and three digits, of which the
+    # first is the family
     code: str
-    name: str
+    name: str  # name of the rule in words, such as ``"reward-mismatch"``
+    # ``"error"`` if training data would be wrong or the run would crash, ``"warning"`` if this happens in
+    # some uses, ``"info"`` for a note
     severity: Severity
-    meaning: str
-    fix: str
-    wrong: str
-    right: str
-    check: Check
-    source: str = ""
-    threshold: str = ""
-    needs: tuple[str, ...] = ()
+    meaning: str  # the fault in one sentence
+    fix: str  # the fix in one line, without a period
+    wrong: str  # example of code that violates the rule
+    right: str  # the example with the fault corrected
+    check: Check  # function that yields the violations
+    source: str = ""  # source of the requirement, such as a paper or an issue; may be empty
+    threshold: str = ""  # the threshold of the rule and its reason; empty for rules without a threshold
+    needs: tuple[str, ...] = ()  # needs that the evidence must meet for the rule to be applied
+    # needs without which the rule is applied, but the absence of findings is inconclusive
     inconclusive_without: tuple[str, ...] = ()
+    # codes of rules whose findings are direct consequences of a finding of this rule. A report leaves out
+    # these findings, and the findings that they imply in turn; a warning that implies an error becomes an
+    # error
     implies: tuple[str, ...] = ()
-    repair: str = ""
-    passive: bool = False
+    repair: str = ""  # class of `her_wrappers.repairs` that corrects the fault, or an empty text
+    passive: bool = False  # whether `GoalEnvChecker` applies the rule to an environment in use
 
 
 @dataclass(frozen=True)
@@ -270,11 +248,7 @@ class Report:
 
 
 class RuleSet(Mapping[str, Rule]):
-    """The rules of one suite, by code.
-
-    Args:
-        families: First digits of the codes, in the order in which a report lists findings of one severity.
-    """
+    """The rules of one suite, by code; a report lists the first digits of codes as in ``families``."""
 
     def __init__(self, families: str = "0123456789") -> None:
         self._rules: dict[str, Rule] = {}
@@ -335,10 +309,6 @@ class RuleSet(Mapping[str, Rule]):
         """Return the findings of ``rules``, errors first, without findings that other findings imply.
 
         Rules that imply one of ``rules`` are applied too, to remove the findings that they imply.
-
-        Args:
-            evidence: Evidence of the suite.
-            rules: Rules to report.
         """
         codes = {rule.code for rule in rules}
         applied = [rule for rule in self.values() if rule.code in codes or codes & self._implied_by(rule)]

@@ -45,21 +45,13 @@ def _as_tree(space: spaces.Space[Any]) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class LeafSpec:
-    """One leaf of a space.
+    """One leaf of a space."""
 
-    Attributes:
-        path: Path of the leaf in the space.
-        name: Name of the leaf in messages, such as ``observation/camera``.
-        shape: Shape of one array.
-        dtype: Dtype of the array.
-        key: The only key of the path if the path has length 1 and the key is a string, else None.
-    """
-
-    path: Path
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    key: str | None
+    path: Path  # path of the leaf in the space
+    name: str  # name of the leaf in messages, such as ``observation/camera``
+    shape: tuple[int, ...]  # shape of one array
+    dtype: np.dtype[Any]  # dtype of the array
+    key: str | None  # the only key of the path if the path has length 1 and the key is a string, else None
 
     @property
     def nbytes(self) -> int:
@@ -86,18 +78,13 @@ class LeafSpec:
 
 @dataclass(frozen=True)
 class SpaceSpec:
-    """The leaves of a space, in order, and the structure in which they make up an element.
+    """The leaves of a space, in order, and the structure in which they make up an element."""
 
-    Attributes:
-        name: Name of the elements in messages, such as ``"observation"``.
-        leaves: The leaves, in the order of the space.
-        structure: Tree with the structure of the space; the value of each leaf is its position in ``leaves``.
-        flat_keys: Keys of the leaves if the elements are dicts of arrays, else None.
-    """
-
-    name: str
-    leaves: tuple[LeafSpec, ...]
+    name: str  # name of the elements in messages, such as ``"observation"``
+    leaves: tuple[LeafSpec, ...]  # the leaves, in the order of the space
+    # tree with the structure of the space; the value of each leaf is its position in ``leaves``
     structure: Tree
+    # keys of the leaves if the elements are dicts of arrays, else None
     flat_keys: tuple[Any, ...] | None = field(init=False)
 
     def __post_init__(self) -> None:

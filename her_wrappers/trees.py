@@ -149,21 +149,11 @@ def try_as_array(value: Any) -> np.ndarray:
 def as_leaf(
     name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, rounding: bool = False
 ) -> np.ndarray:
-    """Return ``value`` as an array of the given shape and dtype.
+    """Return an array, tensor or anything that NumPy converts as an array of the given shape and dtype.
 
-    Args:
-        name: Name of ``value`` in messages.
-        value: An array, a tensor, or anything that NumPy converts to an array.
-        shape: Required shape.
-        dtype: Dtype of the result.
-        rounding: Whether floats may be rounded to a shorter float dtype.
-
-    Returns:
-        The array; ``value`` itself if it has the right shape and dtype.
-
-    Raises:
-        ValueError: ``value`` is not an array of ``dtype`` or of numbers, the shape differs, or a cast to
-            ``dtype`` would change values.
+    A value of this shape and dtype is not copied. With ``rounding``, floats may be rounded to a shorter float
+    dtype. Raise ValueError, with ``name``, if ``value`` is not of ``dtype`` or of numbers, if the shape
+    differs, or if a cast to ``dtype`` would change values.
     """
     try:
         array = as_array(value)

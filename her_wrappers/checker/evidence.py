@@ -30,64 +30,45 @@ rule = GOAL_ENV_RULES.rule
 
 @dataclass(frozen=True)
 class VectorRun:
-    """The batches that a vector environment returned.
+    """The batches that a vector environment returned."""
 
-    Attributes:
-        batches: Rollout whose records contain batches.
-        env: The vector environment.
-        mode: Autoreset mode from the metadata, else the mode that the infos suggest.
-        has_copied_functions: Whether goal functions are those of a new environment in this process.
-    """
-
-    batches: Rollout
+    batches: Rollout  # its records contain batches
     env: Any
-    mode: AutoresetMode
+    mode: AutoresetMode  # autoreset mode from the metadata, else the mode that the infos suggest
+    # whether goal functions are those of a new environment in this process
     has_copied_functions: bool = False
 
 
 @dataclass(eq=False)
 class Evidence:
-    """The recorded run of an environment, and the results of the experiments in the order of their calls.
+    """The recorded run of an environment, and the results of the experiments in the order of their calls."""
 
-    Attributes:
-        observation_space: Observation space of one environment.
-        rollout: Recorded resets and steps; batches are split into episodes of single environments.
-        reward: Probe of ``compute_reward``, or None.
-        terminated: Probe of ``compute_terminated``, or None.
-        seed: Seed of all random choices.
-        vector: Batches of a vector environment, or None.
-        reward_type: Value of the environment's attribute ``reward_type``, or None.
-        state: Names and values of the arrays that attributes of the environment refer to after the last step.
-        pairs: Relabeled pairs: pairs of an achieved and a desired goal with an info.
-        no_replica: Reason why the rollout was not replayed on a replica, or an empty text.
-        divergence: First difference between the rollout and its replay on a replica, or None.
-        rerun_divergence: First difference between the rollout and its replay on a used replica, or None.
-        options_divergence: First difference between two resets with the same seed and options, or None.
-        global_seeding: Calls that seed a global random generator, each with the name of the generator.
-        none_for_unknown_type: Whether ``compute_reward`` returns None after ``reward_type`` was replaced by
-            an unknown name.
-        reset_divergence: First difference between two resets of the environment with one seed, or None.
-        other_start: Observation of a reset with another seed than the first, or None if this failed.
-        new_generators: Names of random generators that a reset without a seed sets to the same state.
-    """
-
-    observation_space: spaces.Space[Any]
-    rollout: Rollout
-    reward: Probe | None = None
-    terminated: Probe | None = None
-    seed: int = 0
-    vector: VectorRun | None = None
-    reward_type: Any = None
+    observation_space: spaces.Space[Any]  # observation space of one environment
+    rollout: Rollout  # recorded resets and steps; batches are split into episodes of single environments
+    reward: Probe | None = None  # probe of ``compute_reward``, or None
+    terminated: Probe | None = None  # probe of ``compute_terminated``, or None
+    seed: int = 0  # seed of all random choices
+    vector: VectorRun | None = None  # batches of a vector environment, or None
+    reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
+    # names and values of the arrays that attributes of the environment refer to after the last step
     state: Sequence[tuple[str, np.ndarray]] = ()
-    pairs: Sequence[Pair] = ()
+    pairs: Sequence[Pair] = ()  # relabeled pairs: pairs of an achieved and a desired goal with an info
+    # reason why the rollout was not replayed on a replica, or an empty text
     no_replica: str = "no second environment was made"
+    # first difference between the rollout and its replay on a replica, or None
     divergence: Divergence | None = None
+    # first difference between the rollout and its replay on a used replica, or None
     rerun_divergence: Divergence | None = None
+    # first difference between two resets with the same seed and options, or None
     options_divergence: Divergence | None = None
+    # calls that seed a global random generator, each with the name of the generator
     global_seeding: Sequence[tuple[str, str]] = ()
+    # whether ``compute_reward`` returns None after ``reward_type`` was replaced by an unknown name
     none_for_unknown_type: bool = False
+    # first difference between two resets of the environment with one seed, or None
     reset_divergence: Divergence | None = None
-    other_start: Any = None
+    other_start: Any = None  # observation of a reset with another seed than the first, or None if this failed
+    # names of random generators that a reset without a seed sets to the same state
     new_generators: Sequence[str] = ()
 
     @property
@@ -127,12 +108,7 @@ class Evidence:
         return all(found is not None and found == shapes_found[0] for found in shapes_found)
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
-        """Return achieved goals, desired goals and info of a batch of relabeled pairs, which may be empty.
-
-        Args:
-            rows: Indices of the pairs.
-            form: Form of the info, from `INFO_FORMS`; None for the first of them.
-        """
+        """Return goals and info, in one of `INFO_FORMS`, of the pairs ``rows``, which may be empty."""
         chosen = np.array(rows, np.intp)
         achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
         return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])

@@ -83,17 +83,11 @@ def reward_number(reward: Any) -> float:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CallResult:
-    """Result of one call of ``compute_reward`` or ``compute_terminated``.
+    """Result of one call of ``compute_reward`` or ``compute_terminated``."""
 
-    Attributes:
-        value: Returned value; None if the call raised.
-        error: Exception that the call raised, or None.
-        mutated_argument: Name of the first argument that the call changed, or an empty text.
-    """
-
-    value: Any
-    error: Exception | None = None
-    mutated_argument: str = ""
+    value: Any  # returned value; None if the call raised
+    error: Exception | None = None  # exception that the call raised, or None
+    mutated_argument: str = ""  # name of the first argument that the call changed, or an empty text
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -149,56 +143,41 @@ class CallResult:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pair:
-    """Arguments of a goal function for one row.
+    """Arguments of a goal function for one row."""
 
-    Attributes:
-        achieved: Achieved goal of a step.
-        desired: Desired goal, recorded or relabeled.
-        info: Info of the step.
-        is_self: Whether the desired goal is the achieved goal of the same step.
-    """
-
-    achieved: Any
-    desired: Any
+    achieved: Any  # achieved goal of a step
+    desired: Any  # desired goal, recorded or relabeled
     info: Any
-    is_self: bool = False
+    is_self: bool = False  # whether the desired goal is the achieved goal of the same step
 
 
 @dataclass(eq=False)
 class Probe:
-    """A goal function, called with copies of its arguments, and the results of the experiments with it.
+    """A goal function, called with copies of its arguments, and the results of the experiments with it."""
 
-    Attributes:
-        function: ``(achieved_goal, desired_goal, info)`` -> value, called by position.
-        name: Name of the function.
-        info_form_results: Result for a batch of two pairs, for each form of the info.
-        step_results: Result for the next achieved goal, the desired goal and the info of each step.
-        pair_results: Result for each relabeled pair alone.
-        batch_results: Indices of the pairs and result for each small batch.
-        large_batches: Indices of the pairs and result for each large batch.
-        on_views: Result for new arrays, and result for read-only strided views of the same goals; None if
-            the function does not take batches.
-        reuses_output: Whether results share memory.
-        repeated_results: `pair_results` computed several times more, without steps between the calls.
-        is_called_later: Whether `pair_results` could be computed again after further steps and resets.
-        changes: Results that differ for the same arguments before and after a reset: the time of the first
-            call, for messages, the first and the later result.
-        side_effect: First difference between the rollout and a replay with calls of the function between its
-            steps, or None.
-    """
-
-    function: GoalFunction
+    function: GoalFunction  # ``(achieved_goal, desired_goal, info)`` -> value, called by position
     name: str = "compute_reward"
+    # result for a batch of two pairs, for each form of the info
     info_form_results: dict[str, CallResult] = field(default_factory=dict)
+    # result for the next achieved goal, the desired goal and the info of each step
     step_results: Sequence[CallResult] = ()
-    pair_results: Sequence[CallResult] = ()
+    pair_results: Sequence[CallResult] = ()  # result for each relabeled pair alone
+    # indices of the pairs and result for each small batch
     batch_results: Sequence[tuple[list[int], CallResult]] = ()
+    # indices of the pairs and result for each large batch
     large_batches: Sequence[tuple[list[int], CallResult]] = ()
+    # result for new arrays, and result for read-only strided views of the same goals; None if the function
+    # does not take batches
     on_views: tuple[CallResult, CallResult] | None = None
-    reuses_output: bool = False
+    reuses_output: bool = False  # whether results share memory
+    # `pair_results` computed several times more, without steps between the calls
     repeated_results: Sequence[list[CallResult]] = ()
+    # whether `pair_results` could be computed again after further steps and resets
     is_called_later: bool = False
+    # results that differ for the same arguments before and after a reset: the time of the first call, for
+    # messages, the first and the later result
     changes: list[tuple[str, CallResult, CallResult]] = field(default_factory=list)
+    # first difference between the rollout and a replay with calls of the function between its steps, or None
     side_effect: Divergence | None = None
 
     @property

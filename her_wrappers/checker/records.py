@@ -90,16 +90,10 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class FailedCall:
-    """A call of the environment that raised an exception.
+    """A call of the environment that raised an exception."""
 
-    Attributes:
-        place: Episode and step, or part of the check, for messages.
-        call: The method, such as ``"step()"``.
-        error: The exception.
-    """
-
-    place: str
-    call: str
+    place: str  # episode and step, or part of the check, for messages
+    call: str  # such as ``"step()"``
     error: Exception
 
     @property
@@ -117,41 +111,26 @@ class FailedCall:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first difference between a rollout and its repetition.
+    """The first difference between a rollout and its repetition."""
 
-    Attributes:
-        place: Episode and step, or the options of a reset.
-        at_reset: Whether the difference is in a reset.
-        path: Path of the value that differs, such as ``"desired_goal[0]"``.
-        original: Value in the rollout.
-        repeated: Value in the repetition.
-    """
-
-    place: str
-    at_reset: bool
-    path: str
-    original: Any
-    repeated: Any
+    place: str  # episode and step, or the options of a reset
+    at_reset: bool  # whether the difference is in a reset
+    path: str  # path of the value that differs, such as ``"desired_goal[0]"``
+    original: Any  # value in the rollout
+    repeated: Any  # value in the repetition
 
 
 @dataclass(eq=False)
 class Rollout:
-    """The resets in order of time, and the steps in order of time.
+    """The resets in order of time, and the steps in order of time."""
 
-    Attributes:
-        resets: Records of the calls of ``reset``.
-        steps: Records of the calls of ``step``.
-        failure: The call that raised an exception, in the run or in an experiment after the run, or None.
-        cut_off: Reason why the run stopped early, or an empty text.
-        ended_episodes: Number of episodes that terminated or were truncated.
-        spaces_replaced: Names of the space attributes that the environment replaced during the run.
-    """
-
-    resets: list[ResetRecord] = field(default_factory=list)
-    steps: list[StepRecord] = field(default_factory=list)
+    resets: list[ResetRecord] = field(default_factory=list)  # records of the calls of ``reset``
+    steps: list[StepRecord] = field(default_factory=list)  # records of the calls of ``step``
+    # the call that raised an exception, in the run or in an experiment after the run, or None
     failure: FailedCall | None = None
-    cut_off: str = ""
-    ended_episodes: int = 0
+    cut_off: str = ""  # reason why the run stopped early, or an empty text
+    ended_episodes: int = 0  # number of episodes that terminated or were truncated
+    # names of the space attributes that the environment replaced during the run
     spaces_replaced: Sequence[str] = ()
 
     @property

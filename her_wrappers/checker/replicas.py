@@ -25,15 +25,9 @@ Factory: TypeAlias = Callable[[], CheckedEnv]
 
 
 class Replicas:
-    """Makes replicas of an environment, and closes them when the ``with`` block ends.
+    """Makes replicas of an environment before its first reset; closes them when the ``with`` block ends.
 
-    Args:
-        env: Environment under test, before its first reset.
-        factory: Function of the user that made ``env``, or None.
-        enabled: Whether replicas may be made.
-
-    Attributes:
-        absence: Reason for the absence of replicas, for messages.
+    ``factory`` is the user's function that made the environment, or None.
     """
 
     def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:

@@ -53,30 +53,19 @@ MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgErr
 
 @dataclass(frozen=True)
 class Budget:
-    """Steps, time, policy and seed of a run.
+    """Steps, time, policy and seed of a run; TypeError or ValueError if a value of the user is wrong."""
 
-    Attributes:
-        max_steps: Number of steps of the environment under test, summed over the environments of a vector
-            environment. Replicas take further steps, see `check_goal_env`.
-        max_seconds: Time in seconds after which the run stops early, or None.
-        policy: Function ``observation -> action`` of the user, or None.
-        reset_options: Options of ``reset``, used in turn for every second episode.
-        seed: Seed of the first reset and of all random choices.
-        on_step: Function called after each step, such as the update of a progress bar.
-        episode_share: Share of ``max_steps`` after which an episode that does not end stops.
-
-    Raises:
-        TypeError: ``policy`` is not callable.
-        ValueError: ``max_seconds`` is neither None nor a positive number.
-    """
-
+    # number of steps of the environment under test, summed over the environments of a vector environment.
+    # Replicas take further steps, see `check_goal_env`
     max_steps: int
-    max_seconds: float | None = None
-    policy: Policy | None = None
+    max_seconds: float | None = None  # time in seconds after which the run stops early, or None
+    policy: Policy | None = None  # function ``observation -> action`` of the user, or None
+    # options of ``reset``, used in turn for every second episode
     reset_options: Sequence[dict[str, Any]] = ()
-    seed: int = 0
+    seed: int = 0  # seed of the first reset and of all random choices
+    # function called after each step, such as the update of a progress bar
     on_step: Callable[[], None] = field(default=lambda: None)
-    episode_share: float = 0.3
+    episode_share: float = 0.3  # share of ``max_steps`` after which an episode that does not end stops
 
     def __post_init__(self) -> None:
         if self.policy is not None:
@@ -88,15 +77,9 @@ class Budget:
 
 
 def roll_out(env: Any, budget: Budget) -> Rollout:
-    """Run an environment with several policies, which reach different states.
+    """Run a single or vector environment with several policies, which reach different states.
 
-    Args:
-        env: A single or a vector environment.
-        budget: Steps, time, policy and seed of the run.
-
-    Returns:
-        The rollout; its ``failure`` or ``cut_off`` says whether the run stopped early. The records of a
-        vector environment contain batches.
+    ``failure`` or ``cut_off`` of the rollout says whether the run stopped early.
     """
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     total = max(4, budget.max_steps // (num_envs or 1))

@@ -63,14 +63,10 @@ def _first_element(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
 
 
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the differences of two trees: the path, and both values.
+    """Yield the differences of two trees of dicts, lists, tuples and leaves: the path, and both values.
 
-    Args:
-        a: First tree of dicts, lists, tuples and leaves.
-        b: Second tree.
-        equal: Function ``(array, array) -> bool`` for arrays; floats are compared by `close` if ``equal`` is
-            `close`. Other leaves are compared by ``==``, and NaN equals NaN.
-        path: Path of ``a`` and ``b`` in larger trees.
+    Arrays are compared by ``equal``, and floats by `close` if it is `close`. Other leaves are compared by
+    ``==``, and NaN equals NaN.
     """
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         for key, value in a.items():

@@ -66,13 +66,9 @@ class RayBackend:
 def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
     """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialized Ray.
 
-    Args:
-        address: Address of the cluster, or None for that of the environment variable ``RAY_ADDRESS``. If this
-            is not set either, a Ray of its own is started on this machine, also if another one runs here.
-        num_cpus: Logical CPUs that are needed if Ray is started here; Ray then has at least one per core.
-
-    Returns:
-        The module ``ray``, and True if this call initialized Ray, so that the caller has to shut it down.
+    Without ``address`` and without the environment variable ``RAY_ADDRESS``, Ray is started here, also if
+    another one runs, with ``num_cpus`` logical CPUs or one per core. Return the module ``ray``, and whether
+    the caller has to shut it down.
 
     Raises:
         ConnectionError: The connection to the address failed.

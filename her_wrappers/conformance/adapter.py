@@ -171,16 +171,7 @@ class ReplayAdapter(ABC):
 
 
 def require_adapter(adapter: Any) -> type[ReplayAdapter]:
-    """Validate an adapter class, and return it.
-
-    Args:
-        adapter: A subclass of `ReplayAdapter`; other objects raise an error.
-
-    Raises:
-        TypeError: ``adapter`` is not a subclass of `ReplayAdapter`, abstract methods are missing, ``name`` is
-            not a str, or ``offers`` is not a set.
-        ValueError: The class offers no strategy, or an unknown feature, or has an unknown termination.
-    """
+    """Return a subclass of `ReplayAdapter`; raise TypeError or ValueError as `check_replay` does."""
     if not (isinstance(adapter, type) and issubclass(adapter, ReplayAdapter)):
         raise TypeError(f"adapter: expected a subclass of ReplayAdapter, got {adapter!r}; pass the class")
     label = adapter.__name__

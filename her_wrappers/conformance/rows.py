@@ -57,16 +57,10 @@ def first_strategy(adapter: type[ReplayAdapter]) -> str:
 
 
 class BufferDriver:
-    """A new buffer, with methods that add episodes and sample decoded rows.
+    """A new buffer, with methods that add episodes and sample decoded rows; ``options`` are of the adapter.
 
-    Args:
-        adapter: The adapter class.
-        seed: Seed of the buffer and of the lengths of episodes.
-        seed_offset: Added to the seed.
-        strategy: Goal selection strategy; if the adapter does not offer it, the first offered strategy.
-        env: Environment; by default with vectors as goals.
-        known_faults: Aspects that are not judged, since they are wrong in a simpler scenario.
-        **options: Further arguments of the adapter.
+    An adapter that does not offer ``strategy`` gets the first strategy that it offers. ``known_faults`` are
+    aspects that are not judged, since they are wrong in a simpler scenario.
     """
 
     def __init__(

@@ -111,15 +111,9 @@ class Facts:
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-        """Return the facts of episodes.
+        """Return the facts of episodes of the same spaces, if any; ``others`` are further fields.
 
-        Args:
-            name: Name of the target.
-            blocks: Episodes of the same spaces; may be empty.
-            **others: Fields of `Facts` that are not computed from episodes.
-
-        Raises:
-            ValueError: The observations lack a goal key, or the goals are not numbers of one size.
+        Raise ValueError if observations lack a goal key, or goals are not numbers of one size.
         """
         rng = np.random.default_rng(0)  # of future_distances
         parts, sample = [], list[Episodes]()

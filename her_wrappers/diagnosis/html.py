@@ -68,17 +68,7 @@ $pictures
 
 
 def write_page(path: Path, report: Report, facts: Facts) -> None:
-    """Write the page of a report, atomically.
-
-    Args:
-        path: The file to write or replace.
-        report: The report.
-        facts: The facts of the target, for the pictures.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        OSError: The file cannot be written.
-    """
+    """Write the page of a report, with pictures of the facts, atomically; raise ImportError or OSError."""
     page = PAGE.substitute(
         title=escape(f"her doctor: {report.target}"),
         summary=escape(report.summary()),

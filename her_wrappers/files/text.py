@@ -13,16 +13,10 @@ Content = TypeVar("Content")
 
 
 def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
-    """Return the content of a UTF-8 file.
+    """Return the result of ``parse`` for the text of a UTF-8 file, of which ``expected`` is a description.
 
-    Args:
-        path: The file.
-        parse: Function of the text that returns the content.
-        expected: Description of a correct file, for the message.
-
-    Raises:
-        CorruptFileError: ``parse`` raised an error, or the file is not UTF-8 or too large.
-        OSError: The file cannot be read, or is a folder, pipe or device.
+    Raise CorruptFileError if ``parse`` raises or the file is not UTF-8 or is too large, and OSError if it
+    cannot be read, or is a folder, pipe or device.
     """
     with open_regular(path) as file:
         content = file.read(MAX_TEXT + 1)

@@ -99,12 +99,7 @@ def _is_rounding(evidence: Evidence, step: StepRecord, result: CallResult) -> bo
 
 
 def likely_cause(evidence: Evidence, mismatches: list[tuple[StepRecord, CallResult]]) -> str:
-    """Return the likely cause of differences between step() and compute_reward, or an empty text.
-
-    Args:
-        evidence: Evidence of the run.
-        mismatches: The steps with another reward than compute_reward, and the results of compute_reward.
-    """
+    """Return the likely cause of differences between step() and compute_reward, or an empty text."""
     rewards = np.array([reward_number(step.reward) for step, _ in mismatches])
     computed = np.array([result.number for _, result in mismatches])
     if evidence.reward is not None and all(
