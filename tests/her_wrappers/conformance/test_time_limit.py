@@ -19,7 +19,7 @@ def work():
     print("started", flush=True)
     return sys.stdin.readline()
 
-print(call_within(1, work))
+print(call_within(0.4, work))
 """
 
 
@@ -39,7 +39,7 @@ def test_a_process_that_was_stopped_for_longer_than_the_limit_continues():
     )
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(0.7)
     process.stdin.write("completed\n")
     process.stdin.flush()
     process.send_signal(signal.SIGCONT)
