@@ -106,7 +106,7 @@ def test_a_scenario_that_does_not_end_is_the_last_one():
         return hangs(self, batch_size) if self.buffer_size == 40 else Reference.sample(self, batch_size)
 
     report = check_replay(
-        type("Hangs", (Reference,), {"sample": sample}), select=["HB0", "HB5", "HB6"], max_seconds=1
+        type("Hangs", (Reference,), {"sample": sample}), select=["HB0", "HB5", "HB6"], max_seconds=2
     )
     (finding,) = report.findings
     assert (finding.code, finding.subject) == ("HB004", "scenario 'full buffer'")
