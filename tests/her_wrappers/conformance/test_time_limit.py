@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -29,8 +30,10 @@ def test_a_loop_and_a_sleep_exceed_the_limit(seconds):
         while True:
             time.sleep(seconds)
 
+    before = set(threading.enumerate())
     with pytest.raises(StoppedError):
         call_within(0.3, work)
+    assert all(thread.daemon for thread in set(threading.enumerate()) - before), "the process can end"
 
 
 def test_a_process_that_was_stopped_for_longer_than_the_limit_continues():
