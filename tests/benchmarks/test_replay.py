@@ -60,11 +60,7 @@ def test_requirements_of_a_missing_library_are_not_judged():
 
 
 def test_memory_is_judged_relative_to_stable_baselines3():
-    requirements = replay.memory_requirements({
-        VECTORS: (4, 10),
-        IMAGES: (4, 10),
-        SAME_IMAGES: (4, None),
-    })
+    requirements = replay.memory_requirements({VECTORS: (4, 10), IMAGES: (4, 10), SAME_IMAGES: (4, None)})
     assert [requirement.verdict for requirement in requirements] == ["met", "MISSED", "not measured"]
 
 

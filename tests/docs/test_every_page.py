@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 import sys
@@ -78,11 +79,11 @@ def test_every_link_has_a_target(page):
 
 def test_commands_have_the_options_shown_on_pages():
     shown = re.compile(rf"\bher ({'|'.join(cli.COMMANDS)})(?: ([^`\n]*))?(?=[`\n])")
+    known_options = functools.cache(lambda *each: set(re.findall(r"--[\w.-]+", her(*each, "--help").stdout)))
     found = [each for page in PAGES for each in shown.findall(page.read_text())]
     assert len(found) >= 20
     for command, line in found:
         options = {word for word in shlex.split(line, comments=True) if word.startswith("--")}
         algorithms = ("sac", "td3") if any("--agent." in option for option in options) else ()
-        helps = [["--help"], *(["--algo", algo, "--help"] for algo in algorithms)]
-        known = {name for each in helps for name in re.findall(r"--[\w.-]+", her(command, *each).stdout)}
+        known = known_options(command).union(*(known_options(command, "--algo", each) for each in algorithms))
         assert options <= known, f"her {command} {line}"

@@ -81,14 +81,14 @@ def test_environments_that_remember_earlier_episodes_need_fresh_environments():
     assert len(trained("local", "ddpg", **options, fresh_envs=True).history) == 3
 
 
-def test_processes_train_to_the_weights_of_one_process_also_if_some_are_killed():
+def test_processes_train_to_the_weights_of_one_process_also_if_one_is_killed():
     kills = []
 
-    def kill_two(training):
-        if len(kills) < 2 and training.counts.env_steps > 200:
-            kills.append(list(training._collector._backend._processes.values())[len(kills)].pid)
-            os.kill(kills[-1], signal.SIGKILL)
+    def kill_one(training):
+        if not kills and training.counts.env_steps > 200:
+            kills.append(next(iter(training._collector._backend._processes.values())).pid)
+            os.kill(kills[0], signal.SIGKILL)
 
-    disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_two)
-    assert len(kills) == 2
+    disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_one)
+    assert kills
     assert_same_results(disturbed, trained("local", workers=2))

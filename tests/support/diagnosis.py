@@ -89,8 +89,7 @@ def with_observations(episodes, **changes):
     """Return episodes with new observations; each change is a function of an episode and its number."""
     return [
         replace(
-            each,
-            observations=each.observations | {key: change(each, i) for key, change in changes.items()},
+            each, observations=each.observations | {key: change(each, i) for key, change in changes.items()}
         )
         for i, each in enumerate(episodes)
     ]

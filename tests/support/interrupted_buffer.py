@@ -96,10 +96,7 @@ def interrupt(
     before = stored(buffer)
     if operation == "save":
         in_file.append(before)
-    with (
-        contextlib.suppress(error),
-        Countdown(int(moment * instructions), FILES, error=error).running(),
-    ):
+    with contextlib.suppress(error), Countdown(int(moment * instructions), FILES, error=error).running():
         OPERATIONS[operation](buffer, path)
 
     def check() -> None:

@@ -53,7 +53,7 @@ def test_every_recipe_has_a_target(monkeypatch):
 def test_recipe_is_trained_and_continues_from_its_checkpoints(folder, monkeypatch):
     monkeypatch.setattr("benchmarks.studies.study.SIMULATORS", {"rich": ("rich",)})
     (folder / "tiny.toml").write_text(RECIPE.replace('package = ""', 'package = "rich"'))
-    arguments = ("recipe", "tiny", "--seeds", 2, "--out", folder / "out")
+    arguments = ("recipe", "tiny", "--seeds", 2, "--jobs", 1, "--out", folder / "out")
     assert do(*arguments).exit_code == 0
     assert (folder / "runs" / "recipes" / "tiny-1" / "latest.pt").exists()
     page = folder / "out" / "recipe_tiny.md"

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.studies import bitflip, runs
 from benchmarks.studies.run_all import run_all, run_on_ray
-from tests.support.ray_cluster import three_nodes
+from tests.support.ray_cluster import one_node, three_nodes
 from tests.support.studies import do
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -26,9 +26,9 @@ def rows_without_times(path):
     return sorted(rows, key=str)
 
 
-def test_a_study_on_three_nodes_has_the_results_of_one_process(tmp_path, monkeypatch):
+def test_a_study_in_ray_has_the_results_of_one_process(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "FINAL_EPISODES", 100)  # as in the workers, where the fixture has no effect
-    for backend, nodes in [("process", contextlib.nullcontext()), ("ray", three_nodes())]:
+    for backend, nodes in [("process", contextlib.nullcontext()), ("ray", one_node(num_cpus=2))]:
         with nodes:
             result = do("bitflip", "--quick", "--jobs", 1, "--out", tmp_path / backend, "--backend", backend)
         assert result.exit_code == 0, result.output

@@ -25,8 +25,8 @@ def assert_found_alone(report, code):
     assert errors <= {code}, report.text()
 
 
-def assert_silent(factory, seed, max_steps=MAX_STEPS):
-    report = check_goal_env(factory, max_steps=max_steps, seed=seed)
+def assert_silent(factory, seed):
+    report = check_goal_env(factory, max_steps=MAX_STEPS, seed=seed)
     assert not report.of_severity("error", "warning"), report.text()
 
 
@@ -44,7 +44,7 @@ def test_each_fault_is_reported_by_its_own_rule_with_the_documented_text(specime
 
 @pytest.mark.parametrize("factory", ALL.values(), ids=ALL)
 def test_a_correct_environment_gets_neither_errors_nor_warnings(factory):
-    assert_silent(factory, seed=0, max_steps=250)
+    assert_silent(factory, seed=0)
 
 
 @pytest.mark.parametrize("make", INSTANCES)

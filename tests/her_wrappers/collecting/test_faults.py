@@ -114,10 +114,7 @@ def test_an_exception_that_comes_three_times_names_worker_round_seed_and_cause(t
     class Raises(RaisesAtFirst):
         path, times = str(tmp_path / "attempts"), 100
 
-    with (
-        Collector(Raises, still, seed=3) as collector,
-        pytest.raises(CollectorError) as raised,
-    ):
+    with Collector(Raises, still, seed=3) as collector, pytest.raises(CollectorError) as raised:
         next(collector.rounds())
     assert str(raised.value).startswith("worker 0 failed 3 times in round 0, whose environments are reset")
     assert str(raised.value).endswith("ArithmeticError: the simulator diverged")

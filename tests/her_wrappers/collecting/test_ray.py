@@ -65,8 +65,8 @@ def test_killed_actors_and_a_lost_node_change_no_episode(connected):
             else:
                 ray.kill(collector._backend._actors[number % 3])
 
-        rounds = collect_with_updates(collector, 4, disturb=disturb)
-    assert_same_rounds(rounds, collect("local", 4, num_workers=3))
+        rounds = collect_with_updates(collector, 3, disturb=disturb)
+    assert_same_rounds(rounds, collect("local", 3, num_workers=3))
 
 
 def test_the_environment_variable_of_ray_is_an_address(cluster, monkeypatch):

@@ -132,8 +132,7 @@ def test_values_that_cannot_be_decoded_are_findings(key, code, value):
 
 
 @pytest.mark.parametrize(
-    ("offer", "method", "code"),
-    [("save", "save", "HB605"), ("priorities", "update_priorities", "HB801")],
+    ("offer", "method", "code"), [("save", "save", "HB605"), ("priorities", "update_priorities", "HB801")]
 )
 def test_an_offer_without_its_method_is_a_finding_that_names_it(offer, method, code):
     adapter = type("Incomplete", (Full,), {method: getattr(ReplayAdapter, method)})

@@ -92,6 +92,21 @@ def test_every_rule_has_a_specimen():
     assert {code for _, code in FAULTS} == REPLAY_RULES.keys() - FAILURES - {"HB307"} | {"HB005"}
 
 
-@parametrize_with_rules(Reference)
+class OnlyFuture(Reference):
+    """A correct buffer with the first strategy and no further feature."""
+
+    offers = frozenset({"future"})
+
+
+cases = parametrize_with_rules(OnlyFuture)
+
+
+@cases
 def test_each_rule_is_a_test_case(finding):
     assert finding is None
+
+
+def test_rules_on_features_that_are_not_offered_are_skipped_cases():
+    skipped = {case.id[:5] for case in cases.mark.args[1] if case.marks}
+    assert {"HB102", "HB602", "HB701"} <= skipped
+    assert skipped.isdisjoint({"HB101", "HB201", "HB501"})

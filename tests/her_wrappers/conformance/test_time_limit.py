@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -19,7 +20,7 @@ def work():
     print("started", flush=True)
     return sys.stdin.readline()
 
-print(call_within(1, work))
+print(call_within(0.4, work))
 """
 
 
@@ -29,8 +30,10 @@ def test_a_loop_and_a_sleep_exceed_the_limit(seconds):
         while True:
             time.sleep(seconds)
 
+    before = set(threading.enumerate())
     with pytest.raises(StoppedError):
         call_within(0.3, work)
+    assert all(thread.daemon for thread in set(threading.enumerate()) - before), "the process can end"
 
 
 def test_a_process_that_was_stopped_for_longer_than_the_limit_continues():
@@ -39,7 +42,7 @@ def test_a_process_that_was_stopped_for_longer_than_the_limit_continues():
     )
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(0.7)
     process.stdin.write("completed\n")
     process.stdin.flush()
     process.send_signal(signal.SIGCONT)

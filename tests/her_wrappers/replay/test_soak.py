@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.buffers import transitions
-from tests.support.counting import (
-    assert_counting_rows,
-    counting_buffer,
-    counting_episode,
-    counting_episodes,
-)
+from tests.support.counting import assert_counting_rows, counting_buffer, counting_episode, counting_episodes
 from tests.support.equality import assert_same_episodes
 
 STATM = Path("/proc/self/statm")

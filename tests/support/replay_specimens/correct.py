@@ -225,12 +225,12 @@ class RandomOfAllEpisodes(Reference):
         return super().state() | {"goals": self.goals}
 
 
-class NewPriorityIsOne(Full):
-    """New transitions have the priority 1, not the largest one."""
+class NewPriorityIsFive(Full):
+    """New transitions have the priority 5, not the largest one."""
 
     def store(self, episode):
         super().store(episode)
-        self.priorities |= {step["number"]: 1.0 for step in episode}
+        self.priorities |= {step["number"]: 5.0 for step in episode}
 
 
 class WeightsAreNotNormalized(Full):
@@ -264,7 +264,7 @@ CORRECT = [
     PrioritizedCopies,
     WithoutReplacement,
     RandomOfAllEpisodes,
-    NewPriorityIsOne,
+    NewPriorityIsFive,
     WeightsAreNotNormalized,
     NextGoalIsThatOfTheNextState,
 ]

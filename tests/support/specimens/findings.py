@@ -15,7 +15,7 @@ RANDOM = {"GE111", "GE112", "GE401", "GE403"}
 """Codes of faults whose reports have different numbers in each run; the page has `#` instead."""
 
 PAGE = Path(__file__).with_name("findings.md")
-MAX_STEPS = 400
+MAX_STEPS = 250
 
 
 def report_of(specimen, seed=0):
