@@ -46,6 +46,7 @@ TARGETS: dict[str, Target | None] = {
     "fetch_reach": Target(0.98),
     "fetch_push": Target(0.95, minutes=20, hoped_steps=100_000, hoped_minutes=8),
     "fetch_pick_and_place": Target(0.95, minutes=90, hoped_steps=400_000),
+    "fetch_pick_and_place_demos": Target(0.98, minutes=8, hoped_steps=60_000, hoped_minutes=4),
     "fetch_slide": Target(0.70, hoped_success=0.88),
     "hand_reach": None,
     "panda_pick_and_place": Target(0.95),
