@@ -30,6 +30,7 @@ OFFERS = {
     "save generator": "a loaded buffer continues with the same random sequence",
     "n-step": "options n_steps and gamma",
     "priorities": "update_priorities and the key index",
+    "demonstrations": "option demonstrations, episodes that are kept for ever",
 }
 """Features that an adapter can offer. Rules that need none of these features apply to every buffer."""
 
@@ -38,7 +39,8 @@ class ReplayAdapter(ABC):
     """Base class of adapters, through which `check_replay` uses a replay buffer.
 
     The constructor makes an empty buffer. ``**options`` contains ``n_steps`` and ``gamma`` in the scenario of
-    the offer ``"n-step"``, and ``prioritized=True`` in the scenario of ``"priorities"``.
+    the offer ``"n-step"``, ``prioritized=True`` in the scenario of ``"priorities"``, and ``demonstrations``, a
+    `Demonstrations` with a list of `Episode`, in the scenario of ``"demonstrations"``.
 
     Attributes:
         name: Name and version of the buffer.
