@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class OfflineTraining(Training):
     """A run that learns from the recorded episodes of ``config.offline``.
 
-    All of them are demonstrations for the agent, which it imitates with the option ``bc_weight``. A step of
-    this run is an update of the agent. The environment is stepped by evaluations only, and once to
-    find the success flag.
+    All of them are demonstrations, which the agent imitates with the option ``bc_weight``. A step of this
+    run is an update of the agent. The environment is stepped by evaluations only, and once to find the
+    success flag.
     """
 
     def _open(self, buffer_file: Path | None) -> None:

@@ -39,8 +39,8 @@ class ReplayAdapter(ABC):
     """Base class of adapters, through which `check_replay` uses a replay buffer.
 
     The constructor makes an empty buffer. ``**options`` contains ``n_steps`` and ``gamma`` in the scenario of
-    the offer ``"n-step"``, ``prioritized=True`` in the scenario of ``"priorities"``, and ``demonstrations``, a
-    `Demonstrations` with a list of `Episode`, in the scenario of ``"demonstrations"``.
+    the offer ``"n-step"``, ``prioritized=True`` in that of ``"priorities"``, and ``demonstrations`` in that of
+    ``"demonstrations"``: a `her_wrappers.Demonstrations` with a list of `her_wrappers.Episode`.
 
     Attributes:
         name: Name and version of the buffer.

@@ -288,13 +288,15 @@ def set_priorities(make: Make) -> PrioritizedRows:
 
 
 DEMONSTRATIONS, SHARE = 8, 0.4
-"""Number of demonstrations of 6 steps, which have the first numbers of episodes, and their share of a batch."""
+"""Number of demonstrations, which are the first episodes of the environment, and their share of a batch."""
 
 
 def demonstrations(make: Make) -> dict[int, DecodedRows]:
     """Rows of batches of 1 and of 128 rows, by the number of rows, after other episodes were evicted."""
     env = ConformanceEnv()
-    episodes = [env.episode(6, end) for _, end in zip(range(DEMONSTRATIONS), itertools.cycle(ENDS), strict=False)]
+    episodes = [
+        env.episode(6, end) for _, end in zip(range(DEMONSTRATIONS), itertools.cycle(ENDS), strict=False)
+    ]
     driver = make(env=env, buffer_size=USED_CAPACITY, demonstrations=Demonstrations(episodes, SHARE))
     driver.add_episodes([6] * 40, ENDS).reload()
     return {size: driver.rows(count, size) for size, count in ((1, 200), (128, 48))}

@@ -1,4 +1,4 @@
-"""HB901 to HB903: demonstrations are a fixed share of each batch, kept for ever, and relabeled like other rows."""
+"""HB901 to HB903: demonstrations are a fixed share of each batch, never lost, and relabeled."""
 
 from __future__ import annotations
 

@@ -291,8 +291,10 @@ def test_batches_are_on_the_device_of_the_buffer():
 
 @pytest.mark.filterwarnings("ignore:none of the 3 demonstrations achieves")
 def test_demonstrations_have_scaled_actions_and_are_saved(tmp_path):
-    """Stable-Baselines3 stores actions in [-1, 1]; the actions of demonstrations are those of the environment."""
-    env = gym.wrappers.RescaleAction(gym.make("her_envs/PointReach-v0", max_steps=5), np.float32(0), np.float32(4))
+    """Stable-Baselines3 stores actions in [-1, 1]."""
+    env = gym.wrappers.RescaleAction(
+        gym.make("her_envs/PointReach-v0", max_steps=5), np.float32(0), np.float32(4)
+    )
     episodes: list[Episode] = []
     recorder = EpisodeRecorder(env, episodes.append)
     for seed in range(3):
