@@ -39,8 +39,9 @@ class ReplayAdapter(ABC):
     """Base class of adapters, through which `check_replay` uses a replay buffer.
 
     The constructor makes an empty buffer. ``**options`` contains ``n_steps`` and ``gamma`` in the scenario of
-    the offer ``"n-step"``, ``prioritized=True`` in that of ``"priorities"``, and ``demonstrations`` in that of
-    ``"demonstrations"``: a `her_wrappers.Demonstrations` with a list of `her_wrappers.Episode`.
+    the offer ``"n-step"``, ``prioritized=True`` in that of ``"priorities"``, and in that of
+    ``"demonstrations"`` the option ``demonstrations``: a `her_wrappers.Demonstrations` with a list of
+    `her_wrappers.Episode`.
 
     Attributes:
         name: Name and version of the buffer.
