@@ -29,9 +29,9 @@ class Target(NamedTuple):
 
     Attributes:
         success: Success rate of the final policies.
-        steps: Steps until the task is solved; by default those of the whole training.
+        steps: Steps until the task is solved; by default those of a whole run.
         minutes: Wall-clock time [min] until the task is solved, or None.
-        total_minutes: Wall-clock time [min] of the whole training, or None.
+        total_minutes: Wall-clock time [min] of a whole run, or None.
         hoped_steps: Steps until the task is solved that would be better than required, or None.
         hoped_minutes: Minutes until the task is solved that would be better than required, or None.
         hoped_success: Success rate that would be better than required, or None.

@@ -366,7 +366,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     f"n-step returns{USED}": Scenario(partial(used_buffer, **WINDOWS), {"n-step"}, SITUATIONS),
     "set priorities": Scenario(set_priorities, {"priorities"}),
-    "demonstrations": Scenario(demonstrations, {"demonstrations"}),
+    "kept demonstrations": Scenario(demonstrations, {"demonstrations"}),
 }
 """All scenarios by name, in the order in which a check runs them."""
 

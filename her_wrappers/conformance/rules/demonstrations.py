@@ -13,7 +13,7 @@ from her_wrappers.conformance.scenarios import DEMONSTRATIONS, SHARE
 from her_wrappers.conformance.statistics import LIMIT, proportion_z
 from her_wrappers.rules import Violation
 
-rule = partial(replay_rule, scenario="demonstrations")
+rule = partial(replay_rule, scenario="kept demonstrations")
 
 
 @rule(
