@@ -30,7 +30,7 @@ OFFERS = {
     "save generator": "a loaded buffer continues with the same random sequence",
     "n-step": "options n_steps and gamma",
     "priorities": "update_priorities and the key index",
-    "demonstrations": "option demonstrations, episodes that are kept for ever",
+    "demonstrations": "option demonstrations, episodes that are kept for ever and relabeled",
 }
 """Features that an adapter can offer. Rules that need none of these features apply to every buffer."""
 

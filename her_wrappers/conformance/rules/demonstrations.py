@@ -56,7 +56,6 @@ def demonstrations_lost(rows_by_size: dict[int, DecodedRows]) -> Iterator[Violat
     wrong="relabeled = ~is_demonstration & (rng.random(B) < k / (k + 1))",
     right="relabeled = rng.random(B) < k / (k + 1)",
     reports_exceptions=True,
-    source="Nair et al. 2018, section IV-A, arXiv 1709.10089: HER on both buffers",
 )
 def demonstrations_relabeled(rows_by_size: dict[int, DecodedRows]) -> Iterator[Violation]:
     share = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
