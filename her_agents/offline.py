@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from her_agents.demonstrations import open_episodes
@@ -10,12 +11,17 @@ from her_agents.training import Training
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import torch
+
+    from her_wrappers import Batch
+
 
 class OfflineTraining(Training):
     """A run that learns from the recorded episodes of ``config.offline``.
 
-    A step of this run is an update of the agent. The environment is stepped by evaluations only, and once to
-    find the success flag.
+    All of them are demonstrations, which the agent imitates with the option ``bc_weight``. A step of this
+    run is an update of the agent. The environment is stepped by evaluations only, and once to find the
+    success flag.
     """
 
     def _open(self, buffer_file: Path | None) -> None:
@@ -32,3 +38,6 @@ class OfflineTraining(Training):
 
     def _step(self) -> None:
         """Collect nothing."""
+
+    def _learn(self, batch: Batch) -> dict[str, torch.Tensor]:
+        return self.agent.update(replace(batch, index=-2 - abs(batch.index)))  # those of demonstrations

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from her_agents.agent import Agent
     from her_agents.config import Config
-    from her_wrappers import Episode
+    from her_wrappers import Batch, Episode
     from her_wrappers.environments import EnvFactory
 
 TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
@@ -278,10 +278,13 @@ class Training:
             if config.clip_targets and (self.buffer.device is None or counts.updates % 100 == 0):
                 require_clippable(batch.rewards, config.n_steps)
             self._meter.add_batch(batch)
-            self._meter.add(self.agent.update(batch))
+            self._meter.add(self._learn(batch))
             if config.prioritized:
                 self.buffer.update_priorities(batch.index, self.agent.td_errors)
             counts.updates += 1
+
+    def _learn(self, batch: Batch) -> dict[str, torch.Tensor]:
+        return self.agent.update(batch)
 
     def _evaluate(self) -> None:
         """Evaluate the agent, and add a row to the history."""

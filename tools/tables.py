@@ -69,6 +69,7 @@ def recipes() -> str:
     for recipe, result in sorted(measured, key=lambda row: (-row[1].seeds, row[0].environment)):
         solved = "" if recipe.solved == Recipe.solved else f" (to {recipe.solved:.2f})"
         page = f"[{recipe.environment}](docs/results/recipe_{recipe.name}.md)"
+        page += ", with demonstrations" * ("demos" in recipe.options)
         steps = f"{result.steps:,}{solved}"
         rows.append([page, f"{result.success:.2f}", steps, f"{result.minutes:.0f}", result.seeds])
     return table(["task", "success rate", "steps to 0.95", "minutes to 0.95", "seeds"], rows)

@@ -29,14 +29,18 @@ class Target(NamedTuple):
 
     Attributes:
         success: Success rate of the final policies.
-        minutes: Wall-clock time [min] until the task is solved, and of the whole training; or None.
+        steps: Steps until the task is solved; by default those of a whole run.
+        minutes: Wall-clock time [min] until the task is solved, or None.
+        total_minutes: Wall-clock time [min] of a whole run, or None.
         hoped_steps: Steps until the task is solved that would be better than required, or None.
         hoped_minutes: Minutes until the task is solved that would be better than required, or None.
         hoped_success: Success rate that would be better than required, or None.
     """
 
     success: float
+    steps: int | None = None
     minutes: float | None = None
+    total_minutes: float | None = None
     hoped_steps: int | None = None
     hoped_minutes: float | None = None
     hoped_success: float | None = None
@@ -44,8 +48,9 @@ class Target(NamedTuple):
 
 TARGETS: dict[str, Target | None] = {
     "fetch_reach": Target(0.98),
-    "fetch_push": Target(0.95, minutes=20, hoped_steps=100_000, hoped_minutes=8),
-    "fetch_pick_and_place": Target(0.95, minutes=90, hoped_steps=400_000),
+    "fetch_push": Target(0.95, minutes=20, total_minutes=20, hoped_steps=100_000, hoped_minutes=8),
+    "fetch_pick_and_place": Target(0.95, minutes=90, total_minutes=90, hoped_steps=400_000),
+    "fetch_pick_and_place_demos": Target(0.98, steps=120_000, minutes=8, hoped_steps=60_000, hoped_minutes=4),
     "fetch_slide": Target(0.70, hoped_success=0.88),
     "hand_reach": None,
     "panda_pick_and_place": Target(0.95),
@@ -149,12 +154,12 @@ def _judge(results: RunResults) -> list[Requirement]:
     what, success = f"success within {steps:,} steps, median", median(results.success)
     found = [
         at_least(what, target.success, success, hoped=target.hoped_success),
-        at_most(f"steps to {rate:.2f}, median", steps, solved, hoped=target.hoped_steps),
+        at_most(f"steps to {rate:.2f}, median", target.steps or steps, solved, hoped=target.hoped_steps),
     ]
     if target.minutes is not None:
+        promised = f"minutes to {rate:.2f}, median"
+        found.append(at_most(promised, target.minutes, minutes, hoped=target.hoped_minutes))
+    if target.total_minutes is not None:
         total = float(np.median([result.final.seconds for result in results.all])) / 60
-        found += [
-            at_most(f"minutes to {rate:.2f}, median", target.minutes, minutes, hoped=target.hoped_minutes),
-            at_most("minutes of the training, median", target.minutes, total),
-        ]
+        found.append(at_most("minutes of the training, median", target.total_minutes, total))
     return found

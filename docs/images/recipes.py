@@ -20,6 +20,7 @@ FETCH, SLIDE, PANDA = (110, 150, 370, 410), (110, 150, 480, 410), (190, 60, 500,
 HAND = (60, 110, 460, 410)
 PARTS = {
     "fetch_pick_and_place": FETCH,
+    "fetch_pick_and_place_demos": FETCH,
     "fetch_push": FETCH,
     "fetch_reach": FETCH,
     "fetch_slide": SLIDE,

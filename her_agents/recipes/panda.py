@@ -43,6 +43,15 @@ def make_panda_pick_and_place(**options: Any) -> gym.Env[Any, Any]:
     return _make("PandaPickAndPlace-v3", options)
 
 
+def make_panda_stack(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaStack-v3`` with `SeededResets`.
+
+    Args:
+        **options: Arguments of the environment, such as ``render_mode``.
+    """
+    return _make("PandaStack-v3", options)
+
+
 def _make(name: str, options: dict[str, Any]) -> gym.Env[Any, Any]:
     with _without_output():
         return SeededResets(gym.make(f"panda_gym:{name}", **options))

@@ -30,6 +30,7 @@ OFFERS = {
     "save generator": "a loaded buffer continues with the same random sequence",
     "n-step": "options n_steps and gamma",
     "priorities": "update_priorities and the key index",
+    "demonstrations": "option demonstrations, episodes that are kept for ever and relabeled",
 }
 """Features that an adapter can offer. Rules that need none of these features apply to every buffer."""
 
@@ -38,7 +39,9 @@ class ReplayAdapter(ABC):
     """Base class of adapters, through which `check_replay` uses a replay buffer.
 
     The constructor makes an empty buffer. ``**options`` contains ``n_steps`` and ``gamma`` in the scenario of
-    the offer ``"n-step"``, and ``prioritized=True`` in the scenario of ``"priorities"``.
+    the offer ``"n-step"``, ``prioritized=True`` in that of ``"priorities"``, and in that of
+    ``"demonstrations"`` the option ``demonstrations``: a `her_wrappers.Demonstrations` with a list of
+    `her_wrappers.Episode`.
 
     Attributes:
         name: Name and version of the buffer.

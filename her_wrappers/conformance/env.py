@@ -10,6 +10,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.recording.episode import Episode
+
 UNREACHED = 200
 """Step number in desired goals, and the number of steps that no episode has; 1000 for vectors as goals."""
 
@@ -178,6 +180,19 @@ class ConformanceEnv(gym.Env[Any, Any]):
                 last and end == "time limit",
                 {"cost": float(costs[t]), "is_success": False},
             )
+
+    def episode(self, length: int, end: EndOfEpisode = "time limit") -> Episode:
+        """Return a new episode, which is added to ``episodes``, as a record."""
+        steps = list(self.transitions(length, end))
+        states = [*(step.obs for step in steps), steps[-1].next_obs]
+        return Episode(
+            observations={key: np.stack([state[key] for state in states]) for key in states[0]},
+            actions=np.stack([step.action for step in steps]),
+            rewards=np.array([step.reward for step in steps]),
+            terminated=steps[-1].terminated,
+            truncated=steps[-1].truncated,
+            infos={key: np.array([step.info[key] for step in steps]) for key in steps[0].info},
+        )
 
     def desired_step(self, t: Any) -> Any:
         """Return the step numbers in the desired goals of states t."""

@@ -21,6 +21,7 @@ from her_wrappers.conformance.env import ConformanceEnv, EndOfEpisode, Transitio
 from her_wrappers.conformance.rows import HORIZON, Batches, BufferDriver, DecodedRows, ScenarioError
 from her_wrappers.conformance.statistics import counts_of
 from her_wrappers.global_generators import get_global_states, seeded_generators
+from her_wrappers.replay.demonstrations import Demonstrations
 
 ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
 
@@ -286,6 +287,21 @@ def set_priorities(make: Make) -> PrioritizedRows:
     return PrioritizedRows(rounds, sorted(changed), _changed_keys(first, copies))
 
 
+DEMONSTRATIONS, SHARE = 8, 0.4
+"""Number of demonstrations, which are the first episodes of the environment, and their share of a batch."""
+
+
+def demonstrations(make: Make) -> dict[int, DecodedRows]:
+    """Rows of batches of 1 and of 128 rows, by the number of rows, after other episodes were evicted."""
+    env = ConformanceEnv()
+    episodes = [
+        env.episode(6, end) for _, end in zip(range(DEMONSTRATIONS), itertools.cycle(ENDS), strict=False)
+    ]
+    driver = make(env=env, buffer_size=USED_CAPACITY, demonstrations=Demonstrations(episodes, SHARE))
+    driver.add_episodes([6] * 40, ENDS).reload()
+    return {size: driver.rows(count, size) for size, count in ((1, 200), (128, 48))}
+
+
 class Scenario(NamedTuple):
     """A scenario, and when it runs."""
 
@@ -350,6 +366,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     f"n-step returns{USED}": Scenario(partial(used_buffer, **WINDOWS), {"n-step"}, SITUATIONS),
     "set priorities": Scenario(set_priorities, {"priorities"}),
+    "kept demonstrations": Scenario(demonstrations, {"demonstrations"}),
 }
 """All scenarios by name, in the order in which a check runs them."""
 

@@ -114,7 +114,7 @@ class Sb3Shapes:
     def read_episode(self, episode: Episode) -> Episode:
         """Return an episode of the environment in these shapes, with scaled actions."""
         actions, box = episode.actions, self._action_space
-        if isinstance(box, spaces.Box):  # as in `scale_action` of SB3's policies
+        if isinstance(box, spaces.Box) and box.is_bounded():  # as in `scale_action` of SB3's policies
             actions = 2 * (actions - box.low) / (box.high - box.low) - 1
         states = {
             key: values.reshape(-1, *(self.states[key].shape or ()))

@@ -63,6 +63,27 @@ def test_other_agents_learn_from_recorded_episodes(algo, archive):
     assert train(config, on_epoch=None).history[-1]["updates"] == 20
 
 
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_recorded_actions_are_imitated(algo, tmp_path):
+    """All recorded actions are 0.5, and the critic, which is hardly trained, prefers half of them."""
+    env = gym.make(ENV, max_steps=9)
+    with EpisodeArchive(tmp_path, env=env) as archive:
+        recorder = EpisodeRecorder(env, archive)
+        for seed in range(9):
+            recorder.reset(seed=seed)
+            while not any(recorder.step(np.full(2, 0.5, np.float32))[2:4]):
+                pass
+    observation, _ = gym.make_vec(ENV, num_envs=50).reset(seed=0)
+    distance = {}
+    for weight in (0.0, 100.0):
+        config = offline(
+            tmp_path, algo=algo, env=ENV, env_kwargs={"max_steps": 9}, agent={"bc_weight": weight}
+        )
+        agent = train(config, on_epoch=None).agent
+        distance[weight] = np.abs(agent.act(observation) - 0.5).mean()
+    assert distance[100.0] < 0.5 * distance[0.0]
+
+
 def test_the_buffer_has_the_episodes_of_an_archive_a_saved_buffer_or_a_dataset(
     archive, tmp_path, monkeypatch
 ):

@@ -15,21 +15,24 @@ from her_wrappers.integrations.sb3 import HerReplayBuffer
 pytestmark = [pytest.mark.real_envs, pytest.mark.filterwarnings("ignore")]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
-CODE = dict(re.findall(r"```py\n# (\S+) in Stable-Baselines3\n(.*?)```", PAGE, re.DOTALL))
-RECIPES = {recipe.environment: recipe for recipe in map(read_recipe, recipe_names())}
+CODE = dict(re.findall(r"```py\n# ([^\n]+) in Stable-Baselines3\n(.*?)```", PAGE, re.DOTALL))
+RECIPES = {
+    recipe.environment + " with demonstrations" * ("demos" in recipe.options): recipe
+    for recipe in map(read_recipe, recipe_names())
+}
 
 
-@pytest.mark.parametrize("environment", CODE)
-def test_stable_baselines3_trains_with_the_settings_of_the_recipe(environment):
-    recipe = RECIPES[environment]
-    assert f"model.learn({recipe.options['steps']:_})" in CODE[environment]
+@pytest.mark.parametrize("title", CODE)
+def test_stable_baselines3_trains_with_the_settings_of_the_recipe(title):
+    recipe = RECIPES[title]
+    assert f"model.learn({recipe.options['steps']:_})" in CODE[title]
     starts = recipe.options["learning_starts"]
-    code = re.sub(r"model\.learn\(\S+\)", "model.learn(1_000)", CODE[environment])
+    code = re.sub(r"model\.learn\(\S+\)", "model.learn(1_000)", CODE[title])
     names: dict = {}
     # After 800 steps of 8 environments, all have completed an episode: none is longer than 100 steps.
     exec(code.replace(f"learning_starts={starts:_}", "learning_starts=800"), names)
     model = names["model"]
-    assert f"learning_starts={starts:_}" in CODE[environment]
+    assert f"learning_starts={starts:_}" in CODE[title]
     assert isinstance(model.replay_buffer, HerReplayBuffer)
     assert model._n_updates > 0
     config = Config(**recipe.options)
@@ -46,6 +49,11 @@ def test_stable_baselines3_trains_with_the_settings_of_the_recipe(environment):
     goals = {"goal_selection_strategy": "future", "n_sampled_goal": 4} | buffer
     assert config.goal_options().items() <= goals.items()
     assert buffer["termination"] == (config.termination or "recompute")
+    assert ("demonstrations" in buffer) == (config.demos is not None)
+    if config.demos is not None:
+        assert config.demos.partition(":")[2] == names["fetch_pick_and_place"].__name__
+        assert len(buffer["demonstrations"].episodes) == config.demo_episodes
+        assert buffer["demonstrations"].share == config.demo_share
     agent = config.agent
     assert model.policy.net_arch == agent["hidden"]
     assert str(model.ent_coef) == f"{'auto_' * agent['learn_temperature']}{agent['temperature']}"
@@ -56,5 +64,5 @@ def test_stable_baselines3_trains_with_the_settings_of_the_recipe(environment):
 
 
 def test_every_measured_recipe_has_code_for_stable_baselines3():
-    measured = {recipe.environment for recipe in RECIPES.values() if recipe.measured is not None}
+    measured = {title for title, recipe in RECIPES.items() if recipe.measured is not None}
     assert measured <= CODE.keys()

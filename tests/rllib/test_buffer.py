@@ -12,7 +12,7 @@ from ray.rllib.utils.minibatch_utils import ShardEpisodesIterator
 from ray.rllib.utils.replay_buffers.utils import update_priorities_in_episode_replay_buffer
 
 import her_envs  # noqa: F401 - registers environments
-from her_wrappers import Priority
+from her_wrappers import Demonstrations, Priority
 from her_wrappers.conformance import parametrize_with_rules
 from her_wrappers.conformance.adapters.rllib import OursForRLlib
 from her_wrappers.integrations.rllib import GoalsToInputs
@@ -239,3 +239,21 @@ def test_a_loaded_state_has_the_open_episodes_and_the_same_random_sequence(env):
     buffer.add([unfinished])
     other.set_state(buffer.get_state())
     assert (len(buffer), len(other)) == (6, 8)
+
+
+def test_demonstrations_are_a_share_of_each_batch_and_have_priorities(env):
+    recorded = HerEpisodeReplayBuffer(env, seed=0)
+    recorded.add(list(play(env, seed=1)))
+    demonstrations = Demonstrations(recorded.hindsight, share=0.25)
+    buffer = HerEpisodeReplayBuffer(env, seed=0, prioritized=Priority(1.0), demonstrations=demonstrations)
+    buffer.add(list(play(env)))
+    buffer.sample(64)
+    batch = buffer.last_batch
+    assert batch.is_demonstration.sum() == 16
+    errors = torch.as_tensor(np.where(batch.index == -3, -5.0, 0.0))
+    update_priorities_in_episode_replay_buffer(
+        replay_buffer=buffer, td_errors={"default_policy": {"td_error": errors}}
+    )
+    buffer.sample(64)
+    demonstrated = buffer.last_batch.index[buffer.last_batch.is_demonstration]
+    assert (demonstrated == -3).mean() > 0.9

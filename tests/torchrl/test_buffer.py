@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import her_envs
-from her_wrappers import Priority
+from her_wrappers import Demonstrations, Priority
 from tests.support.reusing import KEPT, Reusing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -492,3 +492,18 @@ def test_wrong_arguments_raise():
     buffer.extend(episode(4))
     with pytest.raises(ValueError, match="batch_size is missing"):
         buffer.sample()
+
+
+def test_demonstrations_are_a_share_of_each_batch_and_saved(tmp_path):
+    recorded = make_buffer()
+    recorded.extend(next(iter(collector(reach, 100))))
+    recorded.truncate_open_episodes()
+    given = {"demonstrations": Demonstrations(recorded.hindsight, share=0.25)}
+    buffer, loaded = make_buffer(**given), make_buffer(**given)
+    buffer.extend(next(iter(collector(reach, 100))))
+    buffer.truncate_open_episodes()
+    buffer.dumps(tmp_path / "buffer.her")
+    loaded.loads(tmp_path / "buffer.her")
+    first, second = buffer.sample(64), loaded.sample(64)
+    assert (first["index"] < 0).sum() == 16
+    assert (first == second).all()

@@ -2,6 +2,7 @@
 
 from her_wrappers.conformance.registry import REPLAY_RULES
 from her_wrappers.conformance.rules import (  # noqa: F401
+    demonstrations,
     goals,
     randomness,
     rewards,

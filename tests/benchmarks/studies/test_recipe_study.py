@@ -35,7 +35,9 @@ agent = { hidden = [4] }
 def use_one_recipe(tmp_path, monkeypatch):
     (tmp_path / "tiny.toml").write_text(RECIPE)
     monkeypatch.setattr("her_agents.recipes.FOLDER", tmp_path)
-    monkeypatch.setattr(recipes, "TARGETS", {"tiny": recipes.Target(0.9, minutes=1, hoped_minutes=0.5)})
+    monkeypatch.setattr(
+        recipes, "TARGETS", {"tiny": recipes.Target(0.9, minutes=1, total_minutes=1, hoped_minutes=0.5)}
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from scipy.stats import binomtest
 
 import her_envs
-from her_wrappers import Mixture
+from her_wrappers import Demonstrations, Episode, EpisodeRecorder, Mixture
 from tests.support.counting import ACTIONS, DESIRED, SPACE, compute_reward, counting_episode
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
@@ -287,3 +287,25 @@ def test_batches_are_on_the_device_of_the_buffer():
         batch = buffer.sample(4)
         parts = (*batch.observations.values(), *batch.next_observations.values(), batch.actions, batch.dones)
         assert {part.device.type for part in (*parts, batch.rewards)} == {"meta"}
+
+
+@pytest.mark.filterwarnings("ignore:none of the 3 demonstrations achieves")
+def test_demonstrations_have_scaled_actions_and_are_saved(tmp_path):
+    """Stable-Baselines3 stores actions in [-1, 1]."""
+    env = gym.wrappers.RescaleAction(
+        gym.make("her_envs/PointReach-v0", max_steps=5), np.float32(0), np.float32(4)
+    )
+    episodes: list[Episode] = []
+    recorder = EpisodeRecorder(env, episodes.append)
+    for seed in range(3):
+        recorder.reset(seed=seed)
+        while not any(recorder.step(np.full(2, 3, np.float32))[2:4]):
+            pass
+    options = {"demonstrations": Demonstrations(episodes, share=0.5), "termination": "success"}
+    model = model_of(sb3.SAC, env, replay_buffer_kwargs=options, seed=0).learn(30)
+    model.save_replay_buffer(tmp_path / "buffer.pkl")
+    model.load_replay_buffer(tmp_path / "buffer.pkl")
+    batch = model.learn(30).replay_buffer.hindsight.sample(64)
+    assert batch.is_demonstration.sum() == 32
+    assert (batch.actions[batch.is_demonstration] == 0.5).all()
+    assert (batch.actions[~batch.is_demonstration] != 0.5).any()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.replay_specimens.reference import Full, Reference
+from tests.support.replay_specimens.reference import Demonstrated, Full, Reference
 
 
 class RelabelsWhenStoring(Reference):
@@ -267,4 +267,5 @@ CORRECT = [
     NewPriorityIsFive,
     WeightsAreNotNormalized,
     NextGoalIsThatOfTheNextState,
+    Demonstrated,
 ]

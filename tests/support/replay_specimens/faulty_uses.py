@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.replay_specimens.faulty_goals import ChoosesFrom, achieved
-from tests.support.replay_specimens.reference import Full, Reference
+from tests.support.replay_specimens.reference import Demonstrated, Full, Reference
 
 # --- importance weights ---------------------------------------------------------------------------
 
@@ -492,3 +492,48 @@ class ALoadedBufferStoresNothing(Reference, code="HB605"):
     def store(self, episode):
         if not self.is_loaded:
             super().store(episode)
+
+
+# --- demonstrations -------------------------------------------------------------------------------
+
+
+class NumberOfDemonstrationsIsRoundedDown(Demonstrated, code="HB901"):
+    def is_demonstration(self, i, batch_size):
+        return i < int(batch_size * self.share)
+
+
+class ShareOfDemonstrationsIsThatOfTheirSteps(Demonstrated, code="HB901"):
+    def is_demonstration(self, i, batch_size):
+        others = len(self.others.rows)
+        return self.rng.random() < others / (others + len(self.rows))
+
+
+class DemonstrationsAreEvicted(Demonstrated, code="HB902"):
+    """Demonstrations are the first episodes of the buffer."""
+
+    def demonstrate(self, episode, buffer=None):
+        super().demonstrate(episode, self)
+
+    def is_demonstration(self, i, batch_size):
+        return False
+
+
+class LoadForgetsDemonstrations(Demonstrated, code="HB902"):
+    def load(self, path):
+        super().load(path)
+        self.share = 0.0
+
+
+class DemonstrationsAreNotRelabeled(Demonstrated, code="HB903"):
+    def demonstrate(self, episode, buffer=None):
+        super().demonstrate(episode, buffer)
+        self.others.k = 0
+
+
+class RecordedTerminations(Reference):
+    def terminated(self, step, goal):
+        return step["terminated"]
+
+
+class DemonstrationsKeepTerminations(Demonstrated, code="HB903"):
+    part = RecordedTerminations
