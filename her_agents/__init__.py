@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from her_agents.evaluation import Evaluation, evaluate, play_episode
     from her_agents.iql import IQL
     from her_agents.loop import Result, is_solved, train
+    from her_agents.onnx_export import export_onnx
     from her_agents.sac import SAC
     from her_agents.td3 import DDPG, TD3
     from her_agents.tqc import TQC
@@ -28,6 +29,7 @@ _NAMES = {
     "evaluation": ("Evaluation", "evaluate", "play_episode"),
     "iql": ("IQL",),
     "loop": ("Result", "is_solved", "train"),
+    "onnx_export": ("export_onnx",),
     "sac": ("SAC",),
     "td3": ("DDPG", "TD3"),
     "tqc": ("TQC",),
@@ -46,6 +48,7 @@ __all__ = [
     "Evaluation",
     "Result",
     "evaluate",
+    "export_onnx",
     "export_policy",
     "is_solved",
     "load_agent",

@@ -17,8 +17,6 @@ from her_agents.agent import Agent, gradient_step
 from her_agents.options import DQNOptions
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from her_agents.networks import NetworkInput
     from her_wrappers import Batch
 
@@ -45,14 +43,13 @@ class DQN(Agent):
         self._optimizer = self._adam(self._network)
         self._modules |= {"network": self._network, "target": self._target, "optimizer": self._optimizer}
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def _choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         best = self._network(inputs).argmax(dim=1)
         if explore:
             is_random = torch.rand(len(best), **self._random) < self.options.epsilon
             random = torch.randint(self._num_actions, best.shape, **self._random)
             best = torch.where(is_random, random, best)
-        actions: np.ndarray = (best + self._first_action).cpu().numpy()
-        return actions
+        return best + self._first_action
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step.

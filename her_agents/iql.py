@@ -17,7 +17,6 @@ from her_agents.networks import Critics
 from her_agents.options import IQLOptions
 
 if TYPE_CHECKING:
-    import numpy as np
     from gymnasium import spaces
 
     from her_agents.networks import NetworkInput
@@ -47,7 +46,7 @@ class IQL(Agent):
         self._optimizer = self._adam(trained)
         self._modules |= {"networks": trained, "targets": self._targets, "optimizer": self._optimizer}
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def _choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         """Return the actions of the actor, without exploration."""
         return self._actions.to_env(self._actor(inputs))
 

@@ -18,7 +18,6 @@ from her_agents.networks import Critics
 from her_agents.options import SACOptions
 
 if TYPE_CHECKING:
-    import numpy as np
     from gymnasium import spaces
 
     from her_agents.networks import NetworkInput
@@ -57,7 +56,7 @@ class SAC(Agent):
             self._make_network(num_outputs, self._actions.count) for _ in range(self.options.n_critics)
         )
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def _choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         if explore:
             return self._actions.to_env(self._sample(inputs)[0])
         mean, _ = self._actor(inputs).chunk(2, dim=1)

@@ -18,7 +18,6 @@ from her_agents.networks import Critics
 from her_agents.options import DDPGOptions, TD3Options
 
 if TYPE_CHECKING:
-    import numpy as np
     from gymnasium import spaces
 
     from her_agents.networks import NetworkInput
@@ -51,7 +50,7 @@ class TD3(Agent):
             "critic_optimizer": self._critic_optimizer,
         }
 
-    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def _choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         actions = self._actor(inputs)
         if explore:
             noise = torch.randn(actions.shape, **self._random)

@@ -31,6 +31,7 @@ COMMANDS = {
     "inspect": "Show lengths, returns, success and goals of an archive.",
     "train": "Train an agent on a goal environment.",
     "watch": "Show an environment with an agent, a policy, random actions or the keyboard.",
+    "export": "Write the policy of a run as ONNX, or as a small policy file.",
     "show-relabeling": "Show a failed episode next to its relabeling.",
     "doctor": "Find out why a run does not learn.",
     "rules": "List the rules of check, check-replay and doctor, or explain one.",
