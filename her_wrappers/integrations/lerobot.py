@@ -1,7 +1,7 @@
 """LeRobot: write and read episodes as datasets of LeRobot's format v3, without the package lerobot.
 
-pyarrow writes and reads the Parquet files, PyAV the videos. ``docs/archives.md`` lists the differences between
-the formats. The files of a dataset are::
+pyarrow writes and reads the Parquet files, PyAV the videos. ``docs/archives.md`` lists the differences
+between the formats. The files of a dataset are::
 
     meta/info.json                              features, numbers of episodes and frames
     meta/stats.json, meta/tasks.parquet
@@ -18,8 +18,6 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,8 +30,18 @@ from her_wrappers.recording.dataset import EpisodeErrors
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.shards import build_tree, flatten_tree
 from her_wrappers.success_flag import flag_name
-from her_wrappers.trees import NUMBERS, as_leaf, map_tree
+from her_wrappers.trees import NUMBERS, as_leaf
 from her_wrappers.user_warning import warn_user
+
+try:
+    import av
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from PIL import Image
+except ImportError as error:
+    raise ImportError(
+        'her_wrappers.integrations.lerobot needs pyarrow, av and pillow; run: pip install "her-toolkit[lerobot]"'
+    ) from error
 
 VERSION = 1  # of our part of the format
 INFO, EPISODES = "meta/info.json", "meta/episodes"
@@ -52,9 +60,7 @@ def to_lerobot(
     *,
     fps: int = 10,
     task: str = "",
-    robot_type: str | None = None,
     use_videos: bool = True,
-    float32: bool = False,
 ) -> Path:
     """Write episodes as a new LeRobot dataset of format v3.
 
@@ -69,11 +75,8 @@ def to_lerobot(
         folder: Folder of the dataset, which must be empty or not exist.
         fps: Steps per second.
         task: Description of the task in natural language.
-        robot_type: Name of the robot.
         use_videos: Whether images are stored as videos (H.264), which changes them slightly. Otherwise, and
             if their height or width is odd, they are stored exactly, as PNG.
-        float32: Whether float64 observations and actions are rounded to float32, the dtype that the policies
-            of LeRobot need.
 
     Returns:
         The folder.
@@ -88,7 +91,6 @@ def to_lerobot(
     Example:
         >>> to_lerobot(archive, "datasets/push", fps=25, task="Push the cube")  # doctest: +SKIP
     """
-    _require_packages()
     if not isinstance(episodes, Iterable):
         fix = "; write [episode]" if isinstance(episodes, Episode) else ""
         got = type(episodes).__name__
@@ -101,14 +103,11 @@ def to_lerobot(
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
                 raise TypeError(f"episodes must yield Episode objects, got {type(episode).__name__}")
-            observations, actions = episode.observations, episode.actions
-            if float32:
-                observations, actions = map_tree(_rounded, observations), map_tree(_rounded, actions)
             try:
-                writer.add(replace(episode, observations=observations, actions=actions))
+                writer.add(episode)
             except ValueError as error:
                 raise ValueError(f"episode {number} cannot be stored: {error}") from error
-        writer.finish(robot_type)
+        writer.finish()
     except BaseException:
         with contextlib.suppress(Exception):  # of an incomplete video
             writer.close_files()
@@ -149,7 +148,6 @@ def from_lerobot(
     Example:
         >>> buffer.extend(from_lerobot("datasets/push"))  # doctest: +SKIP
     """
-    _require_packages()
     errors = EpisodeErrors(on_error)
     yield from errors.counted(_Reader(Path(folder), achieved_goal, compute_reward).episodes(errors))
 
@@ -166,7 +164,7 @@ class _Column(NamedTuple):
     def of(cls, name: str, rows: np.ndarray, *, use_videos: bool) -> _Column:
         """Return the feature for an array of `flatten_tree`, such as ``observations/achieved_goal``."""
         shape, is_text = rows.shape[1:], rows.dtype.kind == "U"
-        if rows.dtype.kind not in NUMBERS and not (is_text and shape == ()) or 0 in shape:
+        if not (rows.dtype.kind in NUMBERS or (is_text and shape == ())) or 0 in shape:
             raise ValueError(f"{name} must have numbers, or a text per step, got {rows.dtype}, shape {shape}")
         kind = ""
         if rows.dtype == np.uint8 and len(shape) == 3 and 3 in {shape[0], shape[2]}:
@@ -181,18 +179,13 @@ class _Column(NamedTuple):
         feature = ".".join([names.get(tree, tree), *keys])
         return cls(feature, "str" if is_text else rows.dtype.str, shape, kind)
 
-    def describe(self, fps: int) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the entry of the feature in ``info.json``."""
         if not self.kind:
             dtype = "string" if self.dtype == "str" else np.dtype(self.dtype).name
             return {"dtype": dtype, "shape": list(self.shape or (1,)), "names": None}
         height, width = self.shape[:2] if self.shape[2] == 3 else self.shape[1:]
-        shape = {"shape": [height, width, 3], "names": ["height", "width", "channels"]}
-        if self.kind == "image":
-            return {"dtype": "image"} | shape
-        sizes = {"video.height": height, "video.width": width, "video.channels": 3, "video.fps": fps}
-        codec = {"video.codec": "h264", "video.pix_fmt": "yuv420p", "video.is_depth_map": False}
-        return {"dtype": "video"} | shape | {"info": sizes | codec | {"has_audio": False}}
+        return {"dtype": self.kind, "shape": [height, width, 3], "names": ["height", "width", "channels"]}
 
     def to_pictures(self, rows: np.ndarray) -> np.ndarray:
         """Return images with their channels last."""
@@ -201,16 +194,16 @@ class _Column(NamedTuple):
     def from_pictures(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
         """Return pictures of shape (height, width, 3) as rows."""
         rows = np.stack(pictures)
-        rows = rows if self.shape[2] == 3 else np.ascontiguousarray(np.moveaxis(rows, -1, 1))
-        return rows.reshape(len(rows), *self.shape)
+        return rows if self.shape[2] == 3 else np.ascontiguousarray(np.moveaxis(rows, -1, 1))
 
     def to_arrow(self, rows: np.ndarray) -> Any:
         """Return a Parquet column: a number, a text, (nested) lists or a PNG file per row."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-
         if self.kind:
-            files = [{"bytes": _encode_png(each), "path": None} for each in self.to_pictures(rows)]
-            return pa.array(files, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+            files = [io.BytesIO() for _ in rows]
+            for file, picture in zip(files, self.to_pictures(rows), strict=True):
+                Image.fromarray(np.ascontiguousarray(picture)).save(file, "PNG")
+            content = [{"bytes": file.getvalue(), "path": None} for file in files]
+            return pa.array(content, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
         flat = rows.ravel()
         is_text = self.dtype == "str"
         values = pa.array(flat.tolist() if is_text else flat.astype(flat.dtype.newbyteorder("=")))
@@ -220,9 +213,6 @@ class _Column(NamedTuple):
 
     def from_arrow(self, column: Any) -> np.ndarray:
         """Return the rows of a Parquet column."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        from PIL import Image  # noqa: PLC0415
-
         values = column.combine_chunks()
         if self.kind:
             files = [io.BytesIO(each["bytes"]) for each in values.to_pylist()]
@@ -258,8 +248,13 @@ class _Writer:
         names = ("observations", "actions", "infos")
         structure = {name: flatten_tree(getattr(episode, name), name, arrays) for name in names}
         resets = {f"reset_info/{key}": np.asarray(value)[None] for key, value in episode.reset_info.items()}
-        if not self._rows:
-            self._begin(structure, arrays | resets)
+        if not self._rows:  # the first episode determines the features
+            self._structure = structure
+            for name, rows in (arrays | resets).items():
+                self._columns[name] = _Column.of(name, rows, use_videos=self._use_videos)
+            features = [column.feature for column in self._columns.values()]
+            if repeated := [feature for feature in features if features.count(feature) > 1]:
+                raise ValueError(f"two arrays have the name {repeated[0]!r} in the dataset; rename a key")
         if structure != self._structure:
             raise ValueError("all episodes must have the same keys of observations, actions and infos")
         if new := resets.keys() - self._columns.keys():
@@ -292,15 +287,6 @@ class _Writer:
         self._write_frames(written, begin, steps)
         self._write_table(self._root / OURS, ours)
 
-    def _begin(self, structure: Any, arrays: dict[str, np.ndarray]) -> None:
-        """Determine the features from the first episode."""
-        self._structure = structure
-        for name, rows in arrays.items():
-            self._columns[name] = _Column.of(name, rows, use_videos=self._use_videos)
-        features = [column.feature for column in self._columns.values()]
-        if repeated := [feature for feature in features if features.count(feature) > 1]:
-            raise ValueError(f"two arrays have the name {repeated[0]!r} in the dataset; rename a key")
-
     def _write_frames(self, frames: list[tuple[_Column, np.ndarray]], begin: int, steps: int) -> None:
         """Write the frames of an episode to the current files, and add it to the table of episodes."""
         current = [path for path in (*self._tables, *self._videos) if path != self._root / OURS]
@@ -312,26 +298,28 @@ class _Writer:
         row |= {"dataset_from_index": begin, "dataset_to_index": begin + steps}
         row |= {f"data/{name}": number for name, number in place.items()}
         row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
-        first = begin - self._first_frame
+        times = [(index - self._first_frame) / self._fps for index in (begin, begin + steps)]
         for column, rows in frames:
-            self._features.setdefault(column.feature, column.describe(self._fps))
+            self._features.setdefault(column.feature, column.describe())
             if column.dtype != "str":
                 self._statistics.setdefault(column.feature, _Statistics()).add(column, rows)
             if column.kind == "video":
                 path = self._root / VIDEO.format(video_key=column.feature, **place)
                 self._write_video(path, column.to_pictures(rows))
                 row |= {f"videos/{column.feature}/{name}": number for name, number in place.items()}
-                row[f"videos/{column.feature}/from_timestamp"] = first / self._fps
-                row[f"videos/{column.feature}/to_timestamp"] = (first + steps) / self._fps
+                row |= dict(
+                    zip(
+                        (f"videos/{column.feature}/{end}_timestamp" for end in ("from", "to")),
+                        times,
+                        strict=True,
+                    )
+                )
         stored = [(column, rows) for column, rows in frames if column.kind != "video"]
         self._write_table(self._root / DATA.format(**place), stored)
         self._rows.append(row)
 
     def _write_table(self, path: Path, columns: list[tuple[_Column, np.ndarray]]) -> None:
         """Add rows to a Parquet file. Columns of its first rows that are missing here are null."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         arrays = {column.feature: column.to_arrow(rows) for column, rows in columns}
         if path not in self._tables:
             header = {"version": VERSION, "structure": self._structure, "columns": self._columns}
@@ -346,8 +334,6 @@ class _Writer:
 
     def _write_video(self, path: Path, pictures: np.ndarray) -> None:
         """Add pictures to a video."""
-        import av  # noqa: PLC0415 - an extra
-
         if path not in self._videos:
             path.parent.mkdir(parents=True, exist_ok=True)
             container = av.open(str(path), "w")
@@ -371,11 +357,8 @@ class _Writer:
                 container.mux(stream.encode())
                 container.close()
 
-    def finish(self, robot_type: str | None) -> None:
+    def finish(self) -> None:
         """Write the files that describe the dataset."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         if not self._rows:
             raise ValueError("expected at least one episode, got none")
         self.close_files()
@@ -383,20 +366,14 @@ class _Writer:
         episodes.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(self._rows), episodes / "file-000.parquet")
         # A table of pandas, whose index has the texts
-        index = {
-            "name": None,
-            "field_name": "__index_level_0__",
-            "pandas_type": "unicode",
-            "numpy_type": "object",
-        }
-        described = {"index_columns": [index["field_name"]], "column_indexes": [], "columns": [index]}
+        described = {"index_columns": ["__index_level_0__"], "column_indexes": [], "columns": []}
         tasks = pa.table({"task_index": [0], "__index_level_0__": [self._task]})
         tasks = tasks.replace_schema_metadata({"pandas": json.dumps(described)})
         pq.write_table(tasks, self._root / "meta/tasks.parquet")
         has_videos = any(feature["dtype"] == "video" for feature in self._features.values())
         info = {
             "codebase_version": "v3.0",
-            "robot_type": robot_type,
+            "robot_type": None,
             "total_episodes": len(self._rows),
             "total_frames": self._rows[-1]["dataset_to_index"],
             "total_tasks": 1,
@@ -418,27 +395,27 @@ class _Statistics:
     """Statistics of a feature: of each component, or of each color channel in [0, 1]."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._count, self._values = 0, 0
         self._total, self._squares, self._low, self._high = 0.0, 0.0, np.inf, -np.inf
 
     def add(self, column: _Column, rows: np.ndarray) -> None:
-        """Add rows; a picture counts as one row."""
+        """Add rows."""
         self._count += len(rows)
         with np.errstate(all="ignore"):  # rewards may be infinite
             for row in column.to_pictures(rows) if column.kind else [rows]:
                 shape = (-1, 3, 1, 1) if column.kind else (len(rows), *(column.shape or (1,)))
                 values = row.reshape(shape).astype(np.float64) / (255 if column.kind else 1)
-                weight = 1 / len(values) if column.kind else 1
-                self._total = self._total + weight * values.sum(axis=0)
-                self._squares = self._squares + weight * np.square(values).sum(axis=0)
+                self._values += len(values)
+                self._total = self._total + values.sum(axis=0)
+                self._squares = self._squares + np.square(values).sum(axis=0)
                 self._low = np.minimum(self._low, values.min(axis=0))
                 self._high = np.maximum(self._high, values.max(axis=0))
 
     def summary(self) -> dict[str, Any]:
         """Return the statistics in the form of ``stats.json``."""
         with np.errstate(all="ignore"):
-            mean = self._total / self._count
-            deviation = np.sqrt(np.maximum(self._squares / self._count - mean**2, 0))
+            mean = self._total / self._values
+            deviation = np.sqrt(np.maximum(self._squares / self._values - mean**2, 0))
         found = {"min": self._low, "max": self._high, "mean": mean, "std": deviation}
         return {name: np.asarray(each).tolist() for name, each in found.items()} | {"count": [self._count]}
 
@@ -458,18 +435,28 @@ class _Reader:
             version = str(info["codebase_version"])
             if not version.startswith("v3."):
                 raise ValueError(f"expected format v3 of LeRobot, got {version}; convert it with LeRobot")
-            self._fps, self._video_path = info["fps"], info["video_path"]
-            features = {
-                name: (each["dtype"], tuple(each["shape"])) for name, each in info["features"].items()
+            self._fps = info["fps"]
+            self._columns = {}  # of other datasets, by feature
+            for name, each in info["features"].items():
+                dtype, shape = each["dtype"], tuple(each["shape"])
+                kind = dtype if dtype in {"video", "image"} else ""
+                dtype = "str" if dtype == "string" else dtype
+                # Pictures are read with their channels last.
+                self._columns[name] = (
+                    _Column(name, "|u1", (0, 0, 3), kind) if kind else _Column(name, dtype, shape)
+                )
+            paths = sorted((root / EPISODES).glob("*/*.parquet"))
+            self._rows = {
+                row["episode_index"]: row for path in paths for row in _read_table(path).to_pylist()
             }
-        self._columns = {}  # of other datasets, by feature
-        for name, (dtype, shape) in features.items():
-            if dtype in {"video", "image"}:
-                self._columns[name] = _Column(name, "|u1", (3, 3, 3), dtype)  # channels are last
-            else:
-                self._columns[name] = _Column(name, "str" if dtype == "string" else dtype, shape)
-        paths = sorted((root / EPISODES).glob("*/*.parquet"))
-        self._rows = {row["episode_index"]: row for path in paths for row in _read_table(path).to_pylist()}
+            if len(self._rows) != info["total_episodes"]:
+                raise ValueError(
+                    f"expected {info['total_episodes']} episodes in {EPISODES}, got {len(self._rows)}"
+                )
+            files = {(row["data/chunk_index"], row["data/file_index"]) for row in self._rows.values()}
+            self._paths = [
+                root / DATA.format(chunk_index=chunk, file_index=file) for chunk, file in sorted(files)
+            ]
         self._ours = _read_table(root / OURS) if (root / OURS).exists() else None
         if self._ours is not None:
             with _reading(root / OURS):
@@ -494,7 +481,7 @@ class _Reader:
                 f"{self._root} has no states after the last actions: the last frame of each episode is its "
                 "last state, the last action and its reward are left out, and all episodes count as truncated"
             )
-        for path in sorted(self._root.glob("data/*/*.parquet")):
+        for path in self._paths:
             table = _read_table(path)
             with _reading(path):
                 numbers = table["episode_index"].to_numpy()
@@ -526,11 +513,9 @@ class _Reader:
 
     def _read_video(self, column: _Column, number: int, count: int) -> np.ndarray:
         """Return the pictures of an episode."""
-        import av  # noqa: PLC0415 - an extra
-
         place = f"videos/{column.feature}/"
         row = {name.removeprefix(place): value for name, value in self._rows[number].items()}
-        path = self._root / self._video_path.format(
+        path = self._root / VIDEO.format(
             video_key=column.feature, **{name: row[name] for name in ("chunk_index", "file_index")}
         )
         begin, pictures = row["from_timestamp"], []
@@ -590,17 +575,6 @@ class _Reader:
         return Episode(observations, actions, rewards, False, True, infos)
 
 
-def _require_packages() -> None:
-    """Raise ImportError with the command that installs a missing package."""
-    for name in ("pyarrow", "av", "PIL"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise ImportError(
-                f'her_wrappers.integrations.lerobot needs {name}; run: pip install "her-toolkit[lerobot]"'
-            ) from error
-
-
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Raise CorruptFileError instead of the errors of a file that is damaged or missing."""
@@ -613,21 +587,5 @@ def _reading(path: Path) -> Iterator[None]:
 
 def _read_table(path: Path) -> Any:
     """Read a Parquet file."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
-
     with _reading(path):
         return pq.ParquetFile(path).read()
-
-
-def _encode_png(picture: np.ndarray) -> bytes:
-    """Return the PNG file of a picture."""
-    from PIL import Image  # noqa: PLC0415 - an extra
-
-    data = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(picture)).save(data, "PNG")
-    return data.getvalue()
-
-
-def _rounded(array: np.ndarray) -> np.ndarray:
-    """Return float64 as float32, and others unchanged."""
-    return array.astype(np.float32) if array.dtype == np.float64 else array
