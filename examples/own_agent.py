@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -38,7 +37,7 @@ class WideSAC(SAC):
         width = (self.options.width, self.options.width)
         return Network(self.inputs, width, num_outputs, num_actions=num_actions).to(self.device)
 
-    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         """Return actions of SAC; while exploring, one in ten is moved to the bounds."""
         if not explore:
             return super().choose(inputs, explore)

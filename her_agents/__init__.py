@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from her_agents.evaluation_report import EvaluationReport, evaluate_goals
     from her_agents.iql import IQL
     from her_agents.loop import Result, is_solved, train
+    from her_agents.onnx_export import export_onnx
     from her_agents.run_logs import RunLog, read_runs
     from her_agents.sac import SAC
     from her_agents.td3 import DDPG, TD3
@@ -34,6 +35,7 @@ _NAMES = {
     "iql": ("IQL",),
     "loop": ("Result", "is_solved", "train"),
     "run_logs": ("RunLog", "read_runs"),
+    "onnx_export": ("export_onnx",),
     "sac": ("SAC",),
     "td3": ("DDPG", "TD3"),
     "tqc": ("TQC",),
@@ -57,6 +59,7 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_goals",
+    "export_onnx",
     "export_policy",
     "is_solved",
     "load_agent",

@@ -127,14 +127,14 @@ class Agent:
             One action, or N actions along a leading axis, for the environment's action space.
         """
         observations, is_single = self.inputs.as_batch(observation)
-        actions = self.choose(self.inputs(observations), explore)
+        actions = self.choose(self.inputs(observations), explore).cpu().numpy()
         return actions[0] if is_single else actions
 
-    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
-        """Return N actions of the environment for the inputs of N observations.
+    def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
+        """Return N actions of the environment; without exploration, by operations that ONNX has.
 
         Args:
-            inputs: Inputs of the networks.
+            inputs: Inputs of the networks for N observations.
             explore: Whether to add exploration.
         """
         raise NotImplementedError
@@ -288,7 +288,7 @@ class BoxActions:
                 f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1, 1, {space.shape}))"
             )
         self.count = math.prod(space.shape)
-        self._space = space
+        self._shape = space.shape
         self._low, high = (
             torch.tensor(bound.reshape(-1), dtype=torch.float32, device=device)
             for bound in (space.low, space.high)
@@ -296,14 +296,16 @@ class BoxActions:
         half = (high - self._low) / 2
         # Above 0 also for components with low == high, since `from_env` divides by it.
         self._half = half.clamp(min=torch.finfo(torch.float32).tiny)
+        self._bounds = [torch.as_tensor(bound, device=device) for bound in (space.low, space.high)]
 
-    def to_env(self, actions: torch.Tensor) -> np.ndarray:
+    def to_env(self, actions: torch.Tensor) -> torch.Tensor:
         """Convert (B, A) actions of a network to actions of the environment."""
-        scaled = (self._low + (actions + 1) * self._half).cpu().numpy().reshape(-1, *self._space.shape)
-        if np.issubdtype(self._space.dtype, np.integer):
+        scaled = (self._low + (actions + 1) * self._half).reshape(-1, *self._shape)
+        low, high = self._bounds
+        if not low.is_floating_point():
             scaled = scaled.round()
         # Rounding can move an action beyond a bound, which some environments reject.
-        return scaled.clip(self._space.low, self._space.high).astype(self._space.dtype)
+        return scaled.to(low.dtype).clamp(low, high)
 
     def from_env(self, actions: Any) -> torch.Tensor:
         """Convert actions of the environment, an array or tensor, to actions of a network, (B, A)."""

@@ -26,17 +26,22 @@ def open_episodes(name: str) -> Iterable[Episode]:
     """Return recorded episodes.
 
     Args:
-        name: Folder of an `EpisodeArchive`, file of a saved `HindsightReplayBuffer`, or id of a local Minari
-            dataset.
+        name: Folder of an `EpisodeArchive` or of a LeRobot dataset, file of a saved `HindsightReplayBuffer`,
+            or id of a local Minari dataset.
 
     Raises:
-        ImportError: ``name`` is neither a folder nor a file, and Minari is not installed.
+        ImportError: ``name`` is a LeRobot dataset, or neither a folder nor a file, and the packages that read
+            it are not installed.
         OSError: The dataset ``name`` does not exist, or cannot be read.
         ValueError: The archive or the file is damaged.
     """
     path = Path(name)
     if path.is_file():
         return HindsightReplayBuffer.load(path).episodes()
+    if (path / "meta" / "info.json").is_file():
+        from her_wrappers.integrations.lerobot import from_lerobot  # noqa: PLC0415 - an extra
+
+        return from_lerobot(path)
     return EpisodeArchive(path) if path.is_dir() else from_minari(name)
 
 

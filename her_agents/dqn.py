@@ -17,8 +17,6 @@ from her_agents.agent import Agent, gradient_step
 from her_agents.options import DQNOptions
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from her_agents.networks import NetworkInput
     from her_wrappers import Batch
 
@@ -46,14 +44,14 @@ class DQN(Agent):
         self._optimizer = self.make_optimizer(self.network)
         self.modules |= {"network": self.network, "target": self.target, "optimizer": self._optimizer}
 
-    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         """Return actions with the highest values; while exploring, a share of epsilon is random."""
         best = self.network(inputs).argmax(dim=1)
         if explore:
             is_random = torch.rand(len(best), **self._random) < self.options.epsilon
             random = torch.randint(self._num_actions, best.shape, **self._random)
             best = torch.where(is_random, random, best)
-        actions: np.ndarray = (best + self._first_action).cpu().numpy()
+        actions: torch.Tensor = best + self._first_action
         return actions
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:

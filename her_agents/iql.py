@@ -17,7 +17,6 @@ from her_agents.networks import Critics
 from her_agents.options import IQLOptions
 
 if TYPE_CHECKING:
-    import numpy as np
     from gymnasium import spaces
 
     from her_agents.networks import NetworkInput
@@ -48,7 +47,7 @@ class IQL(Agent):
         self._optimizer = self.make_optimizer(trained)
         self.modules |= {"networks": trained, "targets": self.targets, "optimizer": self._optimizer}
 
-    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         """Return the actions of the actor, without exploration."""
         return self.actions.to_env(self.actor(inputs))
 

@@ -18,7 +18,6 @@ from her_agents.networks import Critics
 from her_agents.options import SACOptions
 
 if TYPE_CHECKING:
-    import numpy as np
     from gymnasium import spaces
 
     from her_agents.networks import NetworkInput
@@ -64,7 +63,7 @@ class SAC(Agent):
             self.make_network(num_outputs, self.actions.count) for _ in range(self.options.n_critics)
         )
 
-    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         """Return the mean actions or, while exploring, sampled ones."""
         if explore:
             return self.actions.to_env(self.sample(inputs)[0])

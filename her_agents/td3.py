@@ -18,7 +18,6 @@ from her_agents.networks import Critics
 from her_agents.options import DDPGOptions, TD3Options
 
 if TYPE_CHECKING:
-    import numpy as np
     from gymnasium import spaces
 
     from her_agents.networks import NetworkInput
@@ -55,7 +54,7 @@ class TD3(Agent):
             "critic_optimizer": self._critic_optimizer,
         }
 
-    def choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+    def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
         """Return the actor's actions; while exploring, with noise, and a share of epsilon is uniform."""
         actions = self.actor(inputs)
         if explore:

@@ -33,6 +33,7 @@ COMMANDS = {
     "watch": "Show an environment with an agent, a policy, random actions or the keyboard.",
     "compare": "Compare groups of runs: success rates, time until a success rate, and learning curves.",
     "evaluate": "Show where a policy succeeds: by goal, by distance and over time.",
+    "export": "Write the policy of a run as ONNX, or as a small policy file.",
     "show-relabeling": "Show a failed episode next to its relabeling.",
     "doctor": "Find out why a run does not learn.",
     "rules": "List the rules of check, check-replay and doctor, or explain one.",

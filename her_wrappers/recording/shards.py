@@ -84,7 +84,7 @@ def _dtypes(episodes: Episodes) -> Hashable:
 def require_storable_tree(name: str, tree: Tree) -> None:
     """Raise TypeError or ValueError unless a shard can store a tree of arrays, named ``name`` in errors."""
     arrays: dict[str, np.ndarray] = {}
-    _flatten(tree, name, arrays)
+    flatten_tree(tree, name, arrays)
     for array_name, array in arrays.items():
         require_storable(array_name, array.dtype, array.ndim)
 
@@ -102,7 +102,7 @@ def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json
     flat = []
     for part in parts:
         arrays: dict[str, np.ndarray] = {name: getattr(part, name) for name in COLUMNS}
-        structure = {name: _flatten(getattr(part, name), name, arrays) for name in TREES}
+        structure = {name: flatten_tree(getattr(part, name), name, arrays) for name in TREES}
         flat.append(arrays)
 
     def joined() -> Iterator[tuple[str, np.ndarray]]:
@@ -122,7 +122,7 @@ def read_shard(path: Path, checksum: int) -> Episodes:
             raise CorruptFileError(f"{path} has another checksum than the manifest lists")
         header, arrays = file.header, {name: file.read(name) for name in file.arrays}
     with as_corrupt(f"{path} is damaged: the arrays do not form valid episodes"):
-        trees: dict[str, Any] = {name: _build(header[name], arrays) for name in TREES}
+        trees: dict[str, Any] = {name: build_tree(header[name], arrays) for name in TREES}
         columns: dict[str, Any] = {name: arrays.pop(name) for name in COLUMNS}
         resets: list[dict[str, np.ndarray]] = [{} for _ in columns["lengths"]]
         for name, values in arrays.items():
@@ -133,22 +133,22 @@ def read_shard(path: Path, checksum: int) -> Episodes:
         return Episodes(**trees, **columns, reset_infos=resets)
 
 
-def _flatten(tree: Tree, name: str, leaves: dict[str, np.ndarray]) -> Json:
+def flatten_tree(tree: Tree, name: str, leaves: dict[str, np.ndarray]) -> Json:
     """Add the leaves to ``leaves``; return the tree with their names as leaves, and with lists for tuples."""
     if isinstance(tree, dict):
-        return {key: _flatten(part, _name(name, key), leaves) for key, part in tree.items()}
+        return {key: flatten_tree(part, _name(name, key), leaves) for key, part in tree.items()}
     if isinstance(tree, tuple):
-        return [_flatten(part, f"{name}/{number}", leaves) for number, part in enumerate(tree)]
+        return [flatten_tree(part, f"{name}/{number}", leaves) for number, part in enumerate(tree)]
     leaves[name] = tree
     return name
 
 
-def _build(described: Json, arrays: dict[str, np.ndarray]) -> Any:
-    """Return the tree that `_flatten` described, and remove its leaves from ``arrays``."""
+def build_tree(described: Json, arrays: dict[str, np.ndarray]) -> Any:
+    """Return the tree that `flatten_tree` described, and remove its leaves from ``arrays``."""
     if isinstance(described, dict):
-        return {key: _build(part, arrays) for key, part in described.items()}
+        return {key: build_tree(part, arrays) for key, part in described.items()}
     if isinstance(described, list):
-        return tuple(_build(part, arrays) for part in described)
+        return tuple(build_tree(part, arrays) for part in described)
     return arrays.pop(described)
 
 

@@ -310,7 +310,7 @@ def test_actions_cover_the_action_space(algorithm):
 def test_rounding_keeps_actions_in_the_action_space(low, width, dtype, action):
     """Bounds, their sums and their differences may not be representable in float32."""
     space = spaces.Box(low, low + width, (2,), dtype)
-    taken = BoxActions(space, "sac", torch.device("cpu")).to_env(torch.full((1, 2), action))[0]
+    taken = BoxActions(space, "sac", torch.device("cpu")).to_env(torch.full((1, 2), action))[0].numpy()
     assert space.contains(taken)
     np.testing.assert_allclose(
         taken, low + (action + 1) * width / 2, rtol=1e-5, atol=1e-5 * (width + abs(low))

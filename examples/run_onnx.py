@@ -1,0 +1,24 @@
+"""Run a policy that ``her export RUN policy.onnx`` wrote; needs onnxruntime and NumPy only.
+
+``python run_onnx.py policy.onnx`` prints the action for an observation of zeros.
+"""
+
+import json
+import sys
+
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession(sys.argv[1])
+metadata = session.get_modelmeta().custom_metadata_map
+dtypes = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(uint8)": np.uint8}
+
+
+def policy(observation):  # noqa: ANN001, ANN201 - short
+    """Return the action for one observation, a dict with the keys of the environment."""
+    rows = {x.name: np.asarray(observation[x.name], dtypes[x.type])[np.newaxis] for x in session.get_inputs()}
+    return session.run(["action"], rows)[0][0]
+
+
+observation = {x.name: np.zeros(x.shape[1:]) for x in session.get_inputs()}
+print(metadata["env"], json.loads(metadata["action_space"]), policy(observation))

@@ -1,0 +1,107 @@
+"""ONNX: write the policy of a run as a file that ONNX Runtime runs without torch and this package."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import her_wrappers
+from her_agents.checkpoints import agent_of, best_checkpoint, load_checkpoint
+from her_wrappers.files.atomic import replacement
+from her_wrappers.recording.space_json import space_from_json
+
+if TYPE_CHECKING:
+    from her_agents.agent import Agent
+
+ONNX_SUFFIX = ".onnx"
+
+
+def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Write the policy of a checkpoint as an ONNX model.
+
+    The inputs of the model are ``observation`` and ``desired_goal``, with the dtypes and shapes of the
+    observation space after a leading axis of any length B. The output ``action`` has the B actions that
+    `Agent.act` returns without exploration, in the units of the environment. All products are computed in
+    float32. The metadata of the model are strings: ``env``, ``env_kwargs``, ``algo``, ``observation_space``
+    and ``action_space`` (all but ``env`` and ``algo`` as JSON), and the versions ``her-toolkit`` and
+    ``torch``.
+
+    Args:
+        path: A checkpoint, a file of `export_policy`, or the folder of a run, whose ``best.pt`` is used.
+        out: The file to write; its name ends with ``.onnx``.
+
+    Raises:
+        ImportError: onnx or onnxscript is not installed.
+        OSError: ``out`` cannot be written.
+        ValueError: The checkpoint cannot be used, or ``out`` has another suffix.
+
+    Example:
+        ``export_onnx("runs/PointReach-v0-sac-0", "reach.onnx")``
+    """
+    if Path(out).suffix != ONNX_SUFFIX:
+        raise ValueError(f"out must end with {ONNX_SUFFIX}, got {os.fspath(out)!r}")
+    try:
+        import onnx  # noqa: PLC0415 - an extra
+        import onnxscript  # noqa: F401, PLC0415 - torch imports it later, with an unclear error
+    except ImportError as error:
+        fix = 'run: pip install "her-toolkit[onnx]"'
+        raise ImportError(f"the export needs onnx and onnxscript; {fix}", name="onnx") from error
+    file = best_checkpoint(path)
+    checkpoint = load_checkpoint(file)
+    config = checkpoint["config"] | {"precision": "float32"}
+    agent = agent_of(checkpoint | {"config": config}, file)
+    space: Any = space_from_json(checkpoint["spaces"][0])
+    keys = ("observation", "desired_goal")
+    # Two rows, since torch takes an axis of length 1 for a constant.
+    rows = {key: torch.as_tensor(np.stack([space[key].sample()] * 2)) for key in keys}
+    batch = torch.export.Dim("batch")
+    with _without_warnings():
+        program = torch.onnx.export(
+            _Policy(agent).eval(),
+            kwargs={"observations": rows},
+            input_names=list(keys),
+            output_names=["action"],
+            dynamic_shapes={"observations": {key: {0: batch} for key in keys}},
+            dynamo=True,
+            verbose=False,
+        )
+    model = program.model_proto  # type: ignore[union-attr] # None for the old exporter only
+    spaces = zip(("observation_space", "action_space"), map(json.dumps, checkpoint["spaces"]), strict=True)
+    versions = {"her-toolkit": her_wrappers.__version__, "torch": torch.__version__}
+    described = {"env": config["env"], "env_kwargs": json.dumps(config["env_kwargs"]), "algo": config["algo"]}
+    onnx.helper.set_model_props(model, described | dict(spaces) | versions)
+    with replacement(out) as written:
+        written.write(model.SerializeToString())
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Hide what torch warns and logs of its own code and of missing torchvision."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+class _Policy(nn.Module):
+    """Computes the actions of an agent without exploration."""
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__()
+        self._agent = agent
+
+    def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self._agent.choose(self._agent.inputs(observations), explore=False)
