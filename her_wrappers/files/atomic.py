@@ -5,7 +5,9 @@ import glob
 import io
 import os
 import secrets
+import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +32,12 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"expected the path of a file, got the folder {target}")
+    if target.is_char_device() or target.is_block_device():  # such as /dev/null, which root could replace
+        with tempfile.TemporaryFile() as file, target.open("wb") as device:
+            yield file
+            file.seek(0)
+            shutil.copyfileobj(file, device)
+        return
     leftovers = target.parent.glob(f"{glob.escape(target.name)}.????????{PART}") if target.exists() else ()
     for leftover in leftovers:
         with contextlib.suppress(OSError):  # such as another writer that has just finished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -94,3 +95,16 @@ def test_errors_name_the_file_and_not_the_unfinished_one(tmp_path, monkeypatch):
         pass
     with pytest.raises(OSError, match=r"No space left on device: '.*/b'$"), replacement(tmp_path / "b"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_device_is_written_and_never_replaced(tmp_path):
+    """Root could replace /dev/null by a file, which breaks the whole system."""
+    path = tmp_path / "null"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root can make a device")
+    with replacement(path) as file:
+        file.write(b"a" * 100_000)
+    assert path.is_char_device()
+    assert list(tmp_path.iterdir()) == [path]
