@@ -49,7 +49,8 @@ class EpisodeChecks:
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
         """Compare the newest stored episodes with each other, if the last ``added`` were the 8th, 32nd, .."""
-        if self._added.bit_length() // 2 == (self._added - added).bit_length() // 2:
+        before = self._added - added
+        if self._added.bit_length() // 2 == before.bit_length() // 2:
             return
         ends = np.append(np.unique(storage.stored_runs()[:, FIRST]), storage.stored.end)
         ends = ends[-STORED_EPISODES - 1 :]
@@ -65,6 +66,8 @@ class EpisodeChecks:
                 return
             self._find_ends_at_goals(episodes, goal_independent, at_goal)
             self._find_jumps(episodes)
+            if before >= STORED_EPISODES:  # an environment either has goals in all observations or never
+                return
             clause = find_goal_in_observation(
                 episodes.observations, np.arange(len(episodes)).repeat(episodes.lengths + 1)
             )
