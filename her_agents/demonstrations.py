@@ -42,7 +42,12 @@ def open_episodes(name: str) -> Iterable[Episode]:
         from her_wrappers.integrations.lerobot import from_lerobot  # noqa: PLC0415 - an extra
 
         return from_lerobot(path)
-    return EpisodeArchive(path) if path.is_dir() else from_minari(name)
+    if path.is_dir():
+        return EpisodeArchive(path)
+    try:
+        return from_minari(name)
+    except (ImportError, OSError) as error:
+        raise FileNotFoundError(f"there is no file or folder {name}; as a Minari dataset: {error}") from error
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
@@ -54,7 +59,6 @@ def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> D
         info_keys: Entries of the infos that are recorded.
 
     Raises:
-        ImportError: Minari is needed, and not installed.
         ValueError: ``config.demos`` cannot be used.
     """
     name = config.demos
