@@ -49,7 +49,8 @@ class DQN(Agent):
             is_random = torch.rand(len(best), **self._random) < self.options.epsilon
             random = torch.randint(self._num_actions, best.shape, **self._random)
             best = torch.where(is_random, random, best)
-        return best + self._first_action
+        actions: torch.Tensor = best + self._first_action
+        return actions
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step.

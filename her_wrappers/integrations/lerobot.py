@@ -440,7 +440,7 @@ class _Reader:
             self._rows = {row["episode_index"]: row for row in rows}
             files = {(row["data/chunk_index"], row["data/file_index"]) for row in rows}
             self._paths = [root / DATA.format(chunk_index=i, file_index=j) for i, j in sorted(files)]
-        self._ours = _read_table(root / OURS) if (root / OURS).exists() else None
+        self._ours: Any = _read_table(root / OURS) if (root / OURS).exists() else None
         if self._ours is not None:
             with _reading(root / OURS):
                 header = json.loads(self._ours.schema.metadata[OURS_KEY])
@@ -494,7 +494,8 @@ class _Reader:
         path = self._root / VIDEO.format(
             video_key=column.feature, **{name: row[name] for name in ("chunk_index", "file_index")}
         )
-        begin, pictures = row["from_timestamp"], []
+        begin = row["from_timestamp"]
+        pictures: list[np.ndarray] = []
         with _reading(path), av.open(str(path)) as container:
             stream = container.streams.video[0]
             container.seek(int(begin / stream.time_base), stream=stream)  # to the key frame before it
@@ -519,8 +520,10 @@ class _Reader:
                 arrays[name] = np.concatenate([arrays[name], value])
         rewards = arrays.pop("rewards")
         trees = {name: build_tree(part, arrays) for name, part in self._structure.items()}
-        flags = {name: bool(frames[f"next.{name}"][-1].as_py()) for name in ("terminated", "truncated")}
-        return Episode(rewards=rewards, **flags, **trees, reset_info=resets)
+        terminated, truncated = (bool(frames[name][-1].as_py()) for name in (TERMINATED, TRUNCATED))
+        return Episode(
+            rewards=rewards, terminated=terminated, truncated=truncated, reset_info=resets, **trees
+        )
 
     def _other_episode(self, arrays: dict[str, np.ndarray]) -> Episode:
         """Return an episode of another program: T frames, of which the last one is the last state."""
