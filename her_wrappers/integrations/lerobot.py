@@ -287,7 +287,8 @@ class _Writer:
     def _write_frames(self, frames: list[tuple[_Column, np.ndarray]], begin: int, steps: int) -> None:
         """Write the frames of an episode to the current files, and add it to the table of episodes."""
         current = [path for path in (*self._tables, *self._videos) if path != self._root / OURS]
-        if any(path.stat().st_size > FILE_BYTES for path in current):
+        # A short video is still in the memory of the encoder.
+        if any(path.exists() and path.stat().st_size > FILE_BYTES for path in current):
             self.close_files(current)
             self._file, self._first_frame = self._file + 1, begin
         place = {"chunk_index": self._file // CHUNK_FILES, "file_index": self._file % CHUNK_FILES}
@@ -558,7 +559,7 @@ def _reading(path: Path) -> Iterator[None]:
     with as_corrupt(f"{path} is missing or damaged"):
         try:
             yield
-        except OSError as error:
+        except (OSError, av.FFmpegError) as error:
             raise ValueError(error.strerror or str(error)) from error
 
 
