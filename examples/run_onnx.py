@@ -5,6 +5,7 @@
 
 import json
 import sys
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -14,7 +15,7 @@ metadata = session.get_modelmeta().custom_metadata_map
 dtypes = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(uint8)": np.uint8}
 
 
-def policy(observation):  # noqa: ANN001, ANN201 - short
+def policy(observation: dict[str, Any]) -> Any:
     """Return the action for one observation, a dict with the keys of the environment."""
     rows = {x.name: np.asarray(observation[x.name], dtypes[x.type])[np.newaxis] for x in session.get_inputs()}
     return session.run(["action"], rows)[0][0]

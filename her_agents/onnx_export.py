@@ -43,7 +43,8 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     Raises:
         ImportError: onnx or onnxscript is not installed.
         OSError: ``out`` cannot be written.
-        ValueError: The checkpoint cannot be used, or ``out`` has another suffix.
+        ValueError: The checkpoint cannot be used, ``out`` has another suffix, or the code of the agent fixes
+            the number of rows.
 
     Example:
         ``export_onnx("runs/PointReach-v0-sac-0", "reach.onnx")``
@@ -66,7 +67,7 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     rows = {key: torch.as_tensor(np.stack([space[key].sample()] * 2)) for key in keys}
     batch = torch.export.Dim("batch")
     with _without_warnings():
-        program = torch.onnx.export(
+        program: Any = torch.onnx.export(
             _Policy(agent).eval(),
             kwargs={"observations": rows},
             input_names=list(keys),
@@ -76,6 +77,8 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
             verbose=False,
         )
     model = program.model_proto  # type: ignore[union-attr] # None for the old exporter only
+    if model.graph.input[0].type.tensor_type.shape.dim[0].dim_value:  # torch fixed the axis without an error
+        raise ValueError("the code of the agent fixes the number of rows; use x.shape[0] instead of len(x)")
     spaces = zip(("observation_space", "action_space"), map(json.dumps, checkpoint["spaces"]), strict=True)
     versions = {"her-toolkit": her_wrappers.__version__, "torch": torch.__version__}
     described = {"env": config["env"], "env_kwargs": json.dumps(config["env_kwargs"]), "algo": config["algo"]}

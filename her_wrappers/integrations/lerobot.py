@@ -40,7 +40,8 @@ try:
     from PIL import Image
 except ImportError as error:
     raise ImportError(
-        'her_wrappers.integrations.lerobot needs pyarrow, av and pillow; run: pip install "her-toolkit[lerobot]"'
+        "her_wrappers.integrations.lerobot needs pyarrow, av and pillow; run: "
+        'pip install "her-toolkit[lerobot]"'
     ) from error
 
 VERSION = 1  # of our part of the format
@@ -102,7 +103,8 @@ def to_lerobot(
     try:
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
-                raise TypeError(f"episodes must yield Episode objects, got {type(episode).__name__}")
+                got = type(episode).__name__
+                raise TypeError(f"episodes must yield Episode objects, got {got}")  # noqa: TRY301 - deletes the files
             try:
                 writer.add(episode)
             except ValueError as error:
@@ -167,9 +169,8 @@ class _Column(NamedTuple):
         if not (rows.dtype.kind in NUMBERS or (is_text and shape == ())) or 0 in shape:
             raise ValueError(f"{name} must have numbers, or a text per step, got {rows.dtype}, shape {shape}")
         kind = ""
-        if rows.dtype == np.uint8 and len(shape) == 3 and 3 in {shape[0], shape[2]}:
-            height, width = shape[:2] if shape[2] == 3 else shape[1:]
-            kind = "video" if use_videos and height % 2 == width % 2 == 0 else "image"
+        if rows.dtype == np.uint8 and len(shape) == 3 and shape[2] == 3:
+            kind = "video" if use_videos and shape[0] % 2 == shape[1] % 2 == 0 else "image"
         tree, *keys = [unquote(part).replace("/", ".") for part in name.split("/")]
         names = {"observations": "observation", "actions": ACTION, "rewards": REWARD, "infos": "info"}
         if tree == "observations" and kind:
@@ -181,27 +182,23 @@ class _Column(NamedTuple):
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the feature in ``info.json``."""
-        if not self.kind:
-            dtype = "string" if self.dtype == "str" else np.dtype(self.dtype).name
-            return {"dtype": dtype, "shape": list(self.shape or (1,)), "names": None}
-        height, width = self.shape[:2] if self.shape[2] == 3 else self.shape[1:]
-        return {"dtype": self.kind, "shape": [height, width, 3], "names": ["height", "width", "channels"]}
+        dtype = "string" if self.dtype == "str" else np.dtype(self.dtype).name
+        names = ["height", "width", "channels"] if self.kind else None
+        return {"dtype": self.kind or dtype, "shape": list(self.shape or (1,)), "names": names}
 
-    def to_pictures(self, rows: np.ndarray) -> np.ndarray:
-        """Return images with their channels last."""
-        return rows if self.shape[2] == 3 else np.moveaxis(rows, 1, -1)
-
-    def from_pictures(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
-        """Return pictures of shape (height, width, 3) as rows."""
-        rows = np.stack(pictures)
-        return rows if self.shape[2] == 3 else np.ascontiguousarray(np.moveaxis(rows, -1, 1))
+    @classmethod
+    def of_info(cls, name: str, entry: dict[str, Any]) -> _Column:
+        """Return a feature of ``info.json``; images are read with their channels last."""
+        dtype, shape = entry["dtype"], tuple(entry["shape"])
+        kind = dtype if dtype in {"video", "image"} else ""
+        return cls(name, "|u1" if kind else dtype.replace("string", "str"), shape, kind)
 
     def to_arrow(self, rows: np.ndarray) -> Any:
         """Return a Parquet column: a number, a text, (nested) lists or a PNG file per row."""
         if self.kind:
             files = [io.BytesIO() for _ in rows]
-            for file, picture in zip(files, self.to_pictures(rows), strict=True):
-                Image.fromarray(np.ascontiguousarray(picture)).save(file, "PNG")
+            for file, picture in zip(files, rows, strict=True):
+                Image.fromarray(picture).save(file, "PNG")
             content = [{"bytes": file.getvalue(), "path": None} for file in files]
             return pa.array(content, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
         flat = rows.ravel()
@@ -216,7 +213,7 @@ class _Column(NamedTuple):
         values = column.combine_chunks()
         if self.kind:
             files = [io.BytesIO(each["bytes"]) for each in values.to_pylist()]
-            return self.from_pictures([np.asarray(Image.open(file).convert("RGB")) for file in files])
+            return np.stack([np.asarray(Image.open(file).convert("RGB")) for file in files])
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
         while pa.types.is_nested(values.type):
@@ -290,7 +287,8 @@ class _Writer:
     def _write_frames(self, frames: list[tuple[_Column, np.ndarray]], begin: int, steps: int) -> None:
         """Write the frames of an episode to the current files, and add it to the table of episodes."""
         current = [path for path in (*self._tables, *self._videos) if path != self._root / OURS]
-        if any(path.stat().st_size > FILE_BYTES for path in current):
+        # A short video is still in the memory of the encoder.
+        if any(path.exists() and path.stat().st_size > FILE_BYTES for path in current):
             self.close_files(current)
             self._file, self._first_frame = self._file + 1, begin
         place = {"chunk_index": self._file // CHUNK_FILES, "file_index": self._file % CHUNK_FILES}
@@ -298,22 +296,16 @@ class _Writer:
         row |= {"dataset_from_index": begin, "dataset_to_index": begin + steps}
         row |= {f"data/{name}": number for name, number in place.items()}
         row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
-        times = [(index - self._first_frame) / self._fps for index in (begin, begin + steps)]
         for column, rows in frames:
             self._features.setdefault(column.feature, column.describe())
             if column.dtype != "str":
                 self._statistics.setdefault(column.feature, _Statistics()).add(column, rows)
             if column.kind == "video":
                 path = self._root / VIDEO.format(video_key=column.feature, **place)
-                self._write_video(path, column.to_pictures(rows))
+                self._write_video(path, rows)
                 row |= {f"videos/{column.feature}/{name}": number for name, number in place.items()}
-                row |= dict(
-                    zip(
-                        (f"videos/{column.feature}/{end}_timestamp" for end in ("from", "to")),
-                        times,
-                        strict=True,
-                    )
-                )
+                row[f"videos/{column.feature}/from_timestamp"] = (begin - self._first_frame) / self._fps
+                row[f"videos/{column.feature}/to_timestamp"] = (begin + steps - self._first_frame) / self._fps
         stored = [(column, rows) for column, rows in frames if column.kind != "video"]
         self._write_table(self._root / DATA.format(**place), stored)
         self._rows.append(row)
@@ -345,7 +337,7 @@ class _Writer:
             self._videos[path] = container, stream
         container, stream = self._videos[path]
         for picture in pictures:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(picture))))
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
 
     def close_files(self, paths: Sequence[Path] | None = None) -> None:
         """Complete these open files, or all."""
@@ -395,29 +387,30 @@ class _Statistics:
     """Statistics of a feature: of each component, or of each color channel in [0, 1]."""
 
     def __init__(self) -> None:
-        self._count, self._values = 0, 0
-        self._total, self._squares, self._low, self._high = 0.0, 0.0, np.inf, -np.inf
+        self._rows, self._values = 0, 0
+        self._sums: Any = 0.0
+        self._squares: Any = 0.0
+        self._low, self._high = np.inf, -np.inf
 
     def add(self, column: _Column, rows: np.ndarray) -> None:
         """Add rows."""
-        self._count += len(rows)
+        self._rows += len(rows)
+        shape = (-1, 3, 1, 1) if column.kind else (len(rows), *(column.shape or (1,)))
         with np.errstate(all="ignore"):  # rewards may be infinite
-            for row in column.to_pictures(rows) if column.kind else [rows]:
-                shape = (-1, 3, 1, 1) if column.kind else (len(rows), *(column.shape or (1,)))
-                values = row.reshape(shape).astype(np.float64) / (255 if column.kind else 1)
+            for part in rows if column.kind else [rows]:
+                values = part.reshape(shape).astype(np.float64) / (255 if column.kind else 1)
                 self._values += len(values)
-                self._total = self._total + values.sum(axis=0)
-                self._squares = self._squares + np.square(values).sum(axis=0)
-                self._low = np.minimum(self._low, values.min(axis=0))
-                self._high = np.maximum(self._high, values.max(axis=0))
+                self._sums, self._squares = self._sums + values.sum(0), self._squares + (values**2).sum(0)
+                self._low = np.minimum(self._low, values.min(0))
+                self._high = np.maximum(self._high, values.max(0))
 
     def summary(self) -> dict[str, Any]:
         """Return the statistics in the form of ``stats.json``."""
         with np.errstate(all="ignore"):
-            mean = self._total / self._values
+            mean = self._sums / self._values
             deviation = np.sqrt(np.maximum(self._squares / self._values - mean**2, 0))
         found = {"min": self._low, "max": self._high, "mean": mean, "std": deviation}
-        return {name: np.asarray(each).tolist() for name, each in found.items()} | {"count": [self._count]}
+        return {name: np.asarray(each).tolist() for name, each in found.items()} | {"count": [self._rows]}
 
 
 class _Reader:
@@ -436,43 +429,28 @@ class _Reader:
             if not version.startswith("v3."):
                 raise ValueError(f"expected format v3 of LeRobot, got {version}; convert it with LeRobot")
             self._fps = info["fps"]
-            self._columns = {}  # of other datasets, by feature
-            for name, each in info["features"].items():
-                dtype, shape = each["dtype"], tuple(each["shape"])
-                kind = dtype if dtype in {"video", "image"} else ""
-                dtype = "str" if dtype == "string" else dtype
-                # Pictures are read with their channels last.
-                self._columns[name] = (
-                    _Column(name, "|u1", (0, 0, 3), kind) if kind else _Column(name, dtype, shape)
-                )
-            paths = sorted((root / EPISODES).glob("*/*.parquet"))
-            self._rows = {
-                row["episode_index"]: row for path in paths for row in _read_table(path).to_pylist()
+            self._columns = {  # of other datasets, by feature
+                name: _Column.of_info(name, each)
+                for name, each in info["features"].items()
+                if name.startswith("observation.") or name in {ACTION, REWARD, SUCCESS}
             }
-            if len(self._rows) != info["total_episodes"]:
-                raise ValueError(
-                    f"expected {info['total_episodes']} episodes in {EPISODES}, got {len(self._rows)}"
-                )
-            files = {(row["data/chunk_index"], row["data/file_index"]) for row in self._rows.values()}
-            self._paths = [
-                root / DATA.format(chunk_index=chunk, file_index=file) for chunk, file in sorted(files)
-            ]
-        self._ours = _read_table(root / OURS) if (root / OURS).exists() else None
+            paths = sorted((root / EPISODES).glob("*/*.parquet"))
+            rows = [row for path in paths for row in _read_table(path).to_pylist()]
+            if len(rows) != info["total_episodes"]:
+                raise ValueError(f"{EPISODES} has {len(rows)} episodes, not {info['total_episodes']}")
+            self._rows = {row["episode_index"]: row for row in rows}
+            files = {(row["data/chunk_index"], row["data/file_index"]) for row in rows}
+            self._paths = [root / DATA.format(chunk_index=i, file_index=j) for i, j in sorted(files)]
+        self._ours: Any = _read_table(root / OURS) if (root / OURS).exists() else None
         if self._ours is not None:
             with _reading(root / OURS):
                 header = json.loads(self._ours.schema.metadata[OURS_KEY])
                 if header["version"] != VERSION:
-                    raise ValueError(
-                        f"expected version {VERSION}, got {header['version']}; update her-toolkit"
-                    )
-                self._structure = header["structure"]
-                self._columns = {
-                    name: _Column(feature, dtype, tuple(shape), kind)
-                    for name, (feature, dtype, shape, kind) in header["columns"].items()
-                }
-                self._last = {
-                    number: row for row, number in enumerate(self._ours["episode_index"].to_pylist())
-                }
+                    raise ValueError(f"expected version {VERSION}, got {header['version']}")
+                self._structure, columns = header["structure"], header["columns"].items()
+                self._columns = {name: _Column(a, b, tuple(shape), d) for name, (a, b, shape, d) in columns}
+                numbers = self._ours["episode_index"].to_pylist()
+                self._last = {number: row for row, number in enumerate(numbers)}
 
     def episodes(self, errors: EpisodeErrors) -> Iterator[Episode]:
         """Yield the episodes; the user of an episode increments ``errors.number``."""
@@ -491,11 +469,10 @@ class _Reader:
                 try:
                     with _reading(path):
                         arrays = self._arrays(frames, number)
+                        if self._ours is not None:
+                            episode = self._own_episode(arrays, frames, number)
                     if self._ours is None:
                         episode = self._other_episode(arrays)
-                    else:
-                        with _reading(path):
-                            episode = self._own_episode(arrays, frames, number)
                 except (TypeError, ValueError) as error:
                     errors.handle(error)
                 else:
@@ -518,7 +495,8 @@ class _Reader:
         path = self._root / VIDEO.format(
             video_key=column.feature, **{name: row[name] for name in ("chunk_index", "file_index")}
         )
-        begin, pictures = row["from_timestamp"], []
+        begin = row["from_timestamp"]
+        pictures: list[np.ndarray] = []
         with _reading(path), av.open(str(path)) as container:
             stream = container.streams.video[0]
             container.seek(int(begin / stream.time_base), stream=stream)  # to the key frame before it
@@ -526,7 +504,7 @@ class _Reader:
                 if frame.time > begin - 0.5 / self._fps and len(pictures) < count:
                     pictures.append(frame.to_ndarray(format="rgb24"))
                 if len(pictures) == count:
-                    return column.from_pictures(pictures)
+                    return np.stack(pictures)
             raise ValueError(f"episode {number} must have {count} frames, got {len(pictures)}")
 
     def _own_episode(self, arrays: dict[str, np.ndarray], frames: Any, number: int) -> Episode:
@@ -543,30 +521,30 @@ class _Reader:
                 arrays[name] = np.concatenate([arrays[name], value])
         rewards = arrays.pop("rewards")
         trees = {name: build_tree(part, arrays) for name, part in self._structure.items()}
-        flags = {name: bool(frames[f"next.{name}"][-1].as_py()) for name in ("terminated", "truncated")}
-        return Episode(rewards=rewards, **flags, **trees, reset_info=resets)
+        terminated, truncated = (bool(frames[name][-1].as_py()) for name in (TERMINATED, TRUNCATED))
+        return Episode(
+            rewards=rewards, terminated=terminated, truncated=truncated, reset_info=resets, **trees
+        )
 
     def _other_episode(self, arrays: dict[str, np.ndarray]) -> Episode:
         """Return an episode of another program: T frames, of which the last one is the last state."""
-        prefix = "observation."
-        observations = {
-            name.removeprefix(prefix): rows for name, rows in arrays.items() if name.startswith(prefix)
+        names = {
+            name: name.removeprefix("observation.") for name in arrays if name.startswith("observation.")
         }
-        if "state" in observations:
-            observations = {"observation": observations.pop("state"), **observations}
+        names |= {STATE: "observation"} if STATE in names else {}
+        observations = {key: arrays[name] for name, key in names.items()}
         if self._achieved_goal is not None:
             achieved = np.asarray(self._achieved_goal(observations))
-            goals = {
-                "achieved_goal": achieved,
-                "desired_goal": np.repeat(achieved[-1:], len(achieved), axis=0),
-            }
-            observations = observations | goals
+            desired = np.broadcast_to(achieved[-1], achieved.shape)
+            observations |= {"achieved_goal": achieved, "desired_goal": desired}
         if ACTION not in arrays:
             raise ValueError(f"the dataset must have the feature {ACTION!r}, got {', '.join(arrays)}")
         actions = arrays[ACTION][:-1]
         if self._compute_reward is not None:
-            achieved, desired = observations["achieved_goal"][1:], observations["desired_goal"][:-1]
-            rewards = np.asarray(self._compute_reward(achieved, desired, [{} for _ in actions]))
+            if "achieved_goal" not in observations:
+                raise ValueError("compute_reward needs goals, and the dataset has none; pass achieved_goal")
+            goals = observations["achieved_goal"][1:], observations["desired_goal"][:-1]
+            rewards = np.asarray(self._compute_reward(*goals, [{} for _ in actions]))
         elif REWARD in arrays:
             rewards = arrays[REWARD].reshape(-1)[:-1]
         else:
@@ -581,7 +559,7 @@ def _reading(path: Path) -> Iterator[None]:
     with as_corrupt(f"{path} is missing or damaged"):
         try:
             yield
-        except OSError as error:
+        except (OSError, av.FFmpegError) as error:
             raise ValueError(error.strerror or str(error)) from error
 
 
