@@ -30,9 +30,9 @@ def open_episodes(name: str) -> Iterable[Episode]:
             or id of a local Minari dataset.
 
     Raises:
-        ImportError: ``name`` is a LeRobot dataset, or neither a folder nor a file, and the packages that read
-            it are not installed.
-        OSError: The dataset ``name`` does not exist, or cannot be read.
+        FileNotFoundError: ``name`` does not exist, or is a Minari dataset, and Minari is not installed.
+        ImportError: ``name`` is a LeRobot dataset, and the packages that read it are not installed.
+        OSError: A file cannot be read.
         ValueError: The archive or the file is damaged.
     """
     path = Path(name)

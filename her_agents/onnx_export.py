@@ -76,7 +76,7 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
             dynamo=True,
             verbose=False,
         )
-    model = program.model_proto  # type: ignore[union-attr] # None for the old exporter only
+    model = program.model_proto
     if model.graph.input[0].type.tensor_type.shape.dim[0].dim_value:  # torch fixed the axis without an error
         raise ValueError("the code of the agent fixes the number of rows; use x.shape[0] instead of len(x)")
     spaces = zip(("observation_space", "action_space"), map(json.dumps, checkpoint["spaces"]), strict=True)
