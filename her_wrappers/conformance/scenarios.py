@@ -293,7 +293,7 @@ DEMONSTRATIONS, SHARE = 8, 0.4
 
 def demonstrations(make: Make) -> dict[int, DecodedRows]:
     """Rows of batches of 1 and of 128 rows, by the number of rows, after other episodes were evicted."""
-    env = ConformanceEnv()
+    env = make().env  # whose rewards fit the adapter
     episodes = [
         env.episode(6, end) for _, end in zip(range(DEMONSTRATIONS), itertools.cycle(ENDS), strict=False)
     ]
