@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -57,12 +58,12 @@ DONE, TERMINATED, TRUNCATED, SUCCESS = "next.done", "next.terminated", "next.tru
 
 def to_lerobot(
     episodes: Iterable[Episode],
-    folder: str | Path,
+    folder: str | os.PathLike[str],
     *,
     fps: int = 10,
     task: str = "",
     use_videos: bool = True,
-) -> Path:
+) -> None:
     """Write episodes as a new LeRobot dataset of format v3.
 
     The features are ``observation.state`` (the key ``observation``), ``observation.achieved_goal``,
@@ -78,9 +79,6 @@ def to_lerobot(
         task: Description of the task in natural language.
         use_videos: Whether images are stored as videos (H.264), which changes them slightly. Otherwise, and
             if their height or width is odd, they are stored exactly, as PNG.
-
-    Returns:
-        The folder.
 
     Raises:
         ImportError: pyarrow, PyAV or Pillow is not installed.
@@ -115,11 +113,10 @@ def to_lerobot(
             writer.close_files()
         shutil.rmtree(root, ignore_errors=True)
         raise
-    return root
 
 
 def from_lerobot(
-    folder: str | Path,
+    folder: str | os.PathLike[str],
     *,
     achieved_goal: Callable[[Any], Any] | None = None,
     compute_reward: Callable[[Any, Any, Any], Any] | None = None,
