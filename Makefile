@@ -39,8 +39,9 @@ lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported
 real-envs: $(VENV)-real/installed  ## Tests of the checker with environments of other projects, in a separate virtual environment.
 	$(VENV)-real/bin/python -m pytest $(parallel) -m real_envs tests/real_envs $(ARGS)
 
-rllib: $(VENV)-rllib/installed  ## Tests of the integration with RLlib, in a separate virtual environment.
+rllib: $(VENV)-rllib/installed $(VENV)-lerobot/installed  ## Tests of the integrations with RLlib and LeRobot, in separate virtual environments.
 	$(VENV)-rllib/bin/python -m pytest -m "not campaign" tests/rllib $(ARGS)
+	$(VENV)-lerobot/bin/python -m pytest tests/lerobot $(ARGS)
 
 bench: $(bench)  ## Run a benchmark and write its page: ARGS=replay, ARGS="recording --quick"; benchmarks/ lists them.
 	$(dir $<)bin/python -m benchmarks.$(ARGS)
@@ -102,6 +103,15 @@ $(VENV)-rllib/installed: pyproject.toml tests/rllib/requirements.txt
 	$(PYTHON) -m venv $(VENV)-rllib
 	$(VENV)-rllib/bin/python -m pip install --disable-pip-version-check --quiet \
 		--requirement tests/rllib/requirements.txt --editable .
+	@touch $@
+
+$(VENV)-lerobot/installed: pyproject.toml tests/lerobot/requirements.txt
+	@echo "installing LeRobot into $(VENV)-lerobot (a minute or two)"
+	$(PYTHON) -m venv $(VENV)-lerobot
+	$(VENV)-lerobot/bin/python -m pip install --disable-pip-version-check --quiet \
+		--requirement tests/lerobot/requirements.txt --editable .
+	$(VENV)-lerobot/bin/python -m pip install --disable-pip-version-check --quiet --no-deps \
+		lerobot==0.4.4 torchvision==0.25.0 accelerate==1.15.0
 	@touch $@
 
 $(VENV)-peers/installed: pyproject.toml benchmarks/requirements-replay.txt

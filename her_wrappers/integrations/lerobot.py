@@ -355,7 +355,9 @@ class _Writer:
         episodes.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(self._rows), episodes / "file-000.parquet")
         # A table of pandas, whose index has the texts
-        described = {"index_columns": ["__index_level_0__"], "column_indexes": [], "columns": []}
+        index = {"name": None, "field_name": "__index_level_0__", "pandas_type": "unicode"}
+        index |= {"numpy_type": "object", "metadata": None}
+        described = {"index_columns": [index["field_name"]], "column_indexes": [], "columns": [index]}
         tasks = pa.table({"task_index": [0], "__index_level_0__": [self._task]})
         tasks = tasks.replace_schema_metadata({"pandas": json.dumps(described)})
         pq.write_table(tasks, self._root / "meta/tasks.parquet")
