@@ -72,7 +72,7 @@ release:  ## Build and check the wheel and the sdist, and test them in clean env
 	.ci/release
 
 clean:  ## Remove all generated and installed files except runs/.
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-rllib $(VENV)-peers $(VENV)-learners build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-rllib $(VENV)-peers $(VENV)-learners $(VENV)-lerobot build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 help:  ## Print this list.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
