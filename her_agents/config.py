@@ -104,13 +104,14 @@ class Config:
     """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
     """Recorded episodes from which the agent learns without stepping the environment, except in evaluations:
-    the folder of an archive, the file of a saved buffer, or the id of a Minari dataset. steps and
-    steps_per_epoch then count updates."""
+    the folder of an archive or a LeRobot dataset, the file of a saved buffer, or the id of a Minari dataset.
+    steps and steps_per_epoch then count updates."""
 
     demos: str | None = None
     """Demonstrations, which are never evicted and are relabeled like the other episodes: the folder of an
-    archive, the file of a saved buffer, or the id of a Minari dataset. Or module:function or
-    path/to/file.py:function, a policy whose successful episodes are recorded when the run begins."""
+    archive or a LeRobot dataset, the file of a saved buffer, or the id of a Minari dataset. Or
+    module:function or path/to/file.py:function, a policy whose successful episodes are recorded when the
+    run begins."""
     demo_episodes: int = 25
     """Recorded episodes if demos is a policy."""
     demo_noise: float = ranged(0.1, "[0, inf)")

@@ -47,7 +47,9 @@ def open_episodes(name: str) -> Iterable[Episode]:
     try:
         return from_minari(name)
     except (ImportError, OSError) as error:
-        raise FileNotFoundError(f"there is no file or folder {name}; as a Minari dataset: {error}") from error
+        raise FileNotFoundError(
+            f"{name} is neither a file nor a folder; as a Minari dataset: {error}"
+        ) from error
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:

@@ -114,7 +114,8 @@ def train(
         BrokenModuleError: The environment or its module raised an error.
         ConnectionError: No Ray cluster answers at ``address``.
         ImportError: ``backend`` is ``"ray"``, ``config.workers`` is above 0, and Ray is not installed; or
-            ``config.offline`` is neither a folder nor a file, and Minari is not installed.
+            ``config.offline`` or ``config.demos`` is a LeRobot dataset, and a package that reads it is not
+            installed.
         InUseError: Another run writes to the folder.
         KeyboardInterrupt: Ctrl-C was pressed a second time.
         TypeError: The algorithm does not support the spaces of the environment.

@@ -91,7 +91,7 @@ class Training:
     Raises:
         BrokenModuleError: The environment or its module raised an error.
         ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: Ray or Minari is needed, and is not installed.
+        ImportError: Ray, or a package that reads a LeRobot dataset, is needed, and is not installed.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, has no success flag, needs
             other ``info_keys``, or has rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the
