@@ -1,4 +1,4 @@
-"""Pages of results of benchmarks and studies: command line, provenance, requirements, tables, method."""
+"""Pages of results: question, answer, figure, tables, and how they were measured."""
 
 from __future__ import annotations
 
@@ -72,6 +72,17 @@ def spread(values: npt.ArrayLike, form: str = ".2f") -> str:
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
+def in_words(ratio: float) -> str:
+    """Return how much faster or slower something is, from the cost of the other thing relative to its own."""
+    factor = max(ratio, 1 / ratio)
+    return f"{factor:.{0 if factor >= 9.95 else 1}f} times {'faster' if ratio > 1 else 'slower'}"
+
+
+def listing(parts: Sequence[str]) -> str:
+    """Return parts of a sentence, separated by commas and a last "and"."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
 @dataclass(frozen=True)
 class Grid:
     """A table.
@@ -92,94 +103,62 @@ class Grid:
         for name in self.header:
             table.add_column(escape(name), overflow="fold")
         for row in self.rows:
-            table.add_row(*(f"[red]{cell}[/red]" if cell == "MISSED" else escape(cell) for cell in row))
+            table.add_row(*map(escape, row))
         return table
 
-    def markdown(self) -> str:
-        """Return the table for a page, with its title."""
-        return f"## {self.title}\n\n{self.cells()}"
-
-    def cells(self) -> str:
-        """Return the table for a page, without its title."""
+    def markdown(self, level: int = 2) -> str:
+        """Return the table for a page, with its title as a heading."""
         lines = [self.header, ["---"] * len(self.header), *self.rows]
-        return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        return f"{'#' * level} {self.title}\n\n{table}"
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A required bound and its measurement.
+    """A measured quantity, and the bound that this project requires of it.
 
     Attributes:
-        what: Description of the measured quantity.
-        promised: The required bound, or None.
-        hoped: A better bound that is not required, or None.
+        what: Description of the quantity.
+        bound: The required bound, or None.
         measured: The measurement, or None if it is missing.
-        more_is_better: Whether ``promised`` and ``hoped`` are lower bounds; otherwise upper bounds.
+        more_is_better: Whether ``bound`` is a lower bound; otherwise an upper bound.
     """
 
     what: str
-    promised: float | None
-    hoped: float | None
+    bound: float | None
     measured: float | None
     more_is_better: bool
 
     @property
-    def verdict(self) -> str:
-        """Text that says whether the promised and the hoped-for bound hold."""
-        if self.measured is None:
-            return "not measured"
-        if self.promised is None:
-            return "no promise"
-        if not self._reaches(self.measured, self.promised):
-            return "MISSED"
-        beyond = self.hoped is not None and self._reaches(self.measured, self.hoped)
-        return "hoped bound met" if beyond else "met"
+    def is_met(self) -> bool | None:
+        """Whether the bound holds; None without a bound or a measurement."""
+        if self.measured is None or self.bound is None:
+            return None
+        return self.measured >= self.bound if self.more_is_better else self.measured <= self.bound
 
-    def bound(self, value: float | None) -> str:
-        """Return ``promised`` or ``hoped`` as a cell of a table."""
-        if value is None:
-            return ""
-        return f"{'≥' if self.more_is_better else '≤'} {_number(value, 'g')}"
+    def __str__(self) -> str:
+        bound = "" if self.bound is None else _number(self.bound, "g")
+        return f"{self.what}: {self.value}; required: at {'least' if self.more_is_better else 'most'} {bound}"
 
-    def _reaches(self, measured: float, bound: float) -> bool:
-        return measured >= bound if self.more_is_better else measured <= bound
+    @property
+    def value(self) -> str:
+        """The measurement as a cell of a table."""
+        return "not measured" if self.measured is None else _number(self.measured, ".3g")
 
 
-def at_least(
-    what: str, promised: float | None, measured: float | None, *, hoped: float | None = None
-) -> Requirement:
+def at_least(what: str, bound: float | None, measured: float | None) -> Requirement:
     """Return a requirement with a lower bound; the arguments are attributes of `Requirement`."""
-    return Requirement(what, promised, hoped, measured, more_is_better=True)
+    return Requirement(what, bound, measured, more_is_better=True)
 
 
-def at_most(
-    what: str, promised: float | None, measured: float | None, *, hoped: float | None = None
-) -> Requirement:
+def at_most(what: str, bound: float | None, measured: float | None) -> Requirement:
     """Return a requirement with an upper bound; the arguments are attributes of `Requirement`."""
-    return Requirement(what, promised, hoped, measured, more_is_better=False)
+    return Requirement(what, bound, measured, more_is_better=False)
 
 
-def requirement_grid(requirements: Iterable[Requirement], *, quick: bool = False) -> Grid:
-    """Return the table of requirements, with a column of hoped-for bounds if there are any.
-
-    Args:
-        requirements: The requirements, one for each row.
-        quick: Whether this is a short measurement, which is not judged.
-    """
-    header = ["quantity", "measured", "promised", "hoped", ""]
-    rows = [
-        [
-            each.what,
-            "" if each.measured is None else _number(each.measured, ".3g"),
-            each.bound(each.promised),
-            each.bound(each.hoped),
-            "no promise at this size" if quick else each.verdict,
-        ]
-        for each in requirements
-    ]
-    if not any(row[3] for row in rows):
-        header, *rows = ([*row[:3], row[4]] for row in [header, *rows])
-    return Grid("Promised and measured", header, rows)
+def measured_grid(title: str, requirements: Iterable[Requirement]) -> Grid:
+    """Return a table of the measured quantities."""
+    return Grid(title, ["quantity", "measured"], [[each.what, each.value] for each in requirements])
 
 
 def _number(value: float, form: str) -> str:
@@ -192,39 +171,50 @@ class Page:
     """A page of results, for the terminal and for a file.
 
     Attributes:
-        title: Title of the page.
-        about: Description of the measurement, as Markdown.
-        grids: Tables, first that of the requirements, if there are any.
+        question: Title of the page, a question.
+        answer: One or two sentences with the most important numbers.
+        grids: Tables.
         facts: Facts about the measurement, by name; the first ones are those of `provenance`.
-        method: Description of the method, as Markdown; can contain sections.
+        method: Description of the method, as Markdown.
         picture: Name of a picture in the same folder, or "".
+        missed: Requirements that are not met.
+        details: Tables after the description of the method.
     """
 
-    title: str
-    about: str
+    question: str
+    answer: str
     grids: Sequence[Grid]
     facts: Mapping[str, str]
     method: str
     picture: str = ""
+    missed: Sequence[Requirement] = ()
+    details: Sequence[Grid] = ()
 
     def publish(self, path: Path, console: Console) -> None:
         """Print facts and tables, and write the page to a file; create its folder."""
         for name, fact in self.facts.items():
             console.print(f"{name}: {fact}", soft_wrap=True, highlight=False, markup=False)
         console.print(*(grid.rich() for grid in self.grids), sep="\n")
+        for each in self.missed:
+            console.print(f"[red]not reached:[/] {escape(str(each))}", soft_wrap=True, highlight=False)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.markdown(), encoding="utf-8")
         console.print(f"written to {path}", soft_wrap=True)
 
     def markdown(self) -> str:
         """Return the page as Markdown."""
-        picture = f"![{self.title}]({self.picture})\n\n" if self.picture else ""
-        tables = "\n".join(grid.markdown() for grid in self.grids)
-        facts = "".join(f"- {name}: {fact}\n" for name, fact in self.facts.items())
-        return (
-            f"# {self.title}\n\n{picture}{self.about.strip()}\n\n{tables}\n"
-            f"## How it was measured\n\n{facts}\n{self.method.strip()}\n"
-        )
+        parts = [f"# {self.question}\n", f"{self.answer}\n"]
+        if self.picture:
+            parts.append(f"![{self.question}]({self.picture})\n")
+        parts += [grid.markdown() for grid in self.grids]
+        if self.missed:
+            parts.append("## Below the requirements of this project\n")
+            parts.append("".join(f"- {each}\n" for each in self.missed))
+        parts.append("## How it was measured\n")
+        parts.append("".join(f"- {name}: {fact}\n" for name, fact in self.facts.items()))
+        parts.append(f"{self.method.strip()}\n")
+        parts += [grid.markdown(level=3) for grid in self.details]
+        return "\n".join(parts)
 
 
 @dataclass(frozen=True)
@@ -233,13 +223,13 @@ class Benchmark:
 
     Attributes:
         name: Name of the module, and of the file of the page.
-        title: Title of the page.
+        question: Title of the page.
         doc: Docstring of the module: a description, indented examples, and the method.
         peers: Packages with which this project is compared; the page lists their versions.
     """
 
     name: str
-    title: str
+    question: str
     doc: str
     peers: tuple[str, ...] = ()
 
@@ -283,28 +273,32 @@ class Benchmark:
     def publish(
         self,
         options: argparse.Namespace,
+        answer: str,
         grids: Sequence[Grid],
         facts: Mapping[str, str],
         *,
-        note: str = "",
+        requirements: Iterable[Requirement] = (),
         picture: str = "",
+        details: Sequence[Grid] = (),
     ) -> Page:
         """Print the results, and write the page.
 
         Args:
             options: Result of `parse`.
-            grids: Tables, first that of the requirements.
+            answer: One or two sentences with the most important numbers.
+            grids: Tables.
             facts: More facts about this run, by name.
-            note: A note after the description.
+            requirements: The page names those that are not met, but not with ``--quick``.
             picture: Name of a picture in the folder of the page, or "".
+            details: Tables after the description of the method.
 
         Returns:
             The page.
         """
-        about, _, rest = self.doc.partition("\n\nFor example:\n\n")
-        method = rest.partition("\n\n")[2]  # after the examples
-        about = f"{about.strip()}\n\n{note}" if note else about
-        page = Page(self.title, about, grids, options.provenance | facts, method, picture)
+        method = self.doc.partition("\n\nFor example:\n\n")[2].partition("\n\n")[2]  # after the examples
+        missed = [each for each in requirements if each.is_met is False and not options.quick]
+        facts = options.provenance | facts
+        page = Page(self.question, answer, grids, facts, method, picture, missed, details)
         page.publish(options.out, Console())
         return page
 

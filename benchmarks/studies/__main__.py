@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--out",
         type=Path,
         metavar="FOLDER",
-        help=f"folder for CSV, PNG and Markdown [{PUBLISHED}, or {QUICK_RESULTS} with --quick]",
+        help=f"folder for CSV, SVG and Markdown [{PUBLISHED}, or {QUICK_RESULTS} with --quick]",
     )
     add("--backend", choices=("process", "ray"), default="process", help="where runs are executed [process]")
     add("--address", metavar="HOST:PORT", help="address of a Ray cluster [RAY_ADDRESS, or a new Ray here]")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from benchmarks.result_page import Grid, Requirement, at_least, spread
 from benchmarks.studies import plots
 from benchmarks.studies.recipes import QUICK_STEPS, solved_after, steps_cell
 from benchmarks.studies.results_file import median
 from benchmarks.studies.runs import Run
 from benchmarks.studies.study import Study
+from her_agents.comparison import draw_group
 from her_agents.config import make_config
 from her_agents.recipes import read_recipe
 
@@ -22,18 +21,18 @@ if TYPE_CHECKING:
     from benchmarks.studies.results_file import RunResults
 
 FOLDER = Path("runs/ablation")
-"""Folder of the checkpoints, from which an interrupted training continues."""
+"""Folder of the checkpoints, from which an interrupted run continues."""
 
 RECIPE = "fetch_push"
 
 REFERENCE = "reference"
-"""Name of the trainings that the variants are compared with."""
+"""Name of the runs that the variants are compared with."""
 
 REFERENCE_OPTIONS: dict[str, Any] = {"goal_selection_strategy": "future", "updates_per_step": 0.25}
 """Options of the reference that differ from those of the recipe."""
 
 STEPS = 500_000
-"""Steps of each training; more than those of the recipe, since some variants learn more slowly."""
+"""Steps of each run; more than those of the recipe, since some variants learn more slowly."""
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "Sampling": {
@@ -60,9 +59,6 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 
 OPTIONS = {REFERENCE: {}, **{name: options for panel in VARIANTS.values() for name, options in panel.items()}}
 
-LINES = (plots.BLUE, "-"), (plots.VERMILLION, "--"), (plots.ORANGE, "-."), (plots.GREEN, ":")
-"""Color and style of the reference, and of the variants of a panel."""
-
 ABOUT = """The reference has the options of the recipe [`fetch_push`](../recipes.md), except that it relabels
 with future goals only, and takes 0.25 updates per step. Each variant differs from the reference in one
 option. Each panel shows the reference and the variants of one kind."""
@@ -72,7 +68,7 @@ def make_study(seeds: int, *, quick: bool) -> Study:
     """Return the study.
 
     Args:
-        seeds: Number of trainings of each variant.
+        seeds: Number of runs of each variant.
         quick: Whether to train for fewer steps; the checkpoints are not kept.
 
     Raises:
@@ -90,8 +86,21 @@ def make_study(seeds: int, *, quick: bool) -> Study:
         for name, options in OPTIONS.items()
         for seed in range(seeds)
     ]
-    title = "FetchPush: which options matter"
-    return Study("ablation", title, ABOUT, runs, _draw, _tabulate, _judge, quick, recipe.package)
+    question, file = "Which options matter for FetchPush?", "benchmarks/studies/ablation.py"
+    functions = _answer, _draw, _tabulate, _judge
+    return Study("ablation", question, ABOUT, file, runs, *functions, quick, recipe.package)
+
+
+def _answer(results: RunResults) -> str:
+    rate = read_recipe(RECIPE).solved
+    steps = {name: solved_after(variant, rate) for name, variant in results.by("variant").items()}
+    slowest = max(steps, key=lambda name: steps[name])
+    (seeds,) = {len(variant.all) for variant in results.by("variant").values()}
+    return (
+        f"The {REFERENCE} has a success rate of {rate:.2f} after {steps_cell(steps[REFERENCE])} steps, the "
+        f"slowest variant, {slowest}, after {steps_cell(steps[slowest])}. Each variant has "
+        f"{'one run, so small differences say nothing' if seeds == 1 else f'{seeds} runs'}."
+    )
 
 
 def _draw(results: RunResults) -> Figure:
@@ -100,16 +109,16 @@ def _draw(results: RunResults) -> Figure:
         "FetchPush-v4: a reference and its variants", 2, 2, height=8, sharex=True, sharey=True
     )
     for axes, (title, variants) in zip(panels.flat, VARIANTS.items(), strict=True):
-        for name, line in zip((REFERENCE, *variants), LINES, strict=False):
+        for number, name in enumerate((REFERENCE, *variants)):
             if name in by_variant:
-                plots.draw_curve(axes, by_variant[name], plots.LineStyle(name, *line))
+                draw_group(axes, by_variant[name].logs(), name, number)
         plots.show_rates(axes)
         # Above the panel, since the curves need all of it.
         axes.legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
     for axes in panels.flat:
         plots.show_steps(axes)
     for axes in panels[-1]:
-        axes.set_xlabel(plots.STEPS_LABEL)
+        axes.set_xlabel("environment steps")
     for axes in panels[:, 0]:
         axes.set_ylabel("success rate")
     return figure
@@ -120,17 +129,16 @@ def _tabulate(results: RunResults) -> Grid:
     rows = [
         [
             name,
-            steps_cell(np.median(solved_after(variant, rate)[0])),
+            steps_cell(solved_after(variant, rate)),
             f"{median(variant.env_steps):,.0f}",
             spread(variant.success),
         ]
         for name, variant in results.by("variant").items()
     ]
-    return Grid(
-        "Variants", ["variant", f"steps to {rate:.2f}", "steps of the training", "final success"], rows
-    )
+    header = ["variant", f"steps until {rate:.2f}", "steps of the run", "final success rate"]
+    return Grid("Variants", header, rows)
 
 
 def _judge(results: RunResults) -> list[Requirement]:
     success = median(results.of(variant=REFERENCE).success)
-    return [at_least(f"final success of the {REFERENCE}, median", read_recipe(RECIPE).solved, success)]
+    return [at_least(f"final success rate of the {REFERENCE}, median", read_recipe(RECIPE).solved, success)]

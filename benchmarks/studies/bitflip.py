@@ -34,10 +34,7 @@ SETTINGS: dict[str, Any] = {
 }
 """Options for all numbers of bits."""
 
-STYLES = {
-    WITH_HER: plots.LineStyle("DQN with HER", plots.BLUE, "-", "o"),
-    WITHOUT_HER: plots.LineStyle("DQN without HER", plots.VERMILLION, "--", "s"),
-}
+GOALS = (WITH_HER, WITHOUT_HER)
 
 ABOUT = """The goal is a random sequence of n bits, an action flips one bit, and the reward is -1 in every
 step before the goal is reached, as in figure 1 of Andrychowicz et al. 2017
@@ -56,9 +53,10 @@ def make_study(seeds: int, *, quick: bool) -> Study:
         quick: Whether to use only a few small numbers of bits.
     """
     numbers = QUICK if quick else NUMBERS
-    runs = [_run(n, goals, seed) for n in numbers for goals in STYLES for seed in range(seeds)]
-    title = "BitFlipping: success against the number of bits"
-    return Study("bitflip", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
+    runs = [_run(n, goals, seed) for n in numbers for goals in GOALS for seed in range(seeds)]
+    question = "How many bits does DQN solve with and without HER?"
+    file = "benchmarks/studies/bitflip.py"
+    return Study("bitflip", question, ABOUT, file, runs, _answer, _draw, _tabulate, _judge, quick)
 
 
 def settings(n: int) -> dict[str, Any]:
@@ -72,27 +70,37 @@ def _run(n: int, goals: str, seed: int) -> Run:
     return Run({"n": n, "goals": goals}, make_config(settings(n), chosen))
 
 
+def _answer(results: RunResults) -> str:
+    with_her, without = (_solved(results.of(goals=goals)) for goals in GOALS)
+    return f"DQN with HER solves BitFlipping with up to {with_her} bits, without HER with up to {without}."
+
+
+def _solved(results: RunResults) -> int:
+    """Return the largest number of bits with a median success rate of at least 0.95; 0 if there is none."""
+    return max((n for n, rate in _medians(results).items() if rate >= 0.95), default=0)
+
+
 def _draw(results: RunResults) -> Figure:
     figure, ((axes,),) = plots.make_figure("Success of DQN against the number of bits")
-    for goals, variant in results.by("goals").items():
+    for number, (goals, variant) in enumerate(results.by("goals").items()):
         by_n = variant.by("n")
-        plots.draw_spread(axes, list(by_n), [each.success for each in by_n.values()], STYLES[goals])
+        plots.draw_spread(axes, list(by_n), [each.success for each in by_n.values()], goals, number)
     axes.set(xlabel="number of bits n", ylabel="success rate of the greedy policy", xlim=(0, None))
     axes.set_xticks(list(results.by("n")))
     plots.show_rates(axes)
-    plots.add_legend(figure, [axes], results)
+    plots.add_legend(figure, [axes], plots.SPREAD)
     return figure
 
 
 def _tabulate(results: RunResults) -> Grid:
-    header = ["n"]
-    for goals in STYLES:
-        header += [f"{goals}: success", "env steps", "processor seconds"]
+    header = ["bits"]
+    for goals in GOALS:
+        header += [f"{goals}: success rate", "environment steps", "processor seconds"]
     rows = []
     for n, both in results.by("n").items():
-        variants = [both.of(goals=goals) for goals in STYLES]
+        variants = [both.of(goals=goals) for goals in GOALS]
         rows.append([str(n), *chain.from_iterable(map(_cells, variants))])
-    return Grid("Results", header, rows)
+    return Grid("Success rates and cost of each number of bits", header, rows)
 
 
 def _cells(variant: RunResults) -> list[str]:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, listing, spread
 from benchmarks.studies import plots
 from benchmarks.studies.results_file import RunResults, median
 from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
 from benchmarks.studies.study import Study
+from her_agents.comparison import draw_group
 from her_agents.config import make_config
 
 if TYPE_CHECKING:
@@ -52,19 +53,14 @@ REWARDS: dict[str, dict[str, Any]] = {
 QUICK = ("PointReach", "PointMaze")
 """Environments with ``--quick``; the only algorithm is the first of `AGENTS`."""
 
-STYLES = {
-    ("sparse", WITH_HER): plots.LineStyle("sparse, with HER", plots.BLUE, "-"),
-    ("dense", WITH_HER): plots.LineStyle("dense, with HER", plots.SKY, "--"),
-    ("sparse", WITHOUT_HER): plots.LineStyle("sparse, without HER", plots.VERMILLION, "-"),
-    ("dense", WITHOUT_HER): plots.LineStyle("dense, without HER", plots.ORANGE, "--"),
-}
+VARIANTS = [(reward, goals) for goals in (WITH_HER, WITHOUT_HER) for reward in REWARDS]
 
 ABOUT = """A point moves to a goal in a square (PointReach) or in a U-shaped maze (PointMaze), or pushes a
 puck to a goal (PointPush). Sparse rewards are 0 at the goal and -1 elsewhere. Dense rewards are minus the
 distance to the goal, which ignores the walls of the maze. Section 4.4 of Andrychowicz et al. 2017
-([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)) compares both rewards on a robot arm, where training
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)) compares both rewards on a robot arm, where agents
 with dense rewards failed. The settings were chosen for sparse rewards with HER; all variants use them.
-The trainings are short: with more steps, PointMaze is also solved with sparse rewards and without HER."""
+The runs are short: with more steps, PointMaze is also solved with sparse rewards and without HER."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
@@ -78,11 +74,12 @@ def make_study(seeds: int, *, quick: bool) -> Study:
         _run(task, algo, reward, goals, seed)
         for task in (QUICK if quick else TASKS)
         for algo in list(AGENTS)[: 1 if quick else None]
-        for reward, goals in STYLES
+        for reward, goals in VARIANTS
         for seed in range(seeds)
     ]
-    title = "Three point tasks: agents, rewards, and HER"
-    return Study("reach", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
+    question = "Does HER help with sparse and with dense rewards?"
+    file = "benchmarks/studies/reach.py"
+    return Study("reach", question, ABOUT, file, runs, _answer, _draw, _tabulate, _judge, quick)
 
 
 def settings(task: str, algo: str) -> dict[str, Any]:
@@ -97,6 +94,21 @@ def _run(task: str, algo: str, reward: str, goals: str, seed: int) -> Run:
     return Run(labels, make_config(settings(task, algo), REWARDS[reward], chosen))
 
 
+def _answer(results: RunResults) -> str:
+    best = {
+        variant: listing([
+            f"{max(np.median(each.success) for each in on_task.by('agent').values()):.2f} on {task}"
+            for task, on_task in results.of(reward=variant[0], goals=variant[1]).by("task").items()
+        ])
+        for variant in VARIANTS
+    }
+    return (
+        f"With sparse rewards and HER, the best agent has a success rate of {best['sparse', WITH_HER]}; "
+        f"without HER {best['sparse', WITHOUT_HER]}. Dense rewards without HER give "
+        f"{best['dense', WITHOUT_HER]}."
+    )
+
+
 def _draw(results: RunResults) -> Figure:
     tasks, agents = results.by("task"), results.by("agent")
     figure, panels = plots.make_figure(
@@ -109,31 +121,32 @@ def _draw(results: RunResults) -> Figure:
     )
     for row, (task, on_task) in zip(panels, tasks.items(), strict=True):
         for axes, agent in zip(row, agents, strict=True):
-            for (reward, goals), style in STYLES.items():
+            for number, (reward, goals) in enumerate(VARIANTS):
                 variant = on_task.of(agent=agent, reward=reward, goals=goals)
                 if variant:
-                    plots.draw_curve(axes, variant, style)
+                    draw_group(axes, variant.logs(), f"{reward}, {goals}", number)
             axes.set_title(f"{task}, {agent}")
             plots.show_rates(axes)
         row[0].set_ylabel("success rate")
     for axes in panels.flat:
         plots.show_steps(axes)
     for axes in panels[-1]:
-        axes.set_xlabel(plots.STEPS_LABEL)
-    plots.add_legend(figure, panels.flat, results)
+        axes.set_xlabel("environment steps")
+    plots.add_legend(figure, panels.flat)
     return figure
 
 
 def _tabulate(results: RunResults) -> Grid:
-    header = ["task", "agent", *(style.label for style in STYLES.values()), "env steps", "processor seconds"]
+    names = [f"{reward}, {goals}" for reward, goals in VARIANTS]
+    header = ["task", "agent", *names, "environment steps", "processor seconds"]
     rows = []
     for task, on_task in results.by("task").items():
         for agent, both in on_task.by("agent").items():
-            variants = [both.of(reward=reward, goals=goals) for reward, goals in STYLES]
+            variants = [both.of(reward=reward, goals=goals) for reward, goals in VARIANTS]
             first = variants[0]
             cost = [spread(first.env_steps, ",.0f"), spread(first.processor_seconds, ".0f")]
             rows.append([task, agent, *(spread(variant.success) for variant in variants), *cost])
-    return Grid("Success of the trained policies; steps and seconds of the first variant", header, rows)
+    return Grid("Success rates of the final policies; steps and seconds of sparse, with HER", header, rows)
 
 
 def _judge(results: RunResults) -> list[Requirement]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.studies.runs import Point, Run, RunResult
+from her_agents.run_logs import RunLog
 from her_wrappers.files.atomic import replacement
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -59,33 +60,30 @@ class RunResults:
 
     @property
     def processor_seconds(self) -> Floats:
-        """Processor seconds of training and evaluation, (S,)."""
+        """Processor seconds of each run, (S,)."""
         return np.array([each.final.processor_seconds for each in self.all])
 
-    def curve(self, points: int = 0) -> tuple[Floats, Floats]:
-        """Return environment steps (P,), and the success rates at these steps (P, S).
+    def logs(self) -> list[RunLog]:
+        """Return the evaluations of each run, without that of the final policy."""
+        return [
+            RunLog(
+                str(each.run),
+                *(
+                    np.array([getattr(point, name) for point in each.curve], float)
+                    for name in ("env_steps", "success_rate", "seconds")
+                ),
+            )
+            for each in self.all
+        ]
 
-        The last success rate of a run is repeated if other runs are longer, or if ``points`` is larger.
-
-        Args:
-            points: Lower bound of P; P is at least the number of evaluations of the longest run.
-        """
-        count = max(points, *(len(each.curve) for each in self.all))
-        longest = max((each.curve for each in self.all), key=len)
-        steps = [point.env_steps for point in longest]
-        steps += [steps[-1] + (i + 1) * (steps[-1] // len(steps)) for i in range(count - len(steps))]
-        rates = [[point.success_rate for point in each.curve] for each in self.all]
-        success = [each + [each[-1]] * (count - len(each)) for each in rates]
-        return np.array(steps, float), np.array(success).T
-
-    def mean_over_training(self) -> Floats:
-        """Return the mean success rate of all evaluations up to the largest number of steps, (S,).
-
-        Evaluations that a shorter run did not make count with its last success rate.
-        """
-        budget = max(-(-each.run.config.steps // each.run.config.steps_per_epoch) for each in self.all)
-        means: Floats = self.curve(budget)[1].mean(axis=0)
-        return means
+    def mean_over_run(self) -> Floats:
+        """Return the mean success rate of all evaluations, (S,); a solved run keeps its last success rate."""
+        means = []
+        for each, log in zip(self.all, self.logs(), strict=True):
+            config = each.run.config
+            epochs = np.arange(1, -(-config.steps // config.steps_per_epoch) + 1)
+            means.append(log.success_at(epochs * config.steps_per_epoch).mean())
+        return np.array(means)
 
 
 def median(values: Floats) -> float | None:

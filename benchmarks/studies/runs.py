@@ -1,6 +1,6 @@
-"""Run: one training of a study, measured in the same way in every variant.
+"""Run: one run of a study, measured in the same way in every variant.
 
-A training ends when all episodes of two consecutive evaluations were successes, or after its last step. The
+A run ends when all episodes of two consecutive evaluations were successes, or after its last step. The
 reported success rate is that of the final greedy policy in separate episodes, not of the best evaluation.
 """
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from her_agents.logs import Row
 
 FINAL_EPISODES = 100
-FINAL_SEED = 2_000_000  # differs from the seeds of trainings and of their evaluations
+FINAL_SEED = 2_000_000  # differs from the seeds of runs and of their evaluations
 
 WITH_HER, WITHOUT_HER = "with HER", "without HER"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training of a study.
+    """One run of a study.
 
     Attributes:
         labels: Labels of the variant (such as task and algorithm); its runs differ only in their seeds.
-        config: The options of the training.
-        folder: Folder of checkpoints, from which an interrupted training continues; None writes none.
+        config: The options of the run.
+        folder: Folder of checkpoints, from which an interrupted run continues; None writes none.
     """
 
     labels: Mapping[str, str | int]
@@ -68,7 +68,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Point:
-    """An evaluation, and the cost of the training so far.
+    """An evaluation, and the cost of the run so far.
 
     Attributes:
         episodes: Number of evaluated episodes.
@@ -77,8 +77,8 @@ class Point:
         success_rate: Success rate of the greedy policy.
         mean_return: Mean return of the episodes.
         mean_length: Mean length of the episodes.
-        processor_seconds: Processor time of training and evaluations [s], without workers, and without the
-            time before a training was resumed.
+        processor_seconds: Processor time of updates and evaluations [s], without workers, and without the
+            time before a run was resumed.
         seconds: Wall-clock time [s].
     """
 
@@ -98,7 +98,7 @@ class RunResult:
 
     Attributes:
         run: The run.
-        curve: The evaluations during the training.
+        curve: The evaluations during the run.
         final: The evaluation of the final policy, in `FINAL_EPISODES` episodes.
         ended: Time at which the run ended.
     """
@@ -125,7 +125,7 @@ def execute(run: Run) -> RunResult:
         The result of the run.
 
     Raises:
-        KeyboardInterrupt: The training was ended by Ctrl-C.
+        KeyboardInterrupt: The run was ended by Ctrl-C.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The options or the environment cannot be used, see `train`.
     """
@@ -154,7 +154,7 @@ def execute(run: Run) -> RunResult:
 
 
 def _train(run: Run, stop: Callable[[list[Row]], bool]) -> tuple[Agent, list[Row]]:
-    """Train, or continue the training in the folder of the run; return the agent and the history."""
+    """Train, or continue in the folder of the run; return the agent and the history."""
     latest = None if run.folder is None else run.folder / "latest.pt"
     resume = latest is not None and latest.exists()
     if latest is not None and resume:

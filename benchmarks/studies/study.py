@@ -1,22 +1,19 @@
-"""Study: trainings to compare, with a figure and a page."""
+"""Study: runs to compare, with a figure and a page."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmarks.result_page import Grid, Page, Requirement, provenance, requirement_grid
+from benchmarks.result_page import Grid, Page, Requirement, provenance
 from benchmarks.studies.plots import save
 from benchmarks.studies.results_file import ResultsFile, RunResults
 from benchmarks.studies.run_all import Failure, Outcome, run_all, run_on_ray
 from benchmarks.studies.runs import FINAL_EPISODES
-from her_agents.config import Config
 from her_wrappers.files.atomic import acquire_lock
 
 if TYPE_CHECKING:
@@ -32,22 +29,23 @@ SIMULATORS: dict[str, tuple[str, ...]] = {
 }
 """Distributions whose versions a page shows, by the package of the environments."""
 
-RULES = f"""All variants are trained and measured in the same way. A training ends when all episodes of two
-consecutive evaluations were successes, or after its last step. Success rates are those of the final greedy
-policy in {FINAL_EPISODES} separate episodes, not those of the best evaluation. Numbers are medians over the
-seeds, with the lowest and the highest value in brackets; figures show this range as a shaded area. The curve
-of a training that ended before others continues with its last value."""
+RULES = f"""A run ends when all episodes of two consecutive evaluations were successes, or after its last
+step. Success rates are those of the final greedy policy in {FINAL_EPISODES} separate episodes. Tables show
+medians over the seeds, with the lowest and the highest value in brackets. Learning curves are those of
+[`her compare`](../compare.md)."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """Trainings to compare.
+    """Runs to compare.
 
     Attributes:
         name: Name of the files, without suffix.
-        title: Title of the page.
-        about: Description for the page, with the source.
-        runs: All trainings.
+        question: Title of the page.
+        about: Description of tasks and variants for the page, with the source.
+        settings: File with the settings, as a path in the repository.
+        runs: All runs.
+        answer: Function of the results; returns one or two sentences.
         draw: Function of the results; returns the figure.
         tabulate: Function of the results; returns the table.
         judge: Function of the results; returns the requirements with measurements.
@@ -56,9 +54,11 @@ class Study:
     """
 
     name: str
-    title: str
+    question: str
     about: str
+    settings: str
     runs: list[Run]
+    answer: Callable[[RunResults], str]
     draw: Callable[[RunResults], Figure]
     tabulate: Callable[[RunResults], Grid]
     judge: Callable[[RunResults], list[Requirement]]
@@ -80,7 +80,7 @@ def reproduce(
 
     Args:
         study: The study.
-        folder: Folder of ``<name>.csv``, ``.png`` and ``.md``.
+        folder: Folder of ``<name>.csv``, ``.svg`` and ``.md``.
         jobs: Number of processes.
         command: The command line, for the page.
         console: Output for the progress.
@@ -130,26 +130,34 @@ def reproduce(
         if file.results:
             by_key = {result.run.key: result for result in file.results}
             results = RunResults([by_key[run.key] for run in study.runs if run.key in by_key])
-            save(study.draw(results), folder / f"{study.name}.png")
-            page = make_page(study, results, _facts(study, results, command, jobs, failures))
-            page.publish(folder / f"{study.name}.md", console)
+            save(study.draw(results), folder / f"{study.name}.svg")
+            path = folder / f"{study.name}.md"
+            is_known = not missing and path.exists()  # then the page is only written again
+            facts = _facts_on(path) if is_known else _facts(study, results, command, jobs, failures)
+            make_page(study, results, facts).publish(path, console)
     finally:
         lock.release()
     return failures
 
 
 def make_page(study: Study, results: RunResults, facts: Mapping[str, str]) -> Page:
-    """Return the page of a study: requirements, table, figure, facts, and settings."""
-    requirements = study.judge(results)
-    grids = [requirement_grid(requirements, quick=study.quick)] if requirements else []
+    """Return the page of a study: answer, figure, table, facts, and method."""
+    source = f"[{Path(study.settings).name}](../../{study.settings})"
     return Page(
-        study.title,
-        study.about,
-        [*grids, study.tabulate(results)],
+        study.question,
+        study.answer(results),
+        [study.tabulate(results)],
         facts,
-        f"{RULES}\n\n{settings_of(study.runs)}",
-        f"{study.name}.png",
+        f"{study.about}\n\n{RULES} Settings: {source}, else the defaults of `her_agents.Config`.",
+        f"{study.name}.svg",
+        [each for each in study.judge(results) if each.is_met is False and not study.quick],
     )
+
+
+def _facts_on(page: Path) -> dict[str, str]:
+    """Return the facts of the measurement that a page shows."""
+    listed = page.read_text().partition("## How it was measured\n\n")[2].partition("\n\n")[0]
+    return dict(fact.split(": ", 1) for fact in listed.removeprefix("- ").split("\n- "))
 
 
 def _facts(
@@ -158,7 +166,7 @@ def _facts(
     seeds = sorted({run.config.seed for run in study.runs})
     wall = timedelta(seconds=round(wall_clock_seconds(results)))
     time = f"{wall} of wall-clock time with --jobs {jobs}"
-    if all(each.curve[0].processor_seconds for each in results.all):  # known for trainings without a pause
+    if all(each.curve[0].processor_seconds for each in results.all):  # known for runs without a pause
         processor = timedelta(seconds=round(float(results.processor_seconds.sum())))
         time += f"; {processor} of processor time (h:mm:ss)"
     return {
@@ -178,38 +186,3 @@ def wall_clock_seconds(results: RunResults) -> float:
         total += max(timedelta(), end - max(start, until))
         until = max(until, end)
     return total.total_seconds()
-
-
-def settings_of(runs: Sequence[Run]) -> str:
-    """Return a section with all options that differ from the defaults of `Config`."""
-    options = [_flat(run.config.as_dict()) for run in runs]
-    names = [name for name in dict.fromkeys(chain.from_iterable(options)) if name != "seed"]
-    values = {name: [each.get(name) for each in options] for name in names}
-    common = [name for name in names if all(value == values[name][0] for value in values[name])]
-    differing = [name for name in names if name not in common]
-    defaults = {each.name: each.default for each in fields(Config) if each.default is not MISSING}
-    listed = ", ".join(
-        f"`{name} = {json.dumps(values[name][0])}`"
-        for name in common
-        if name not in defaults or values[name][0] != defaults[name]
-    )
-    rows = dict.fromkeys(
-        (
-            *map(str, run.labels.values()),
-            *(json.dumps(each[name]) if name in each else "default" for name in differing),
-        )
-        for run, each in zip(runs, options, strict=True)
-    )
-    table = Grid("Settings", [*runs[0].labels, *differing], [list(row) for row in rows])
-    caption = "All options that differ from the defaults of `her_agents.Config`."
-    shared = f"In all runs: {listed}.\n\n" if listed else ""
-    return f"## {table.title}\n\n{caption}\n\n{shared}{table.cells()}"
-
-
-def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the options without nesting; names of nested options are ``table.name``."""
-    flat: dict[str, Any] = {}
-    for name, value in options.items():
-        nested = isinstance(value, Mapping)
-        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
-    return flat
