@@ -30,12 +30,14 @@ from stable_baselines3 import HerReplayBuffer
 
 from benchmarks.array_envs import ArrayEnv, ArrayVectorEnv
 from benchmarks.replay_task import ACTION, ACTION_SPACE, OBSERVATION_SPACE, never_reached
-from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, at_most, requirement_grid
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, at_most, in_words, measured_grid
 from benchmarks.timing import Timing, Workload, measure
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 
 NUM_ENVS = 4096
-BENCHMARK = Benchmark("recording", "The cost of recording", __doc__, ("stable-baselines3", "minari"))
+BENCHMARK = Benchmark(
+    "recording", "What does recording a step cost?", __doc__, ("stable-baselines3", "minari")
+)
 OURS, SB3, MINARI = "EpisodeRecorder into buffer", "SB3 HerReplayBuffer.add", "Minari DataCollector"
 
 
@@ -171,18 +173,27 @@ def cost_grid(costs: dict[str, np.ndarray]) -> Grid:
         rows.append([name, f"{cost:,.0f}", f"{1e9 / cost:,.0f}"])
     if MINARI not in costs:
         rows.append([MINARI, "not installed", "pip install -r benchmarks/requirements-recording.txt"])
-    return Grid("Cost per transition", ["recorder", "ns per transition", "transitions/s"], rows)
+    return Grid("Time per transition", ["recorder", "ns per transition", "transitions per second"], rows)
 
 
 def requirements(costs: dict[str, np.ndarray]) -> list[Requirement]:
     """Return the requirements, with the measurements."""
     ratio = float(np.median(costs[OURS] / costs[SB3]))
-    promises = [at_most(f"cost of {OURS} / {SB3}", 0.4, ratio, hoped=0.3)]
-    for horizon, promised, hoped in ((50, 5, 20), (10, 2, None)):
+    found = [at_most(f"time of {OURS} / {SB3}", 0.4, ratio)]
+    for horizon, bound in ((50, 5), (10, 2)):
         name = vector_name(horizon)
-        speed = 1e3 / float(np.median(costs[name]))
-        promises.append(at_least(f"{name}, million transitions/s", promised, speed, hoped=hoped))
-    return promises
+        found.append(at_least(f"{name}, million transitions/s", bound, 1e3 / float(np.median(costs[name]))))
+    return found
+
+
+def answer(costs: dict[str, np.ndarray]) -> str:
+    """Return the cost of a step of one environment and of many, for the page."""
+    one, many = (float(np.median(costs[name])) for name in (OURS, vector_name(50)))
+    return (
+        f"Recording a step of an environment into the replay buffer takes {one / 1e3:.1f} microseconds, "
+        f"{in_words(float(np.median(costs[SB3] / costs[OURS])))} than adding it to Stable-Baselines3's buffer; a "
+        f"vector environment of {NUM_ENVS:,} records {1e3 / many:.0f} million steps per second."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -191,8 +202,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     timing, size = (Timing(3, 0.1), 300_000) if options.quick else (Timing(15, 0.5), 1_000_000)
     with tempfile.TemporaryDirectory() as folder:
         costs = measure_costs(contenders(size) | minari_contender(folder), timing)
-    grids = [requirement_grid(requirements(costs), quick=options.quick), cost_grid(costs)]
-    BENCHMARK.publish(options, grids, {"run": f"{timing}; buffers of {size:,} transitions"})
+    found = requirements(costs)
+    facts = {"run": f"{timing}; buffers of {size:,} transitions"}
+    grids = [cost_grid(costs), measured_grid("Ratio and throughput", found)]
+    BENCHMARK.publish(options, answer(costs), grids, facts, requirements=found)
 
 
 if __name__ == "__main__":

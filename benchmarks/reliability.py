@@ -47,7 +47,7 @@ from rich.progress import Progress
 from benchmarks.result_page import Benchmark, Grid, count
 from tests.support.trials import KINDS
 
-BENCHMARK = Benchmark("reliability", "Interruptions, kills and damage: random trials", __doc__)
+BENCHMARK = Benchmark("reliability", "Do interruptions, kills or damaged files give wrong data?", __doc__)
 
 
 class Result(NamedTuple):
@@ -99,10 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for kind, (events, seconds, failures) in zip(KINDS, results, strict=True):
         rows.append([kind.what, f"{events:,}", str(len(failures)), f"{seconds:,.0f}"])
         failed += [[kind.what, str(seed), text.strip().splitlines()[-1]] for seed, text in failures]
-    grids = [Grid("Trials", ["trials", "number", "failed", "processor time [s]"], rows)]
+    grids = [Grid("Random trials", ["trials", "number", "failed", "processor time [s]"], rows)]
     if failed:
         grids.append(Grid("Failed trials", ["what", "seed", "error"], failed))
-    BENCHMARK.publish(options, grids, {"run": f"{options.processes} processes"})
+    total = sum(result.events for result in results)
+    answer = f"{len(failed) or 'None'} of {total:,} random interruptions, kills, damaged files and sampled rows gave "
+    answer += "wrong data."
+    BENCHMARK.publish(options, answer, grids, {"run": f"{options.processes} processes"})
     raise SystemExit(1 if failed else 0)
 
 

@@ -9,8 +9,8 @@ SAC with SB3's defaults (two hidden layers of 256, batches of 256, one update af
 on the spaces of FetchPush: observations of 25, goals of 3 and actions of 4 numbers, episodes of 50 steps. The
 environment has no simulator, which would take the same time on both sides and hide the difference: an action
 only moves the achieved goal. Buffers are full before the measurement. All times are processor time on one
-thread, which excludes the time of other programs but not their effect on caches and memory. Both trainings
-run in turns of some complete episodes. Ratios are computed within one turn; tables show medians.
+thread, which excludes the time of other programs but not their effect on caches and memory. Both runs
+take turns of some complete episodes. Ratios are computed within one turn; tables show medians.
 
 The time of the replay is that of all calls of `add` and `sample`, including `compute_reward` of the
 environment and reading the clock, for both buffers. The time in which the update reads a batch counts as
@@ -31,12 +31,12 @@ import torch
 
 from benchmarks.array_envs import PushSpaces
 from benchmarks.replay_task import ACTION, HORIZON
-from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, in_words
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 BENCHMARK = Benchmark(
     "sb3_training",
-    "The cost of replay in training with Stable-Baselines3",
+    "How much time does replay take in Stable-Baselines3?",
     __doc__,
     ("stable-baselines3",),
 )
@@ -45,7 +45,7 @@ CLASSES: dict[str, type[sb3.HerReplayBuffer]] = {OURS: HerReplayBuffer, SB3: sb3
 
 
 class Training:
-    """A training of SAC with a full buffer.
+    """A run of SAC with a full buffer.
 
     Args:
         kind: Class of the buffer.
@@ -118,7 +118,7 @@ class Result:
 
     Attributes:
         slots: Capacity of the buffers in transitions.
-        steps: Microseconds per step of training, by the name of the buffer.
+        steps: Microseconds per training step, by the name of the buffer.
         replays: Microseconds of the replay in a step, by the name of the buffer.
     """
 
@@ -148,13 +148,15 @@ def time_grid(results: Sequence[Result]) -> Grid:
                 np.median, (result.steps[name], result.replays[name], result.share(name))
             )
             rows.append([f"{result.slots:,}", name, f"{step:,.0f}", f"{replay:,.0f}", f"{share:.1%}"])
-    return Grid("Cost of a step", ["slots", "buffer", "us per step", "us of replay", "share"], rows)
+    return Grid(
+        "Time of a training step", ["capacity", "buffer", "step [us]", "replay [us]", "share of replay"], rows
+    )
 
 
 def requirements(small: Result, large: Result) -> list[Requirement]:
     """Return the requirements, with the medians of the ratios within a turn."""
-    fast = f"training, {small.slots:,} slots: times as fast as with {SB3}'s buffer"
-    share = f"the replay's share of a step, {large.slots:,} slots: times smaller than with {SB3}'s buffer"
+    fast = f"time of a step with {SB3}'s buffer / with ours, {small.slots:,} slots"
+    share = f"share of replay with {SB3}'s buffer / with ours, {large.slots:,} slots"
     return [
         at_least(fast, 1, float(np.median(small.steps[SB3] / small.steps[OURS]))),
         at_least(share, 10, float(np.median(large.share(SB3) / large.share(OURS)))),
@@ -167,8 +169,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     sizes, turns, steps = ((1000, 10_000), 3, 50) if options.quick else ((10_000, 1_000_000), 10, 200)
     results = [measure(slots, turns, steps) for slots in sizes]
-    grids = [requirement_grid(requirements(*results), quick=options.quick), time_grid(results)]
-    BENCHMARK.publish(options, grids, {"run": f"medians of {turns} turns of {steps} steps each"})
+    ours, theirs = (float(np.median(results[1].share(name))) for name in (OURS, SB3))
+    gain = float(np.median(results[1].steps[SB3] / results[1].steps[OURS]))
+    answer = f"With a buffer of {sizes[1]:,} transitions, replay takes {theirs:.1%} of a training step of SAC with "
+    answer += f"Stable-Baselines3's buffer and {ours:.1%} with ours; the step is {in_words(gain)} with ours."
+    facts = {"run": f"medians of {turns} turns of {steps} steps each"}
+    BENCHMARK.publish(options, answer, [time_grid(results)], facts, requirements=requirements(*results))
 
 
 if __name__ == "__main__":

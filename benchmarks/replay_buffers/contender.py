@@ -182,7 +182,7 @@ class Floor:
         stored: Number of stored steps.
     """
 
-    name = "floor"
+    name = "copying the rows"
 
     def __init__(self, stored: int) -> None:
         # Not zeros, for which the system would map all pages to one page of memory.
