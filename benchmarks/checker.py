@@ -46,9 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     checks, later = ([float(each[column]) for each in rows] for column in (4, 3))
     answer = (
-        f"`her check` takes {min(checks):.1f} to {max(checks):.1f} seconds for the bundled environments. "
+        f"`her check` takes {min(checks):.1f} to {max(checks):.1f} seconds for the bundled environments; "
     )
-    answer += f"`GoalEnvChecker` adds {min(later):.0f} to {max(later):.0f} microseconds to a step after the first 1,000."
+    answer += f"`GoalEnvChecker` adds {min(later):.0f} to {max(later):.0f} microseconds to a step."
     grids = [Grid("Time of a step and of a check", header, rows)]
     BENCHMARK.publish(options, answer, grids, {"run": str(timing)})
 

@@ -107,8 +107,8 @@ def answer(speeds: dict[str, np.ndarray]) -> str:
     )
     ratio = float(np.median(speeds["PointReach-v0 native x4096"] / speeds["CartPole native x4096"]))
     return (
-        f"`PointReach` takes {single:,.0f} steps per second alone, and {native / 1e6:.0f} million as a vector "
-        f"environment of 4,096, {in_words(ratio)} than Gymnasium's CartPole."
+        f"`PointReach` makes {single:,.0f} steps per second alone, and {native / 1e6:.0f} million as a "
+        f"vector environment of 4,096, {in_words(ratio)} than Gymnasium's CartPole."
     )
 
 

@@ -191,8 +191,8 @@ def answer(costs: dict[str, np.ndarray]) -> str:
     one, many = (float(np.median(costs[name])) for name in (OURS, vector_name(50)))
     return (
         f"Recording a step of an environment into the replay buffer takes {one / 1e3:.1f} microseconds, "
-        f"{in_words(float(np.median(costs[SB3] / costs[OURS])))} than adding it to Stable-Baselines3's buffer; a "
-        f"vector environment of {NUM_ENVS:,} records {1e3 / many:.0f} million steps per second."
+        f"{in_words(float(np.median(costs[SB3] / costs[OURS])))} than adding it to Stable-Baselines3's buffer; "
+        f"a vector environment of {NUM_ENVS:,} records {1e3 / many:.0f} million steps per second."
     )
 
 

@@ -103,8 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if failed:
         grids.append(Grid("Failed trials", ["what", "seed", "error"], failed))
     total = sum(result.events for result in results)
-    answer = f"{len(failed) or 'None'} of {total:,} random interruptions, kills, damaged files and sampled rows gave "
-    answer += "wrong data."
+    answer = (
+        f"{len(failed) or 'None'} of {total:,} random interruptions, kills, damaged files and sampled rows "
+    )
+    answer += "gave wrong data."
     BENCHMARK.publish(options, answer, grids, {"run": f"{options.processes} processes"})
     raise SystemExit(1 if failed else 0)
 
