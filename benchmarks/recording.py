@@ -190,8 +190,8 @@ def answer(costs: dict[str, np.ndarray]) -> str:
     """Return the cost of a step of one environment and of many, for the page."""
     one, many = (float(np.median(costs[name])) for name in (OURS, vector_name(50)))
     return (
-        f"Recording a step of an environment into the replay buffer takes {one / 1e3:.1f} microseconds, "
-        f"{in_words(float(np.median(costs[SB3] / costs[OURS])))} than adding it to Stable-Baselines3's buffer; "
+        f"Recording a step into the replay buffer takes {one / 1e3:.1f} microseconds, "
+        f"{in_words(float(np.median(costs[SB3] / costs[OURS])))} than adding it to Stable-Baselines3's; "
         f"a vector environment of {NUM_ENVS:,} records {1e3 / many:.0f} million steps per second."
     )
 

@@ -19,9 +19,9 @@ or later in the episode, and every reward matches its goals.
 tensors if the library returns tensors; ours is also measured with `to_torch()`. *Adding and sampling*: a
 batch of 256 after every step, with steps added one by one (Stable-Baselines3's default), and a batch of 256
 after every episode, added by the fastest method that the library documents. The arguments of these calls are
-computed before the measurement. *Copying the rows*, a lower bound: two gathers of records with all data of a step, and one
-gather of goals for the relabeled rows, by `numpy.take` at random indices, which are sampled before the
-measurement.
+computed before the measurement. *Copying the rows*, a lower bound: two gathers of records with all data of a
+step, and one gather of goals for the relabeled rows, by `numpy.take` at random indices, which are sampled
+before the measurement.
 
 **Method.** One thread. All buffers run in turns, and sample a few batches before each measurement. Every
 ratio is computed within one turn, so that a busy machine slows both sides; the tables show medians over the

@@ -138,7 +138,8 @@ class Requirement:
 
     def __str__(self) -> str:
         bound = "" if self.bound is None else _number(self.bound, "g")
-        return f"{self.what} is {self.value}; at {'least' if self.more_is_better else 'most'} {bound} is required"
+        limit = f"at {'least' if self.more_is_better else 'most'} {bound}"
+        return f"{self.what} is {self.value}; {limit} is required"
 
     @property
     def value(self) -> str:

@@ -1,5 +1,7 @@
 """Situations in which relabeling recorded episodes gives wrong transitions, for each way of recording.
 
+For example:
+
     python -m benchmarks.situations                      all columns whose libraries are installed
     python -m benchmarks.situations TorchRL SB3          the columns whose names begin so
 
@@ -32,7 +34,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from benchmarks.result_page import Grid
+from benchmarks.result_page import Grid, Page
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 from her_wrappers.collecting import Collector
 
@@ -406,14 +408,15 @@ def write(cells: dict[tuple[str, str], str]) -> None:
     """Write the page."""
     titles = [title for title, _ in SITUATIONS.values()]
     rows = [[title, *(cells.get((column, title), "not run") for column in COLUMNS)] for title in titles]
-    about, _, rest = (__doc__ or "").partition("\n\n")
-    method = rest.partition("\n\n")[2].strip()
-    table = Grid("", ["situation", *COLUMNS], rows).cells()
-    PAGE.write_text(
-        f"# What the buffer notices\n\n{about}\n`python -m benchmarks.situations` writes this page.\n\n"
-        f"{method}\n\n{table}",
-        encoding="utf-8",
-    )
+    verdicts = [cell for row in rows for cell in row[1:] if cell not in {"-", "not run"}]
+    noticed = sum(cell in {"right", "warned", "rejected"} for cell in verdicts)
+    answer = f"{noticed} of {len(verdicts)} combinations of a situation and a way of recording give right "
+    answer += "transitions, or a warning or an error that names the situation."
+    grid = Grid("Situations and ways of recording", ["situation", *COLUMNS], rows)
+    method = (__doc__ or "").partition("\n\nFor example:\n\n")[2].partition("\n\n")[2]
+    facts = {"command": "`python -m benchmarks.situations`"}
+    page = Page("Does the buffer notice wrong recordings?", answer, [grid], facts, method)
+    PAGE.write_text(page.markdown(), encoding="utf-8")
 
 
 if __name__ == "__main__":

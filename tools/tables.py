@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.result_page import in_words
 from her_agents.recipes import Recipe, read_recipe, recipe_names
 from her_envs import registration
 from her_wrappers import cli
@@ -151,25 +152,23 @@ def scoreboard() -> str:
 
 def speed() -> str:
     """Return the table of the replay buffer's speed compared with other libraries, from docs/results."""
-    ours = measured("replay.md", "## sample(256)", "her-toolkit", 2)
-    small = [measured("replay.md", "## sample(256)", peer, 2) / ours for peer in PEERS]
-    # The median of the ratios of each turn is less noisy than the ratio of the medians.
-    small[1] = measured("replay.md", "## Promised", "sample(256) of 10,000: times as fast as cpprb", 2)
-    cost = "sample(256) and update_priorities of {}: cost over cpprb, HER"
+    ours = measured("replay.md", "## Sampling 256", "her-toolkit", 2)
+    small = [measured("replay.md", "## Sampling 256", peer, 2) / ours for peer in PEERS]
+    cost = "time of sample(256) and update_priorities of {} relative to cpprb, HER"
     priorities, few_priorities = (
-        1 / measured("replay_priorities.md", "## Promised", cost.format(size), 2)
+        1 / measured("replay_priorities.md", "## Compared", cost.format(size), 2)
         for size in ("1,000,000", "10,000")
     )
-    recorded = "cost of EpisodeRecorder into buffer / SB3 HerReplayBuffer.add"
+    recorded = "time of EpisodeRecorder into buffer / SB3 HerReplayBuffer.add"
     theirs, mine = (
-        measured("sb3_training.md", "## Cost of a step", f"1,000,000 | {name}", 3)
+        measured("sb3_training.md", "## Time of a training step", f"1,000,000 | {name}", 3)
         for name in ("Stable-Baselines3", "her_wrappers")
     )
     rows: list[tuple[str, str, list[float]]] = [
         (
             "`sample(256)` of 1,000,000 transitions",
             "replay",
-            [measured("replay.md", "## sample(256)", peer, 5) for peer in PEERS],
+            [measured("replay.md", "## Sampling 256", peer, 5) for peer in PEERS],
         ),
         ("`sample(256)` of 10,000 transitions", "replay", small),
         (
@@ -190,32 +189,53 @@ def speed() -> str:
         (
             "recording a step into the buffer with `EpisodeRecorder`",
             "recording",
-            [1 / measured("recording.md", "## Promised", recorded, 2)],
+            [1 / measured("recording.md", "## Ratio", recorded, 2)],
         ),
-        ("a whole step of a SAC training, buffer of 1,000,000", "sb3_training", [theirs / mine]),
+        ("a whole step of a SAC run, buffer of 1,000,000", "sb3_training", [theirs / mine]),
     ]
     return table(
         ["", *PEERS],
         [
-            [f"[{label}](docs/results/{page}.md)", *([in_words(ratio) for ratio in ratios] + [""] * 4)[:4]]
+            [
+                f"[{label}](docs/results/{page}.md)",
+                *([ratio and in_words(ratio) for ratio in ratios] + [""] * 4)[:4],
+            ]
             for label, page, ratios in rows
         ],
     )
+
+
+QUESTIONS = {
+    "How fast?": "replay replay_priorities recording sb3_training agents env_speed checker doctor".split(),
+    "How right?": "situations reliability sb3_success mutation".split(),
+    "What is solved?": [
+        *(f"recipe_{name}" for name in recipe_names()),
+        *"ablation reach strategies bitflip".split(),
+    ],
+    "What scales?": "collecting replay_gpu agents_gpu snapshot".split(),
+}
+"""Pages of results by question, without suffix."""
+
+
+def results() -> str:
+    """Return the question and the answer of each page of results, by topic."""
+    pages = {path.stem for path in RESULTS.glob("*.md")} - {"index"}
+    if pages != (listed := {name for names in QUESTIONS.values() for name in names}):
+        raise ValueError(f"QUESTIONS must list all pages of docs/results, got {pages ^ listed}")
+    parts = []
+    for topic, names in QUESTIONS.items():
+        rows = []
+        for name in names:
+            title, answer = read(RESULTS / f"{name}.md").removeprefix("# ").split("\n\n")[:2]
+            rows.append([f"[{title}]({name}.md)", " ".join(answer.split())])
+        parts.append(f"## {topic}\n\n{table(['question', 'answer'], rows)}")
+    return "\n\n".join(parts)
 
 
 def sb3_success(buffer: str) -> str:
     """Return the mean success rate of a buffer, `theirs` or `ours`, in the test of Stable-Baselines3."""
     row = {"theirs": "Stable-Baselines3", "ours": 'her_wrappers, termination="success"'}[buffer]
     return f"{measured('sb3_success.md', '## Success', row, 2):.2f}"
-
-
-def in_words(ratio: float) -> str:
-    """Return the cost of another library relative to that of her-toolkit, 0 if unknown, in words."""
-    if not ratio:
-        return ""
-    factor = max(ratio, 1 / ratio)
-    shown = f"{factor:.0f}" if factor >= 9.95 else f"{factor:.1f}"
-    return f"{shown} times {'faster' if ratio > 1 else 'slower'}"
 
 
 @cache

@@ -117,11 +117,11 @@ def _judge(results: RunResults) -> list[Requirement]:
     unsolved = [rate for n, rate in without.items() if n >= 15]
     minutes = results.processor_seconds.sum() / 60
     return [
-        at_least("with HER: lowest median success up to n = 30", 0.98, min(small, default=None)),
-        at_least("with HER: lowest median success of all n", 0.95, min(with_her.values(), default=None)),
-        at_most("without HER: highest median success from n = 15 on", 0.05, max(unsolved, default=None)),
-        at_least("without HER: median success of n = 5", 0.95, without.get(5)),
-        at_most("processor minutes in total; half an hour of two cores is 60", 60, minutes),
+        at_least("lowest median success rate with HER of up to 30 bits", 0.98, min(small, default=None)),
+        at_least("lowest median success rate with HER", 0.95, min(with_her.values(), default=None)),
+        at_most("highest median success rate without HER from 15 bits on", 0.05, max(unsolved, default=None)),
+        at_least("median success rate without HER of 5 bits", 0.95, without.get(5)),
+        at_most("number of processor minutes of all runs", 60, minutes),
     ]
 
 

@@ -154,8 +154,8 @@ def _judge(results: RunResults) -> list[Requirement]:
     found = []
     for agent, variant in sparse.of(task="PointReach").by("agent").items():
         seconds = float(variant.processor_seconds.max())
-        found.append(at_least(f"PointReach, {agent}: median success", 0.98, median(variant.success)))
-        found.append(at_most(f"PointReach, {agent}: processor seconds of the slowest seed", 60, seconds))
+        found.append(at_least(f"median success rate of {agent} on PointReach", 0.98, median(variant.success)))
+        found.append(at_most(f"number of processor seconds of {agent} on PointReach", 60, seconds))
     for task in ("PointMaze", "PointPush"):
         plain = results.of(task=task, reward="sparse", goals=WITHOUT_HER)
         found += _judge_harder(task, sparse.of(task=task), plain)
@@ -170,6 +170,8 @@ def _judge_harder(task: str, with_her: RunResults, without: RunResults) -> list[
     best, plain = max(pairs, key=lambda pair: median(pair[0]) or 0.0, default=(np.zeros(0), np.zeros(0)))
     lead = float(best.min() - plain.max()) if len(best) and len(plain) else None
     return [
-        at_least(f"{task}: median success of the best agent", 0.9, median(best)),
-        at_least(f"{task}: worst seed of the best agent minus its best seed without HER", 0.1, lead),
+        at_least(f"median success rate of the best agent on {task}", 0.9, median(best)),
+        at_least(
+            f"lead of the worst seed of the best agent over its best seed without HER on {task}", 0.1, lead
+        ),
     ]

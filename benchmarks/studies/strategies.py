@@ -109,6 +109,6 @@ def _tabulate(results: RunResults) -> Grid:
 def _judge(results: RunResults) -> list[Requirement]:
     future = results.of(strategy="future", k=4)
     return [
-        at_least("future, k = 4: median success", 0.9, median(future.success)),
-        at_most("without HER: median success", 0.5, median(results.of(strategy=WITHOUT_HER).success)),
+        at_least("median success rate of future with k = 4", 0.9, median(future.success)),
+        at_most("median success rate without HER", 0.5, median(results.of(strategy=WITHOUT_HER).success)),
     ]

@@ -1,4 +1,4 @@
-"""MkDocs hooks for links to files outside of docs/, pages in the root, and the table of results.
+"""MkDocs hooks for links to files outside of docs/, pages in the root, and the navigation of results.
 
 Pages are written for GitHub, where a link may lead to any file of the repository. On the site, a link to a
 program leads to a generated page that shows the program, and the pages of the root are included.
@@ -26,7 +26,6 @@ ROOT_PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.m
 
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)[^)#\s]+")
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-SENTENCE = re.compile(r"\s*\*{0,2}([A-Z][^|#]*?)\.(?=[\s*])")
 ALL_RESULTS = "results/*.md"
 
 
@@ -47,7 +46,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> str:
-    """Convert links between files of the repository to links of the site, and insert the list of results."""
+    """Convert links between files of the repository to links of the site."""
     here = page.file.src_uri
 
     def convert(link: re.Match[str]) -> str:
@@ -55,7 +54,7 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> st
         known = files.get_file_from_path(target) is not None
         return posixpath.relpath(target, posixpath.dirname(here)) if known else link[0]
 
-    return LINK.sub(convert, markdown.replace("<!-- results -->", _list_of_results()))
+    return LINK.sub(convert, markdown)
 
 
 def _with_results(entry: Any) -> Any:
@@ -76,28 +75,6 @@ def _entries(entry: Any) -> Iterator[Any]:
 
 def _results() -> list[Path]:
     return sorted(path for path in (ROOT / "docs/results").glob("*.md") if path.name != "index.md")
-
-
-def _list_of_results() -> str:
-    """Return a table of the pages of results: small picture, title, and first number of each page."""
-    lines = ["| | measurement | first result |", "|---|---|---|"]
-    for path in _results():
-        title, _, rest = path.read_text().removeprefix("# ").partition("\n")
-        picture = path.with_suffix(".png")
-        thumbnail = f"[![]({picture.name}){{ width=140 }}]({path.name})" if picture.exists() else ""
-        lines.append(f"| {thumbnail} | [{title}]({path.name}) | {_first_result(rest)} |")
-    return "\n".join(lines)
-
-
-def _first_result(text: str) -> str:
-    """Return the first row of a table of targets in words, else the first sentence of a page."""
-    row = re.search(
-        r"^## Promised and measured\n\n.*\n.*\n\| (.*?) \| (.*?) \|.*\| (.*?) \|$", text, re.MULTILINE
-    )
-    if row is not None:
-        return f"{row[1]}: **{row[2]}** ({row[3]})"
-    sentence = SENTENCE.match(text)
-    return " ".join(sentence[1].split()) + "." if sentence else ""
 
 
 def _targets(page: File) -> Iterator[str]:

@@ -1,18 +1,12 @@
-"""The number of Python functions, classes and files in one call of a buffer, a recorder or the checker.
+"""Print the numbers of functions, classes and files in one call of a buffer, a recorder or the checker.
 
-Each call takes time, and a reader of the code follows the calls from file to file.
+    python -m tools.call_path     # exit code 1 if a limit is exceeded
 
-For example:
-
-    python -m benchmarks.call_path             a second
-    python -m benchmarks.call_path --quick     the same counts, in another folder
-
-`sys.setprofile` reports the call events of Python functions, including methods, lambdas and (before Python
-3.12) comprehensions. Only functions in files of her_wrappers are counted, and the classes that define them. A
-switch is a call of a function in another file than the function called before. The environment is
-BitFlipping. The buffer has the default options, and contains 20 episodes when it is sampled. The step of the
-recorder is the second one of an episode. All operations run once before, so that work that is done once in a
-process is not counted.
+Each call takes time, and a reader of the code follows the calls from file to file. `sys.setprofile` reports
+the call events of Python functions in files of her_wrappers, including methods, lambdas and (before Python 3.12)
+comprehensions. A switch is a call of a function in another file than the function called before. The
+environment is BitFlipping. All operations run once before, so that work that is done once in a process is not
+counted.
 
 For the path of PointReach through `check_goal_env`, the functions outside the rules are counted that have the
 environment or one of its layers as a variable, or as an attribute of a variable, when they are called. Each
@@ -31,19 +25,27 @@ import gymnasium as gym
 import her_envs  # noqa: F401 - registers the environments
 import her_wrappers
 from benchmarks.replay_task import record_episodes
-from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, requirement_grid
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import FrameType
 
-BENCHMARK = Benchmark("call_path", "Functions and files behind one call", __doc__)
 PACKAGE = str(Path(her_wrappers.__file__).parent)
 EPISODES = 20
 """Number of episodes in a buffer when it is sampled."""
 
-HEADER = ["operation", "calls", "functions", "classes", "files", "switches between files"]
+COUNTS = ("calls", "functions", "classes", "files", "switches", "returns")
+CHECK = "`check_goal_env`"
+
+LIMITS = {
+    "first `sample(64)`": {"calls": 30, "files": 5},
+    "first `sample(64)` with `n_steps=3`": {"calls": 59},
+    "first `add_episode`": {"calls": 45, "files": 6},
+    "`EpisodeRecorder.step`": {"files": 3},
+    CHECK: {"files": 8, "returns": 5},
+}
+"""Largest counts of the operations."""
 
 
 @dataclass(frozen=True)
@@ -51,37 +53,42 @@ class CallPath:
     """The functions of her_wrappers that ran, in the order of their calls.
 
     Attributes:
-        calls: File and name of each called function.
+        path: File and name of each called function.
     """
 
-    calls: tuple[tuple[str, str], ...]
+    path: tuple[tuple[str, str], ...]
+
+    @property
+    def calls(self) -> int:
+        """Number of calls."""
+        return len(self.path)
 
     @property
     def functions(self) -> int:
         """Number of different functions."""
-        return len(set(self.calls))
+        return len(set(self.path))
 
     @property
     def classes(self) -> int:
         """Number of different classes that define the functions."""
-        methods = ((file, name.partition(".<locals>")[0].rpartition(".")[0]) for file, name in self.calls)
+        methods = ((file, name.partition(".<locals>")[0].rpartition(".")[0]) for file, name in self.path)
         return len({(file, owner) for file, owner in methods if owner})
 
     @property
     def files(self) -> int:
         """Number of different files."""
-        return len({file for file, _ in self.calls})
+        return len({file for file, _ in self.path})
 
     @property
     def returns(self) -> int:
         """Number of calls of a function in a file that was left before, from a function in another file."""
-        files = [file for file, _ in self.calls]
+        files = [file for file, _ in self.path]
         return sum(file != files[i - 1] and file in files[:i] for i, file in enumerate(files) if i)
 
     @property
     def switches(self) -> int:
         """Number of calls of a function in another file than the function called before."""
-        return sum(file != before for (file, _), (before, _) in zip(self.calls[1:], self.calls, strict=False))
+        return sum(file != before for (file, _), (before, _) in zip(self.path[1:], self.path, strict=False))
 
 
 def call_path(work: Callable[[], Any], is_counted: Callable[[FrameType], bool] = lambda _: True) -> CallPath:
@@ -125,11 +132,11 @@ def env_path(env: gym.Env[Any, Any], work: Callable[[], Any]) -> CallPath:
     def is_counted(frame: FrameType) -> bool:
         return "/rules" not in frame.f_code.co_filename and any(map(holds_env, frame.f_locals.values()))
 
-    return CallPath(tuple(dict.fromkeys(call_path(work, is_counted).calls)))
+    return CallPath(tuple(dict.fromkeys(call_path(work, is_counted).path)))
 
 
 def measure() -> dict[str, CallPath]:
-    """Return the call path of each operation, by its name on the page."""
+    """Return the call path of each operation, by name."""
     env = gym.make("her_envs/BitFlipping-v0")
 
     def make_buffer(**options: Any) -> HindsightReplayBuffer:
@@ -161,48 +168,33 @@ def measure() -> dict[str, CallPath]:
         "first `sample(64)`": sampled,
         "first `sample(64)` with `n_steps=3`": add_and_sample(n_steps=3)[2],
         "`EpisodeRecorder.step`": record_steps(),
+        CHECK: check_path(),
     }
 
 
-def measure_check() -> CallPath:
+def check_path() -> CallPath:
     """Return the path of an environment through `check_goal_env`."""
     env = gym.make("her_envs/PointReach-v0")
     return env_path(env, lambda: check_goal_env(env, max_steps=300))
 
 
-def requirements(paths: dict[str, CallPath], check: CallPath) -> list[Requirement]:
-    """Return the required limits, with the counts."""
-    _, added, _, sampled, sampled_n_steps, step = paths.values()
+def exceeded(paths: dict[str, CallPath]) -> list[str]:
+    """Return a sentence for each count above its limit."""
     return [
-        at_most("calls in `sample(64)`", 30, len(sampled.calls)),
-        at_most("files in `sample(64)`", 5, sampled.files),
-        at_most("calls in `sample(64)` with `n_steps=3`", 59, len(sampled_n_steps.calls)),
-        at_most("calls in `add_episode`", 45, len(added.calls)),
-        at_most("files in `add_episode`", 6, added.files),
-        at_most("files in `EpisodeRecorder.step`", 3, step.files),
-        at_most("files with the environment in `check_goal_env`", 8, check.files),
-        at_most("returns to a file in `check_goal_env`", 5, check.returns),
+        f"{name}: {getattr(paths[name], count)} {count}, at most {limit} are allowed"
+        for name, limits in LIMITS.items()
+        for count, limit in limits.items()
+        if getattr(paths[name], count) > limit
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Count the calls, print the counts, and write the page."""
-    options = BENCHMARK.parse(arguments, quick="the same counts, with the page in another folder")
-    paths, check = measure(), measure_check()
-    rows = [
-        [name, *map(str, (len(path.calls), path.functions, path.classes, path.files, path.switches))]
-        for name, path in paths.items()
-    ]
-    grids = [
-        requirement_grid(requirements(paths, check)),
-        Grid("Counts", HEADER, rows),
-        Grid(
-            "The environment in the checker",
-            ["operation", "functions with the environment", "files", "returns to a file"],
-            [["`check_goal_env`", *map(str, (check.functions, check.files, check.returns))]],
-        ),
-    ]
-    BENCHMARK.publish(options, grids, {})
+def main() -> None:
+    """Count the calls, and print the counts."""
+    paths = measure()
+    print(f"{'operation':40}" + "".join(f"{count:>11}" for count in COUNTS))
+    for name, path in paths.items():
+        print(f"{name:40}" + "".join(f"{getattr(path, count):11}" for count in COUNTS))
+    sys.exit("\n".join(exceeded(paths)) or 0)
 
 
 if __name__ == "__main__":
