@@ -142,7 +142,6 @@ def measure_costs(
     buffers: dict[str, str] = {}
     sampling: dict[Key, Workload] = {}
     learning: dict[Key, Workload] = {}
-    large = plan.stored[-1]
     for kind in classes:
         console.print(f"filling {kind.name}")
         for stored in plan.stored:
@@ -151,8 +150,7 @@ def measure_costs(
             sampling |= _sampling(buffer, stored)
         share = check_relabeling(buffer)
         setting = f"{kind.setting}. " if kind.setting else ""
-        content = f"{large // kind.rows_per_transition:,} distinct transitions in {large:,} rows"
-        buffers[kind.name] = f"{setting}{content}; {share:.3f} of the sampled rows are relabeled"
+        buffers[kind.name] = f"{setting}{share:.3f} of the sampled rows are relabeled"
         episodes, (by_step, by_episode) = make_episodes(20, seed=1), RHYTHMS
         learning[AddAndSample(kind.name, by_step)] = buffer.adding_steps(episodes, BATCH_SIZES[0])
         learning[AddAndSample(kind.name, by_episode)] = buffer.adding_episodes(episodes, BATCH_SIZES[0])

@@ -15,9 +15,7 @@ highest probabilities is compared with the expected share. For the buffers that 
 `update_priorities` of the batch with new random priorities, which are computed before the measurement; this
 is what a learner does. Our buffer prefetches batches only while priorities are not updated.
 
-**Method.** One thread. All buffers run in turns, and sample a few batches before each measurement. Every
-ratio is computed within one turn, so that a busy machine slows both sides; the tables show medians over the
-turns. Python's garbage collector is disabled while time is measured.
+**Method** and threads are those of that page too.
 """
 
 from __future__ import annotations

@@ -49,24 +49,24 @@ ROUNDS = 12
 STEP_SIZE, RADIUS, NEW_RADIUS = 0.2, 0.2, 0.6
 
 SITUATIONS: dict[str, tuple[str, str]] = {
-    "correct": ("0 nothing is wrong", "no warning names this situation"),
+    "correct": ("nothing is wrong", "no warning names this situation"),
     "ends at goals": (
-        "1 episodes end at goals, but `compute_terminated` is False",
+        "episodes end at goals, but `compute_terminated` is False",
         "relabeled successes do not",
     ),
-    "hidden ends": ("1 a wrapper hides terminations", "wrapper hides terminations"),
-    "truncated at goals": ("1 success sets `truncated`", "truncated as soon as they achieved"),
-    "infos": ("2 the reward needs an info, without `info_keys`", "effort|depends on the info"),
-    "hidden reset": ("3 a reset inside of `step`", "episodes contain a reset"),
-    "autoreset": ("3 an `Autoreset` wrapper, and no own reset", "contain a reset|likely the step is a reset"),
-    "evaluation": ("3 evaluation in the training environment", "evaluation in the training environment"),
-    "goal in observation": ("4 the observation has goal - position", "the observation"),
-    "reused arrays": ("5 the environment returns the same arrays", "reuses? its arrays"),
-    "one reused array": ("5 only the achieved goal is the same array", "reuses? its arrays"),
-    "changed radius": ("6 the radius of success changes", "changed since|attributes that were set"),
-    "stacked frames": ("7 stacked goals", "goals must have the shape|the goal's own axes"),
+    "hidden ends": ("a wrapper hides terminations", "wrapper hides terminations"),
+    "truncated at goals": ("success sets `truncated`", "truncated as soon as they achieved"),
+    "infos": ("the reward needs an info, without `info_keys`", "effort|depends on the info"),
+    "hidden reset": ("a reset inside of `step`", "episodes contain a reset"),
+    "autoreset": ("an `Autoreset` wrapper, and no own reset", "contain a reset|likely the step is a reset"),
+    "evaluation": ("evaluation in the training environment", "evaluation in the training environment"),
+    "goal in observation": ("the observation has goal - position", "the observation"),
+    "reused arrays": ("the environment returns the same arrays", "reuses? its arrays"),
+    "one reused array": ("only the achieved goal is the same array", "reuses? its arrays"),
+    "changed radius": ("the radius of success changes", "changed since|attributes that were set"),
+    "stacked frames": ("stacked goals", "goals must have the shape|the goal's own axes"),
     "shared object": (
-        "B one object in several slots",
+        "one object in several slots",
         "object in (several|each) slots?|returned the same instance",
     ),
 }

@@ -3,8 +3,8 @@
     python -m tools.call_path     # exit code 1 if a limit is exceeded
 
 Each call takes time, and a reader of the code follows the calls from file to file. `sys.setprofile` reports
-the call events of Python functions in files of her_wrappers, including methods, lambdas and (before Python 3.12)
-comprehensions. A switch is a call of a function in another file than the function called before. The
+the call events of Python functions in files of her_wrappers, including methods, lambdas and comprehensions
+(before Python 3.12). A switch is a call of a function in another file than the function called before. The
 environment is BitFlipping. All operations run once before, so that work that is done once in a process is not
 counted.
 

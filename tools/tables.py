@@ -198,7 +198,7 @@ def speed() -> str:
         [
             [
                 f"[{label}](docs/results/{page}.md)",
-                *([ratio and in_words(ratio) for ratio in ratios] + [""] * 4)[:4],
+                *([in_words(ratio) if ratio else "" for ratio in ratios] + [""] * 4)[:4],
             ]
             for label, page, ratios in rows
         ],
@@ -206,13 +206,22 @@ def speed() -> str:
 
 
 QUESTIONS = {
-    "How fast?": "replay replay_priorities recording sb3_training agents env_speed checker doctor".split(),
-    "How right?": "situations reliability sb3_success mutation".split(),
+    "How fast?": [
+        "replay",
+        "replay_priorities",
+        "recording",
+        "sb3_training",
+        "agents",
+        "env_speed",
+        "checker",
+        "doctor",
+    ],
+    "How right?": ["situations", "reliability", "mutation"],
     "What is solved?": [
         *(f"recipe_{name}" for name in recipe_names()),
-        *"ablation reach strategies bitflip".split(),
+        *("sb3_success", "ablation", "reach", "strategies", "bitflip"),
     ],
-    "What scales?": "collecting replay_gpu agents_gpu snapshot".split(),
+    "What scales?": ["collecting", "replay_gpu", "agents_gpu", "snapshot"],
 }
 """Pages of results by question, without suffix."""
 

@@ -90,8 +90,8 @@ def _answer(results: RunResults) -> str:
         "not within its steps" if np.isinf(steps) else f"after {steps:,.0f} steps and {minutes:.1f} minutes"
     )
     return (
-        f"The recipe `{recipe.name}` has a success rate of {recipe.solved:.2f} {when}, and of "
-        f"{spread(rates)} at the end; medians of {len(rates)} {'run' if len(rates) == 1 else 'runs'}."
+        f"`{recipe.name}` has a success rate of {recipe.solved:.2f} {when}, at the end {spread(rates)} "
+        f"({len(rates)} {'run' if len(rates) == 1 else 'runs'})."
     )
 
 

@@ -29,10 +29,9 @@ SIMULATORS: dict[str, tuple[str, ...]] = {
 }
 """Distributions whose versions a page shows, by the package of the environments."""
 
-RULES = f"""A run ends when all episodes of two consecutive evaluations were successes, or after its last
-step. Success rates are those of the final greedy policy in {FINAL_EPISODES} separate episodes. Tables show
-medians over the seeds, with the lowest and the highest value in brackets. Learning curves are those of
-[`her compare`](../compare.md)."""
+RULES = f"""A run ends after two evaluations without a failed episode, or after its last step.
+Success rates are those of the final greedy policy in {FINAL_EPISODES} other episodes. Tables show medians over
+the seeds (lowest to highest), learning curves are those of [`her compare`](../compare.md)."""
 
 
 @dataclass(frozen=True)
