@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import timing
-from benchmarks.result_page import Benchmark, Grid, count
+from benchmarks.result_page import Benchmark, Grid, at_most, count
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
@@ -60,14 +60,22 @@ def test_bad_options_are_usage_errors(arguments, message, capsys):
     assert capsys.readouterr().err.endswith(f"error: {message}\n")
 
 
-def test_page_has_description_results_command_and_method(tmp_path):
+def test_missed_requirements_are_named_but_not_those_of_a_quick_run(tmp_path):
+    missed = [at_most("time", 1, 2.0), at_most("size", 1, 1.0)]
+    for arguments, sentences in ([], ["time is 2; at most 1 is required"]), (["--quick"], []):
+        options = MINE.parse([*arguments, "--out", str(tmp_path / "a.md")], "q")
+        page = MINE.publish(options, "", [], {}, requirements=missed)
+        assert list(map(str, page.missed)) == sentences
+
+
+def test_page_has_answer_results_command_and_method(tmp_path):
     path = tmp_path / "runs" / "mine.md"
     arguments = ["--out", str(path), "--bits", "3"]
     options = MINE.parse(arguments, "q", bits={"type": count})
-    page = MINE.publish(options, [Grid("G", ["a"], [["1"]])], {"run": "once"}, note="Beware.")
+    page = MINE.publish(options, "The answer.", [Grid("G", ["a"], [["1"]])], {"run": "once"})
     assert options.bits == 3
     assert path.read_text(encoding="utf-8") == page.markdown()
-    assert page.markdown().startswith("# Mine\n\nWhat is measured.\n\nBeware.\n\n## G\n")
+    assert page.markdown().startswith("# Mine\n\nThe answer.\n\n## G\n")
     assert page.markdown().endswith("\n- run: once\n\nHow it is measured.\n\nAnd more.\n")
     assert page.facts["command"] == f"`python -m benchmarks.mine {' '.join(arguments)}`"
     assert "cores" in page.facts["machine"]

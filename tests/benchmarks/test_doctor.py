@@ -16,5 +16,5 @@ def test_the_archive_of_the_benchmark_has_episodes_like_fetchpush_without_findin
 def test_a_quick_run_writes_a_page_with_time_and_memory(tmp_path):
     main(["--quick", "--out", str(tmp_path / "page.md")])
     page = (tmp_path / "page.md").read_text()
-    assert "| seconds for a verdict |" in page
+    assert "`her doctor` takes " in page
     assert "50,000 transitions in 1,000 episodes; repetitions: 1" in page

@@ -17,7 +17,7 @@ from tests.support.benchmark_commands import run_quick
 def test_a_quick_run_measures_installed_libraries_and_names_missing_ones(tmp_path):
     run_quick("replay", tmp_path / "replay.md")
     page = (tmp_path / "replay.md").read_text()
-    assert (tmp_path / "replay.png").stat().st_size > 0
+    assert (tmp_path / "replay.svg").stat().st_size > 0
     peers, missing = installed_peers()
     for name in (OURS, TENSORS, *(peer.name for peer in peers)):
         assert page.count(f"\n| {name} |") == 4
@@ -39,29 +39,30 @@ def costs(seconds):
 
 
 def verdicts(seconds):
-    return [requirement.verdict for requirement in replay.speed_requirements(costs(seconds), *STORED)]
+    return [requirement.is_met for requirement in replay.speed_requirements(costs(seconds), *STORED)]
 
 
 def test_requirements_are_judged_by_the_measured_ratios():
-    assert verdicts({OURS: 1, TENSORS: 2, SB3: 30, CPPRB: 3, FLOOR: 0.2}) == [
-        "met",
-        "MISSED",
-        "hoped bound met",
-        "met",
-        "MISSED",
-        "hoped bound met",
-        "met",
-        "hoped bound met",
-    ]
+    met = verdicts({OURS: 1, TENSORS: 2, SB3: 30, CPPRB: 3, FLOOR: 0.2})
+    assert met == [True, False, True, True, False, True, True, True]
+
+
+def test_the_answer_names_the_libraries_that_are_faster_with_few_transitions():
+    times = costs({OURS: 1e-6, SB3: 22e-6, CPPRB: 2e-6})
+    times[Sampling(CPPRB, STORED[0], 256)] = np.full(3, 0.5e-6)
+    assert replay.answer(times, [SB3, CPPRB], STORED) == (
+        "A batch of 256 of 1,000,000 transitions takes 1 microseconds: 22 times faster than Stable-Baselines3 "
+        "and 2.0 times faster than cpprb. With 10,000 transitions, it is 2.0 times slower than cpprb."
+    )
 
 
 def test_requirements_of_a_missing_library_are_not_judged():
-    assert verdicts({OURS: 1, FLOOR: 1})[:4] == ["not measured"] * 4
+    assert verdicts({OURS: 1, FLOOR: 1})[:4] == [None] * 4
 
 
 def test_memory_is_judged_relative_to_stable_baselines3():
     requirements = replay.memory_requirements({VECTORS: (4, 10), IMAGES: (4, 10), SAME_IMAGES: (4, None)})
-    assert [requirement.verdict for requirement in requirements] == ["met", "MISSED", "not measured"]
+    assert [requirement.is_met for requirement in requirements] == [True, False, None]
 
 
 class WrongReward(Ours):

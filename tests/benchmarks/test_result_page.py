@@ -1,4 +1,4 @@
-"""Pages of results: cells, verdicts and sections."""
+"""Pages of results: cells, requirements and sections."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from benchmarks.result_page import (
     at_least,
     at_most,
     command_line,
+    in_words,
+    listing,
+    measured_grid,
     provenance,
-    requirement_grid,
     spread,
 )
 
@@ -26,34 +28,55 @@ def test_spread_shows_median_and_range():
 
 
 @pytest.mark.parametrize(
-    ("requirement", "row"),
+    ("requirement", "is_met", "text"),
     [
-        (at_least("a", 2, 2.0), ["a", "2", "≥ 2", "", "met"]),
-        (at_least("a", 2, 1.99), ["a", "1.99", "≥ 2", "", "MISSED"]),
-        (at_least("a", 2, 3.0, hoped=3), ["a", "3", "≥ 2", "≥ 3", "hoped bound met"]),
-        (at_most("a", 2, 2.01), ["a", "2.01", "≤ 2", "", "MISSED"]),
-        (at_most("a", 2, 1.5, hoped=1), ["a", "1.5", "≤ 2", "≤ 1", "met"]),
-        (at_most("a", 2, None), ["a", "", "≤ 2", "", "not measured"]),
-        (at_most("a", None, 0.12345), ["a", "0.123", "", "", "no promise"]),
+        (at_least("speed", 2, 2.0), True, "speed is 2; at least 2 is required"),
+        (at_least("speed", 2, 1.99), False, "speed is 1.99; at least 2 is required"),
+        (at_most("time", 2_000, 2_010.4), False, "time is 2,010; at most 2,000 is required"),
+        (at_most("time", 2, None), None, "time is not measured; at most 2 is required"),
+        (at_most("time", None, 0.12345), None, "time is 0.123; at most  is required"),
     ],
 )
-def test_verdict_compares_the_measurement_with_the_bounds(requirement, row):
-    hoping = at_least("b", 1, 1.0, hoped=2)
-    assert requirement_grid([requirement, hoping]).rows[0] == row
+def test_a_requirement_compares_the_measurement_with_its_bound(requirement, is_met, text):
+    assert requirement.is_met is is_met
+    assert str(requirement) == text
+    assert measured_grid("G", [requirement]).rows == [[requirement.what, requirement.value]]
 
 
-def test_quick_measurement_is_not_judged():
-    assert requirement_grid([at_least("a", 2, 1.0)], quick=True).rows[0][-1] == "no promise at this size"
+def test_a_ratio_of_times_says_faster_or_slower():
+    assert [in_words(each) for each in (22.49, 1.387, 0.721)] == [
+        "22 times faster",
+        "1.4 times faster",
+        "1.4 times slower",
+    ]
 
 
-def test_page_has_all_sections_in_order(tmp_path, capsys):
+def test_a_list_ends_with_and():
+    assert [listing(list(parts)) for parts in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_page_begins_with_question_answer_picture_and_table(tmp_path, capsys):
     facts = provenance(command_line("a.b", ["--out", "a file"]), datetime(2026, 3, 1, tzinfo=UTC), ["rich"])
-    grid = Grid("Told", ["n", "what"], [["1", "[x]"], ["2", "MISSED"]])
-    page = Page("On this", "It is so.\n", [grid], facts, "\nSo it was done.", "on.png")
+    grid = Grid("Times", ["n", "what"], [["1", "[x]"]])
+    missed = [at_least("speed", 2, 1.0)]
+    page = Page(
+        "How fast?", "So fast.", [grid], facts, "\nAs told.", "on.svg", missed, [Grid("More", ["a"], [])]
+    )
     page.publish(tmp_path / "new" / "on.md", Console())
     shown, text = capsys.readouterr().out, (tmp_path / "new" / "on.md").read_text(encoding="utf-8")
-    assert text.startswith("# On this\n\n![On this](on.png)\n\nIt is so.\n\n## Told\n\n| n | what |\n")
+    assert text.startswith("# How fast?\n\nSo fast.\n\n![How fast?](on.svg)\n\n## Times\n\n| n | what |\n")
+    assert (
+        "\n\n## Below the requirements of this project\n\n- speed is 1; at least 2 is required\n\n## How"
+        in text
+    )
     assert "## How it was measured\n\n- command: `python -m a.b --out 'a file'`\n- date: 2026-03-01" in text
-    assert text.endswith("\n\nSo it was done.\n")
-    for told in ("date: 2026-03-01", "gymnasium 1.", "rich 1", "[x]", "MISSED", "written to"):
+    assert text.endswith("\n\nAs told.\n\n### More\n\n| a |\n| --- |\n")
+    for told in (
+        "date: 2026-03-01",
+        "gymnasium 1.",
+        "rich 1",
+        "[x]",
+        "not reached: speed is 1;",
+        "written to",
+    ):
         assert told in shown

@@ -1,4 +1,4 @@
-"""The studies ``recipe`` and ``ablation`` with very short runs, and their verdicts."""
+"""The studies ``recipe`` and ``ablation`` with very short runs, and their requirements."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ agent = { hidden = [4] }
 def use_one_recipe(tmp_path, monkeypatch):
     (tmp_path / "tiny.toml").write_text(RECIPE)
     monkeypatch.setattr("her_agents.recipes.FOLDER", tmp_path)
-    monkeypatch.setattr(
-        recipes, "TARGETS", {"tiny": recipes.Target(0.9, minutes=1, total_minutes=1, hoped_minutes=0.5)}
-    )
+    monkeypatch.setattr(recipes, "TARGETS", {"tiny": recipes.Target(0.9, minutes=1, total_minutes=1)})
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -59,7 +57,7 @@ def test_recipe_is_trained_and_continues_from_its_checkpoints(folder, monkeypatc
     assert do(*arguments).exit_code == 0
     assert (folder / "runs" / "recipes" / "tiny-1" / "latest.pt").exists()
     page = folder / "out" / "recipe_tiny.md"
-    for text in ("Reach a point.", "steps to 0.95", "2 of 2, seeds 0, 1", ", rich ", "processor time"):
+    for text in ("Reach a point.", "steps until 0.95", "2 of 2, seeds 0, 1", ", rich ", "processor time"):
         assert text in page.read_text()
     page.with_suffix(".csv").unlink()
     assert do(*arguments).exit_code == 0
@@ -69,21 +67,21 @@ def test_recipe_is_trained_and_continues_from_its_checkpoints(folder, monkeypatc
 def test_medians_count_unsolved_runs_as_infinite():
     results = results_with([0.0, 0.96, 0.9], [0.2, 0.3, 0.4], [0.95, 1.0, 1.0])
     verdicts = {requirement.what: requirement for requirement in recipes._judge(results)}
-    assert verdicts["steps to 0.95, median"].measured == 20
-    assert verdicts["success within 90 steps, median"].verdict == "met"
+    assert verdicts["steps until 0.95, median"].measured == 20
+    assert verdicts["success within 90 steps, median"].is_met
     mostly_unsolved = recipes._judge(results_with([0.0], [0.5], [1.0]))
-    assert [requirement.verdict for requirement in mostly_unsolved] == ["MISSED", "MISSED", "MISSED", "met"]
+    assert [requirement.is_met for requirement in mostly_unsolved] == [False, False, False, True]
     assert np.isinf(mostly_unsolved[1].measured)
 
 
 def test_runs_longer_than_the_target_miss_it_although_they_are_solved_earlier():
     results = results_with([0.96, 0.96], seconds=61)
-    verdicts = {requirement.what: requirement.verdict for requirement in recipes._judge(results)}
-    assert verdicts["minutes to 0.95, median"] == "hoped bound met"
-    assert verdicts["minutes of the training, median"] == "MISSED"
+    is_met = {requirement.what: requirement.is_met for requirement in recipes._judge(results)}
+    assert is_met["minutes until 0.95, median"]
+    assert is_met["minutes of the run, median"] is False
 
 
-def test_a_recipe_without_a_target_has_no_verdict(monkeypatch):
+def test_a_recipe_without_a_target_has_no_requirements(monkeypatch):
     monkeypatch.setattr(recipes, "TARGETS", {"tiny": None})
     assert recipes._judge(results_with([0.5, 1.0])) == []
 
@@ -91,7 +89,7 @@ def test_a_recipe_without_a_target_has_no_verdict(monkeypatch):
 def test_a_recipe_says_when_its_task_counts_as_solved(folder):
     (folder / "tiny.toml").write_text("solved = 0.70\n" + RECIPE)
     results = results_with([0.0, 0.7, 0.6])
-    assert recipes._tabulate(results).header[1:3] == ["steps to 0.70", "minutes to 0.70"]
+    assert recipes._tabulate(results).header[1:3] == ["steps until 0.70", "minutes until 0.70"]
     assert recipes._tabulate(results).rows[0][1] == "20"
 
 
@@ -108,5 +106,5 @@ def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folde
     assert result.exit_code == 0, result.output
     assert (folder / "runs" / "ablation" / "gamma_0.98-0" / "latest.pt").exists()
     page = (folder / "out" / "ablation.md").read_text()
-    for text in ("learned temperature", "steps to 0.95", "ablation.png", "10 of 10, seeds 0"):
+    for text in ("learned temperature", "steps until 0.95", "ablation.svg", "10 of 10, seeds 0"):
         assert text in page
