@@ -170,10 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _, seconds = steps_per_second(no_time, name, count, 10 * rounds)
             overheads.append([name, str(count), f"{1e3 * seconds:.2f}"])
     found = requirements(speeds, scaled)
-    answer = (
-        f"A worker process beside the learner collects {found[0].value} times as many steps per second as "
-    )
-    answer += f"one process for both; {workers} workers collect {found[1].value} times as many as one."
+    answer = f"With a worker process of its own, collecting makes {found[0].value} times as many steps per second as "
+    answer += f"in the learner's process; {workers} workers collect {found[1].value} times as many as one."
     grids = [
         measured_grid("Speedups", found),
         Grid(

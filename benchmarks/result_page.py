@@ -173,7 +173,7 @@ class Page:
 
     Attributes:
         question: Title of the page, a question.
-        answer: One or two sentences with the most important numbers.
+        answer: Sentence or two with the most important numbers.
         grids: Tables.
         facts: Facts about the measurement, by name; the first ones are those of `provenance`.
         method: Description of the method, as Markdown.
@@ -286,7 +286,7 @@ class Benchmark:
 
         Args:
             options: Result of `parse`.
-            answer: One or two sentences with the most important numbers.
+            answer: Sentence or two with the most important numbers.
             grids: Tables.
             facts: More facts about this run, by name.
             requirements: The page names those that are not met, but not with ``--quick``.

@@ -133,8 +133,8 @@ class Result:
 
 def measure(slots: int, turns: int, steps: int) -> Result:
     """Train with both buffers in turns; return the microseconds of each turn."""
-    trainings = {name: Training(kind, slots) for name, kind in CLASSES.items()}
-    times = [{name: training.turn(steps) for name, training in trainings.items()} for _ in range(turns)]
+    runs = {name: Training(kind, slots) for name, kind in CLASSES.items()}
+    times = [{name: run.turn(steps) for name, run in runs.items()} for _ in range(turns)]
     both = [{name: np.array([turn[name][i] for turn in times]) for name in CLASSES} for i in range(2)]
     return Result(slots, *both)
 
@@ -148,9 +148,7 @@ def time_grid(results: Sequence[Result]) -> Grid:
                 np.median, (result.steps[name], result.replays[name], result.share(name))
             )
             rows.append([f"{result.slots:,}", name, f"{step:,.0f}", f"{replay:,.0f}", f"{share:.1%}"])
-    return Grid(
-        "Time of a training step", ["capacity", "buffer", "step [us]", "replay [us]", "share of replay"], rows
-    )
+    return Grid("Time of a step", ["capacity", "buffer", "step [us]", "replay [us]", "share of replay"], rows)
 
 
 def requirements(small: Result, large: Result) -> list[Requirement]:

@@ -161,7 +161,7 @@ def speed() -> str:
     )
     recorded = "time of EpisodeRecorder into buffer / SB3 HerReplayBuffer.add"
     theirs, mine = (
-        measured("sb3_training.md", "## Time of a training step", f"1,000,000 | {name}", 3)
+        measured("sb3_training.md", "## Time of a step", f"1,000,000 | {name}", 3)
         for name in ("Stable-Baselines3", "her_wrappers")
     )
     rows: list[tuple[str, str, list[float]]] = [

@@ -76,7 +76,7 @@ def _answer(results: RunResults) -> str:
 
 
 def _solved(results: RunResults) -> int:
-    """Return the largest number of bits with a median success rate of at least 0.95; 0 if there is none."""
+    """Return the largest number of bits with a median success rate of at least 0.95, or 0."""
     return max((n for n, rate in _medians(results).items() if rate >= 0.95), default=0)
 
 

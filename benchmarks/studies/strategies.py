@@ -34,7 +34,7 @@ QUICK = ("future", "random"), (1, 4)
 STRATEGIES = ("future", "geometric", "episode", "final", "random")
 
 MEASURED: dict[str, Callable[[RunResults], Floats]] = {
-    "trained policy": lambda results: results.success,
+    "final policy": lambda results: results.success,
     "mean of all evaluations": RunResults.mean_over_run,
 }
 """Measurements of the two panels, by title."""

@@ -1,4 +1,4 @@
-"""The benchmark of success with Stable-Baselines3: its trainings, intervals and tables."""
+"""The benchmark of success with Stable-Baselines3: its runs, intervals and tables."""
 
 from __future__ import annotations
 

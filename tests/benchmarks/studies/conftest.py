@@ -1,4 +1,4 @@
-"""Very short trainings in all tests of the studies."""
+"""Very short runs in all tests of the studies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.studies import POINT, TINY, tiny_bits
 
 @pytest.fixture(autouse=True, name="tiny")
 def use_tiny_settings(monkeypatch):
-    """Make all trainings very short."""
+    """Make all runs very short."""
     monkeypatch.setattr(runs, "FINAL_EPISODES", 4)
     monkeypatch.setattr(bitflip, "QUICK", (2, 3))
     monkeypatch.setattr(bitflip, "settings", tiny_bits)
