@@ -46,19 +46,12 @@ COPIED, THERE, ROUNDED = "copied", "buffer on the device", "buffer on the device
 
 @dataclass(frozen=True)
 class Case:
-    """An agent and its batches.
-
-    Attributes:
-        algo: Name of the algorithm.
-        hidden: Units of each hidden layer.
-        batch_size: Transitions in a batch.
-        images: Whether observations and goals are images.
-    """
+    """An agent and its batches."""
 
     algo: str
-    hidden: tuple[int, ...]
+    hidden: tuple[int, ...]  # units of each layer
     batch_size: int
-    images: bool = False
+    images: bool = False  # as observations and goals
 
     def __str__(self) -> str:
         layers = " x ".join(map(str, self.hidden))

@@ -43,13 +43,7 @@ STEP_SECONDS, SLEEP_SECONDS = 0.0014, 0.02
 
 
 class Timed(gym.Env[Any, Any]):
-    """An environment whose steps take a given time.
-
-    Args:
-        steps: Steps of an episode.
-        spend: Called with ``seconds`` in each step.
-        seconds: Time of a step.
-    """
+    """An environment with episodes of ``steps`` steps, each of which calls ``spend`` with ``seconds``."""
 
     observation_space = spaces.Box(-1, 1, (25,), np.float64)
     action_space = spaces.Box(-1, 1, (4,), np.float32)
@@ -170,8 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _, seconds = steps_per_second(no_time, name, count, 10 * rounds)
             overheads.append([name, str(count), f"{1e3 * seconds:.2f}"])
     found = requirements(speeds, scaled)
-    answer = f"With a worker process of its own, collecting makes {found[0].value} times as many steps per second as "
-    answer += f"in the learner's process; {workers} workers collect {found[1].value} times as many as one."
+    answer = (
+        f"With a worker process of its own, collecting makes {found[0].value} times as many steps per second "
+    )
+    answer += f"as in the learner's process; {workers} workers collect {found[1].value} times as many as one."
     grids = [
         measured_grid("Speedups", found),
         Grid(

@@ -47,18 +47,11 @@ def vector_name(horizon: int) -> str:
 
 
 class Contender(NamedTuple):
-    """A recorder to measure.
+    """A recorder to measure: functions of a number of episodes."""
 
-    Attributes:
-        transitions: Number of transitions in one episode of all environments.
-        run: Function of a number of episodes; runs and records them.
-        bare: Function of a number of episodes; runs them without a recorder. None if ``run`` steps no
-            environment.
-    """
-
-    transitions: int
-    run: Callable[[int], None]
-    bare: Callable[[int], None] | None = None
+    transitions: int  # in one episode of all environments
+    run: Callable[[int], None]  # runs and records episodes
+    bare: Callable[[int], None] | None = None  # runs them without a recorder; None if nothing is stepped
 
 
 def single(env: gym.Env[Any, Any]) -> Callable[[int], None]:

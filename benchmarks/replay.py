@@ -90,14 +90,9 @@ TRANSITIONS = 10_000
 
 @dataclass(frozen=True)
 class Plan:
-    """Size of the measurement.
+    """Size of the measurement."""
 
-    Attributes:
-        stored: Rows of the small and of the large buffers.
-        timing: Number and length of the measurements.
-    """
-
-    stored: tuple[int, int]
+    stored: tuple[int, int]  # rows of the small and of the large buffers
     timing: Timing
 
 

@@ -57,18 +57,11 @@ ON_DEVICE, COPIED, COPY = "on the device", "copied to the device", "copying on t
 
 @dataclass(frozen=True)
 class Plan:
-    """Size of the measurement.
+    """Size of the measurement."""
 
-    Attributes:
-        stored: Transitions in a buffer.
-        batch_sizes: Rows of a batch.
-        block: Bytes of the block that is copied on the device.
-        timing: Number and length of the measurements.
-    """
-
-    stored: int
+    stored: int  # transitions in a buffer
     batch_sizes: tuple[int, ...]
-    block: int
+    block: int  # bytes that are copied on the device
     timing: Timing
 
 

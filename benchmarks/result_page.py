@@ -35,13 +35,7 @@ def command_line(module: str, arguments: Iterable[str]) -> str:
 
 
 def provenance(command: str, when: datetime, packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return facts for a page: command, date, machine and versions.
-
-    Args:
-        command: The command line.
-        when: Time of the measurement.
-        packages: More packages whose versions are shown if they are installed.
-    """
+    """Return facts for a page: command, date, machine and versions of `PACKAGES` and of more packages."""
     versions = [f"Python {platform.python_version()}"]
     for name in dict.fromkeys([*PACKAGES, *packages]):
         with suppress(PackageNotFoundError):
@@ -85,13 +79,7 @@ def listing(parts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table.
-
-    Attributes:
-        title: Title of the table.
-        header: Names of the columns.
-        rows: Cells of each row.
-    """
+    """A table."""
 
     title: str
     header: list[str]
@@ -115,19 +103,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A measured quantity, and the bound that this project requires of it.
-
-    Attributes:
-        what: Description of the quantity.
-        bound: The required bound, or None.
-        measured: The measurement, or None if it is missing.
-        more_is_better: Whether ``bound`` is a lower bound; otherwise an upper bound.
-    """
+    """A measured quantity, and the bound that this project requires of it."""
 
     what: str
     bound: float | None
     measured: float | None
-    more_is_better: bool
+    more_is_better: bool  # the bound is a lower one
 
     @property
     def is_met(self) -> bool | None:
@@ -148,12 +129,12 @@ class Requirement:
 
 
 def at_least(what: str, bound: float | None, measured: float | None) -> Requirement:
-    """Return a requirement with a lower bound; the arguments are attributes of `Requirement`."""
+    """Return a requirement with a lower bound."""
     return Requirement(what, bound, measured, more_is_better=True)
 
 
 def at_most(what: str, bound: float | None, measured: float | None) -> Requirement:
-    """Return a requirement with an upper bound; the arguments are attributes of `Requirement`."""
+    """Return a requirement with an upper bound."""
     return Requirement(what, bound, measured, more_is_better=False)
 
 
@@ -169,27 +150,16 @@ def _number(value: float, form: str) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of results, for the terminal and for a file.
+    """A page of results, for the terminal and for a file."""
 
-    Attributes:
-        question: Title of the page, a question.
-        answer: Sentence or two with the most important numbers.
-        grids: Tables.
-        facts: Facts about the measurement, by name; the first ones are those of `provenance`.
-        method: Description of the method, as Markdown.
-        picture: Name of a picture in the same folder, or "".
-        missed: Requirements that are not met.
-        details: Tables after the description of the method.
-    """
-
-    question: str
-    answer: str
+    question: str  # the title
+    answer: str  # one or two sentences with the most important numbers
     grids: Sequence[Grid]
-    facts: Mapping[str, str]
-    method: str
-    picture: str = ""
+    facts: Mapping[str, str]  # about the measurement, by name: first those of `provenance`
+    method: str  # Markdown
+    picture: str = ""  # name of a file in the same folder
     missed: Sequence[Requirement] = ()
-    details: Sequence[Grid] = ()
+    details: Sequence[Grid] = ()  # tables after the method
 
     def publish(self, path: Path, console: Console) -> None:
         """Print facts and tables, and write the page to a file; create its folder."""
@@ -220,19 +190,12 @@ class Page:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A command that measures something and writes the results as a Markdown page.
+    """A command that measures something and writes the results as a Markdown page."""
 
-    Attributes:
-        name: Name of the module, and of the file of the page.
-        question: Title of the page.
-        doc: Docstring of the module: a description, indented examples, and the method.
-        peers: Packages with which this project is compared; the page lists their versions.
-    """
-
-    name: str
+    name: str  # of the module, and of the file of the page
     question: str
-    doc: str
-    peers: tuple[str, ...] = ()
+    doc: str  # docstring of the module: a description, indented examples, and the method
+    peers: tuple[str, ...] = ()  # packages to compare with; the page lists their versions
 
     def parse(
         self, arguments: Sequence[str] | None, quick: str, **options: Mapping[str, Any]
@@ -242,7 +205,7 @@ class Benchmark:
         Args:
             arguments: Arguments of the command; None for ``sys.argv``.
             quick: Help text of ``--quick``.
-            **options: More options by name, as arguments of `argparse.ArgumentParser.add_argument`.
+            **options: Arguments of `argparse.ArgumentParser.add_argument`, by the name of the option.
 
         Returns:
             ``quick``, ``out`` (the file of the page), ``provenance`` (facts for the page), and the options.
@@ -282,19 +245,9 @@ class Benchmark:
         picture: str = "",
         details: Sequence[Grid] = (),
     ) -> Page:
-        """Print the results, and write the page.
+        """Print the results, and write the page; the arguments are the attributes of `Page`.
 
-        Args:
-            options: Result of `parse`.
-            answer: Sentence or two with the most important numbers.
-            grids: Tables.
-            facts: More facts about this run, by name.
-            requirements: The page names those that are not met, but not with ``--quick``.
-            picture: Name of a picture in the folder of the page, or "".
-            details: Tables after the description of the method.
-
-        Returns:
-            The page.
+        The page names the requirements that are not met, but not with ``--quick``.
         """
         method = self.doc.partition("\n\nFor example:\n\n")[2].partition("\n\n")[2]  # after the examples
         missed = [each for each in requirements if each.is_met is False and not options.quick]
@@ -309,11 +262,7 @@ class Benchmark:
 
 
 def count(text: str) -> int:
-    """Read an option that is an integer of at least 1.
-
-    Raises:
-        argparse.ArgumentTypeError: ``text`` is not an integer of at least 1.
-    """
+    """Read an option that is an integer of at least 1."""
     if not (text.isdecimal() and int(text) >= 1):
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text}")
     return int(text)

@@ -45,13 +45,7 @@ RESAMPLES = 10_000
 
 
 def success_rate(name: str, seed: int, steps: int) -> float:
-    """Train DQN with a buffer; return the share of the last 50 training episodes that reached the goal.
-
-    Args:
-        name: Key of `BUFFERS`.
-        seed: Seed of the algorithm and of the environments.
-        steps: Number of steps of all environments together.
-    """
+    """Train DQN with a buffer; return the share of the last 50 training episodes that reached the goal."""
     kind, options = BUFFERS[name]
     model = sb3.DQN(
         "MultiInputPolicy",

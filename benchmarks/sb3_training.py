@@ -45,12 +45,7 @@ CLASSES: dict[str, type[sb3.HerReplayBuffer]] = {OURS: HerReplayBuffer, SB3: sb3
 
 
 class Training:
-    """A run of SAC with a full buffer.
-
-    Args:
-        kind: Class of the buffer.
-        slots: Capacity of the buffer in transitions.
-    """
+    """A run of SAC with a full buffer of ``slots`` transitions."""
 
     def __init__(self, kind: type[sb3.HerReplayBuffer], slots: int) -> None:
         self._model = sb3.SAC(
@@ -114,17 +109,11 @@ def _batch(observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Result:
-    """Microseconds in each turn, (turns,), with buffers of one size.
+    """Microseconds in each turn, (turns,), with buffers of one size, by the name of the buffer."""
 
-    Attributes:
-        slots: Capacity of the buffers in transitions.
-        steps: Microseconds per training step, by the name of the buffer.
-        replays: Microseconds of the replay in a step, by the name of the buffer.
-    """
-
-    slots: int
-    steps: dict[str, np.ndarray]
-    replays: dict[str, np.ndarray]
+    slots: int  # capacity of the buffers
+    steps: dict[str, np.ndarray]  # per training step
+    replays: dict[str, np.ndarray]  # of the replay in a step
 
     def share(self, name: str) -> np.ndarray:
         """Return the replay's share of the time of a step, (turns,)."""

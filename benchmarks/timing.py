@@ -17,17 +17,11 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload to measure.
+    """A workload to measure: functions of a number of calls."""
 
-    Attributes:
-        run: Function of a number of calls; makes the calls.
-        prepare: Function of a number of calls; prepares their input, and is not timed.
-        units: Number of units in one call; times are per unit.
-    """
-
-    run: Callable[[int], None]
-    prepare: Callable[[int], None] = lambda _: None
-    units: int = 1
+    run: Callable[[int], None]  # makes the calls
+    prepare: Callable[[int], None] = lambda _: None  # prepares their input, and is not timed
+    units: int = 1  # in one call; times are per unit
 
 
 def repeat(function: Callable[[], Any], finish: Callable[[], Any] = lambda: None) -> Workload:
@@ -58,15 +52,10 @@ def stepping(env: gym.Env[Any, Any]) -> Workload:
 
 @dataclass(frozen=True)
 class Timing:
-    """Number and length of measurements.
-
-    Attributes:
-        turns: Number of turns.
-        seconds: Approximate time of each workload in each turn.
-    """
+    """Number and length of measurements."""
 
     turns: int
-    seconds: float
+    seconds: float  # approximate time of each workload in each turn
 
     def __str__(self) -> str:
         return f"medians of {self.turns} turns of about {self.seconds:g} s each"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.result_page import Grid, Requirement, at_least, spread
+from benchmarks.result_page import Grid, spread
 from benchmarks.studies import plots
 from benchmarks.studies.recipes import QUICK_STEPS, solved_after, steps_cell
 from benchmarks.studies.results_file import median
@@ -65,15 +65,7 @@ option. Each panel shows the reference and the variants of one kind."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study.
-
-    Args:
-        seeds: Number of runs of each variant.
-        quick: Whether to train for fewer steps; the checkpoints are not kept.
-
-    Raises:
-        ValueError: gymnasium-robotics is not installed.
-    """
+    """Return the study, with fewer steps and without checkpoints if ``quick``."""
     recipe = read_recipe(RECIPE)
     recipe.require_installed()
     length = {"steps": QUICK_STEPS, "learning_starts": QUICK_STEPS // 2} if quick else {"steps": STEPS}
@@ -87,7 +79,7 @@ def make_study(seeds: int, *, quick: bool) -> Study:
         for seed in range(seeds)
     ]
     question, file = "Which options matter for FetchPush?", "benchmarks/studies/ablation.py"
-    functions = _answer, _draw, _tabulate, _judge
+    functions = _answer, _draw, _tabulate
     return Study("ablation", question, ABOUT, file, runs, *functions, quick, recipe.package)
 
 
@@ -137,8 +129,3 @@ def _tabulate(results: RunResults) -> Grid:
     ]
     header = ["variant", f"steps until {rate:.2f}", "steps of the run", "final success rate"]
     return Grid("Variants", header, rows)
-
-
-def _judge(results: RunResults) -> list[Requirement]:
-    success = median(results.of(variant=REFERENCE).success)
-    return [at_least(f"final success rate of the {REFERENCE}, median", read_recipe(RECIPE).solved, success)]

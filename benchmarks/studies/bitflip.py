@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.result_page import Grid, spread
 from benchmarks.studies import plots
 from benchmarks.studies.results_file import RunResults
 from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
@@ -46,17 +46,12 @@ HER, and are equal in both variants."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study of BitFlipping: DQN with and without HER, for several numbers of bits.
-
-    Args:
-        seeds: Number of seeds of each variant.
-        quick: Whether to use only a few small numbers of bits.
-    """
+    """Return the study of BitFlipping: DQN with and without HER, for several numbers of bits."""
     numbers = QUICK if quick else NUMBERS
     runs = [_run(n, goals, seed) for n in numbers for goals in GOALS for seed in range(seeds)]
     question = "How many bits does DQN solve with and without HER?"
     file = "benchmarks/studies/bitflip.py"
-    return Study("bitflip", question, ABOUT, file, runs, _answer, _draw, _tabulate, _judge, quick)
+    return Study("bitflip", question, ABOUT, file, runs, _answer, _draw, _tabulate, quick)
 
 
 def settings(n: int) -> dict[str, Any]:
@@ -77,7 +72,7 @@ def _answer(results: RunResults) -> str:
 
 def _solved(results: RunResults) -> int:
     """Return the largest number of bits with a median success rate of at least 0.95, or 0."""
-    return max((n for n, rate in _medians(results).items() if rate >= 0.95), default=0)
+    return max((n for n, each in results.by("n").items() if np.median(each.success) >= 0.95), default=0)
 
 
 def _draw(results: RunResults) -> Figure:
@@ -109,21 +104,3 @@ def _cells(variant: RunResults) -> list[str]:
         spread(variant.env_steps, ",.0f"),
         spread(variant.processor_seconds, ".0f"),
     ]
-
-
-def _judge(results: RunResults) -> list[Requirement]:
-    with_her, without = (_medians(results.of(goals=goals)) for goals in (WITH_HER, WITHOUT_HER))
-    small = [rate for n, rate in with_her.items() if n <= 30]
-    unsolved = [rate for n, rate in without.items() if n >= 15]
-    minutes = results.processor_seconds.sum() / 60
-    return [
-        at_least("lowest median success rate with HER of up to 30 bits", 0.98, min(small, default=None)),
-        at_least("lowest median success rate with HER", 0.95, min(with_her.values(), default=None)),
-        at_most("highest median success rate without HER from 15 bits on", 0.05, max(unsolved, default=None)),
-        at_least("median success rate without HER of 5 bits", 0.95, without.get(5)),
-        at_most("number of processor minutes of all runs", 60, minutes),
-    ]
-
-
-def _medians(results: RunResults) -> dict[int, float]:
-    return {n: float(np.median(variant.success)) for n, variant in results.by("n").items()}

@@ -25,15 +25,7 @@ SPREAD = "line: median; band: range of the seeds"
 def make_figure(
     title: str, rows: int = 1, columns: int = 1, *, height: float = 4.2, **options: Any
 ) -> tuple[Figure, Any]:
-    """Return an empty figure, and its axes, (rows, columns).
-
-    Args:
-        title: Title of the figure.
-        rows: Rows of panels.
-        columns: Columns of panels.
-        height: Height [inches].
-        **options: Arguments of `Figure.subplots`.
-    """
+    """Return an empty figure of a height [inches], and its axes, (rows, columns); options are of subplots."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, height), layout="constrained")
         figure.suptitle(title, weight="bold")
@@ -41,14 +33,9 @@ def make_figure(
 
 
 def draw_spread(axes: Axes, x: Sequence[float], values: Iterable[Floats], label: str, number: int) -> None:
-    """Draw the median over the seeds at each x, and shade the range of the seeds.
+    """Draw the median over the seeds at each x, and shade their range; ``values`` are (S,) arrays.
 
-    Args:
-        axes: Axes to draw on.
-        x: P positions on the horizontal axis.
-        values: (S,) values of the S seeds, for each position.
-        label: Text in the legend.
-        number: Number of the variant, which determines color, line style and marker.
+    ``number`` determines color, line style and marker.
     """
     low, middle, high = np.transpose([(each.min(), np.median(each), each.max()) for each in values])
     color, line = COLORS[number], LINES[number % len(LINES)]

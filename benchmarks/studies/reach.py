@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.result_page import Grid, Requirement, at_least, at_most, listing, spread
+from benchmarks.result_page import Grid, listing, spread
 from benchmarks.studies import plots
-from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.results_file import RunResults
 from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
 from benchmarks.studies.study import Study
 from her_agents.comparison import draw_group
@@ -64,12 +64,7 @@ The runs are short: with more steps, PointMaze is also solved with sparse reward
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study of the point tasks: three agents, with and without HER, sparse and dense rewards.
-
-    Args:
-        seeds: Number of seeds of each variant.
-        quick: Whether to use only two tasks and one agent.
-    """
+    """Return the study of the point tasks: three agents, with and without HER, sparse and dense rewards."""
     runs = [
         _run(task, algo, reward, goals, seed)
         for task in (QUICK if quick else TASKS)
@@ -79,7 +74,7 @@ def make_study(seeds: int, *, quick: bool) -> Study:
     ]
     question = "Does HER help with sparse and with dense rewards?"
     file = "benchmarks/studies/reach.py"
-    return Study("reach", question, ABOUT, file, runs, _answer, _draw, _tabulate, _judge, quick)
+    return Study("reach", question, ABOUT, file, runs, _answer, _draw, _tabulate, quick)
 
 
 def settings(task: str, algo: str) -> dict[str, Any]:
@@ -147,31 +142,3 @@ def _tabulate(results: RunResults) -> Grid:
             cost = [spread(first.env_steps, ",.0f"), spread(first.processor_seconds, ".0f")]
             rows.append([task, agent, *(spread(variant.success) for variant in variants), *cost])
     return Grid("Success rates of the final policies; steps and seconds of sparse, with HER", header, rows)
-
-
-def _judge(results: RunResults) -> list[Requirement]:
-    sparse = results.of(reward="sparse", goals=WITH_HER)
-    found = []
-    for agent, variant in sparse.of(task="PointReach").by("agent").items():
-        seconds = float(variant.processor_seconds.max())
-        found.append(at_least(f"median success rate of {agent} on PointReach", 0.98, median(variant.success)))
-        found.append(at_most(f"number of processor seconds of {agent} on PointReach", 60, seconds))
-    for task in ("PointMaze", "PointPush"):
-        plain = results.of(task=task, reward="sparse", goals=WITHOUT_HER)
-        found += _judge_harder(task, sparse.of(task=task), plain)
-    return found
-
-
-def _judge_harder(task: str, with_her: RunResults, without: RunResults) -> list[Requirement]:
-    """Return the requirements for a task: one agent solves it, each seed better than without HER."""
-    pairs = [
-        (variant.success, without.of(agent=name).success) for name, variant in with_her.by("agent").items()
-    ]
-    best, plain = max(pairs, key=lambda pair: median(pair[0]) or 0.0, default=(np.zeros(0), np.zeros(0)))
-    lead = float(best.min() - plain.max()) if len(best) and len(plain) else None
-    return [
-        at_least(f"median success rate of the best agent on {task}", 0.9, median(best)),
-        at_least(
-            f"lead of the worst seed of the best agent over its best seed without HER on {task}", 0.1, lead
-        ),
-    ]

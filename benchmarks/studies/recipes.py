@@ -26,19 +26,12 @@ QUICK_STEPS = 2_000
 
 
 class Target(NamedTuple):
-    """The target results of a recipe.
+    """The required results of a recipe; None requires nothing."""
 
-    Attributes:
-        success: Success rate of the final policies.
-        steps: Steps until the task is solved; by default those of a whole run.
-        minutes: Wall-clock time [min] until the task is solved, or None.
-        total_minutes: Wall-clock time [min] of a whole run, or None.
-    """
-
-    success: float
-    steps: int | None = None
-    minutes: float | None = None
-    total_minutes: float | None = None
+    success: float  # success rate of the final policies
+    steps: int | None = None  # until the task is solved; by default those of a whole run
+    minutes: float | None = None  # until the task is solved
+    total_minutes: float | None = None  # of a whole run
 
 
 TARGETS: dict[str, Target | None] = {
@@ -56,16 +49,7 @@ TARGETS: dict[str, Target | None] = {
 
 
 def make_study(seeds: int, *, quick: bool, name: str) -> Study:
-    """Return the study of a recipe.
-
-    Args:
-        seeds: Number of runs.
-        quick: Whether to train for fewer steps; the checkpoints are not kept.
-        name: Name of the recipe.
-
-    Raises:
-        ValueError: The recipe does not exist, or its package is not installed.
-    """
+    """Return the study of a recipe, with fewer steps and without checkpoints if ``quick``."""
     recipe = read_recipe(name)
     recipe.require_installed()
     shorter = {"steps": QUICK_STEPS, "learning_starts": QUICK_STEPS // 2} if quick else {}
@@ -79,8 +63,10 @@ def make_study(seeds: int, *, quick: bool, name: str) -> Study:
     ]
     how = " with demonstrations" * ("demos" in recipe.options)
     question, file = f"How fast is {recipe.environment} solved{how}?", f"her_agents/recipes/{name}.toml"
-    functions = _answer, _draw, _tabulate, _judge
-    return Study(f"recipe_{name}", question, recipe.task, file, runs, *functions, quick, recipe.package)
+    functions = _answer, _draw, _tabulate
+    return Study(
+        f"recipe_{name}", question, recipe.task, file, runs, *functions, quick, recipe.package, _judge
+    )
 
 
 def _answer(results: RunResults) -> str:

@@ -28,13 +28,9 @@ POINT = [each.name for each in fields(Point)]
 
 @dataclass(frozen=True)
 class RunResults:
-    """The results of S runs.
+    """The results of S runs."""
 
-    Attributes:
-        all: The results, in the order of the runs of the study.
-    """
-
-    all: Sequence[RunResult]
+    all: Sequence[RunResult]  # in the order of the runs of the study
 
     def of(self, **labels: str | int) -> RunResults:
         """Return the results of the runs with these labels."""

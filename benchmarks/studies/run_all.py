@@ -28,15 +28,10 @@ MAX_RETRIES = 20
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that raised an error.
-
-    Attributes:
-        run: The run.
-        reason: Type and message of the error.
-    """
+    """A run that raised an error."""
 
     run: Run
-    reason: str
+    reason: str  # type and message of the error
 
     def __str__(self) -> str:
         return f"{self.run}: {self.reason}"

@@ -36,17 +36,13 @@ WITH_HER, WITHOUT_HER = "with HER", "without HER"
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a study.
+    """One run of a study."""
 
-    Attributes:
-        labels: Labels of the variant (such as task and algorithm); its runs differ only in their seeds.
-        config: The options of the run.
-        folder: Folder of checkpoints, from which an interrupted run continues; None writes none.
-    """
-
-    labels: Mapping[str, str | int]
+    labels: Mapping[
+        str, str | int
+    ]  # of the variant, such as task and algorithm; its runs differ in seeds only
     config: Config
-    folder: Path | None = None
+    folder: Path | None = None  # of checkpoints, from which an interrupted run continues
 
     @cached_property
     def key(self) -> str:
@@ -68,44 +64,25 @@ class Run:
 
 @dataclass(frozen=True)
 class Point:
-    """An evaluation, and the cost of the run so far.
+    """An evaluation, and the cost of the run so far."""
 
-    Attributes:
-        episodes: Number of evaluated episodes.
-        env_steps: Steps of all environments together.
-        updates: Updates of the agent.
-        success_rate: Success rate of the greedy policy.
-        mean_return: Mean return of the episodes.
-        mean_length: Mean length of the episodes.
-        processor_seconds: Processor time of updates and evaluations [s], without workers, and without the
-            time before a run was resumed.
-        seconds: Wall-clock time [s].
-    """
-
-    episodes: int
-    env_steps: int
+    episodes: int  # that were evaluated
+    env_steps: int  # of all environments together
     updates: int
-    success_rate: float
+    success_rate: float  # of the greedy policy
     mean_return: float
     mean_length: float
-    processor_seconds: float
-    seconds: float
+    processor_seconds: float  # without workers, and without the time before a run was resumed
+    seconds: float  # wall-clock time
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """The result of a run.
-
-    Attributes:
-        run: The run.
-        curve: The evaluations during the run.
-        final: The evaluation of the final policy, in `FINAL_EPISODES` episodes.
-        ended: Time at which the run ended.
-    """
+    """The result of a run."""
 
     run: Run
-    curve: tuple[Point, ...]
-    final: Point
+    curve: tuple[Point, ...]  # the evaluations during the run
+    final: Point  # the evaluation of the final policy, in `FINAL_EPISODES` episodes
     ended: datetime
 
     def __str__(self) -> str:
@@ -116,19 +93,7 @@ class RunResult:
 
 
 def execute(run: Run) -> RunResult:
-    """Train, and evaluate the final policy.
-
-    Args:
-        run: The run.
-
-    Returns:
-        The result of the run.
-
-    Raises:
-        KeyboardInterrupt: The run was ended by Ctrl-C.
-        TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: The options or the environment cannot be used, see `train`.
-    """
+    """Train, and evaluate the final policy."""
     begin, config = time.process_time(), run.config
     processor: list[float] = []
 

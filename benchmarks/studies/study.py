@@ -36,33 +36,19 @@ over the seeds (lowest to highest), learning curves are those of [`her compare`]
 
 @dataclass(frozen=True)
 class Study:
-    """Runs to compare.
+    """Runs to compare."""
 
-    Attributes:
-        name: Name of the files, without suffix.
-        question: Title of the page.
-        about: Description of tasks and variants for the page, with the source.
-        settings: File with the settings, as a path in the repository.
-        runs: All runs.
-        answer: Function of the results; returns one or two sentences.
-        draw: Function of the results; returns the figure.
-        tabulate: Function of the results; returns the table.
-        judge: Function of the results; returns the requirements with measurements.
-        quick: Whether this is a short version, which is not judged.
-        package: Package of the environments; "" for bundled ones.
-    """
-
-    name: str
-    question: str
-    about: str
-    settings: str
+    name: str  # of the files, without suffix
+    question: str  # title of the page
+    about: str  # description of tasks and variants for the page, with the source
+    settings: str  # file with the settings, as a path in the repository
     runs: list[Run]
-    answer: Callable[[RunResults], str]
+    answer: Callable[[RunResults], str]  # one or two sentences
     draw: Callable[[RunResults], Figure]
     tabulate: Callable[[RunResults], Grid]
-    judge: Callable[[RunResults], list[Requirement]]
-    quick: bool
-    package: str = ""
+    quick: bool  # a short version, which is not judged
+    package: str = ""  # package of the environments; "" for bundled ones
+    judge: Callable[[RunResults], list[Requirement]] = lambda _: []
 
 
 def reproduce(
