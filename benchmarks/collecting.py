@@ -97,12 +97,7 @@ def steps_per_second(
 ) -> tuple[float, float]:
     """Return the environment steps per second of all workers together, and the seconds per round.
 
-    Args:
-        make_env: Function that makes an environment.
-        backend: Backend of the collector.
-        num_workers: Number of workers.
-        rounds: Number of measured rounds.
-        update: Called after each round with the number of steps in it, in place of a learner.
+    In place of a learner, ``update`` is called after each round with the number of its steps.
     """
     steps = 0
     with Collector(make_env, still, num_workers=num_workers, backend=backend) as collector:

@@ -67,13 +67,9 @@ def connectors(config: Any) -> Any:
 
 
 def works(buffer: Any, config: Any, inputs: NetworkInputs | None, size: int) -> dict[str, Workload]:
-    """Fill a buffer; return the workloads of adding, of sampling with the learner connectors, and of both.
+    """Add ``size`` transitions; return the workloads of adding, of sampling with connectors, and of both.
 
-    Args:
-        buffer: The buffer.
-        config: The configuration that builds the learner connectors.
-        inputs: Flattens the observations before they are added, or None.
-        size: Number of transitions in the buffer.
+    If given, ``inputs`` flattens the observations before they are added.
     """
     rng, pipeline = np.random.default_rng(0), connectors(config)
     for chunk in make_chunks(rng, size, inputs):

@@ -30,7 +30,8 @@ import stable_baselines3 as sb3
 import torch
 
 from benchmarks.array_envs import PushSpaces
-from benchmarks.replay_task import ACTION, HORIZON
+from benchmarks.replay_buffers.sb3 import steps_of
+from benchmarks.replay_task import HORIZON, make_episodes
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, in_words
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
@@ -82,29 +83,10 @@ class Training:
 
 def fill(buffer: Any, slots: int) -> None:
     """Add random walks until a buffer is full."""
-    env, rng = PushSpaces(), np.random.default_rng(0)
-    actions = rng.uniform(-1, 1, (HORIZON, 1, ACTION)).astype(np.float32)
-    walks = [_walk(env, actions, seed) for seed in range(100)]
+    walks = [steps_of(episode) for episode in make_episodes(100)]
     for number in range(-(-slots // HORIZON)):
         for step in walks[number % len(walks)]:
             buffer.add(*step)
-
-
-def _walk(env: PushSpaces, actions: np.ndarray, seed: int) -> list[tuple[Any, ...]]:
-    """Return the arguments of ``add`` for each step of an episode."""
-    steps = []
-    obs = _batch(env.reset(seed=seed)[0])
-    for action in actions:
-        observation, reward, _, truncated, info = env.step(action[0])
-        next_obs = _batch(observation)
-        info |= {"TimeLimit.truncated": truncated}
-        steps.append((obs, next_obs, action, np.array([reward], np.float32), np.array([truncated]), [info]))
-        obs = next_obs
-    return steps
-
-
-def _batch(observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {key: value[None] for key, value in observation.items()}
 
 
 @dataclass(frozen=True)

@@ -64,13 +64,7 @@ class Timing:
 def measure(
     workloads: Mapping[Key, Workload], timing: Timing, clock: Callable[[], float] = time.perf_counter
 ) -> dict[Key, np.ndarray]:
-    """Return the seconds per unit of each workload in each turn, (turns,).
-
-    Args:
-        workloads: The workloads by key.
-        timing: Number and length of the turns.
-        clock: Time in seconds: by default wall-clock time; `time.thread_time` counts processor time only.
-    """
+    """Return the seconds per unit of each workload in each turn, (turns,)."""
     calls = {key: _calls_in(work, timing.seconds) for key, work in workloads.items()}
     costs: dict[Key, list[float]] = {key: [] for key in workloads}
     for _ in track(range(timing.turns), "measuring", transient=True):

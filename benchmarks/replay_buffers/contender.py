@@ -39,34 +39,19 @@ Costs: TypeAlias = Mapping[Key, np.ndarray]
 
 
 class BatchColumns(NamedTuple):
-    """The columns of a batch that `check_relabeling` needs.
+    """The columns of a batch that `check_relabeling` needs."""
 
-    Attributes:
-        achieved: (B, G) next achieved goals.
-        desired: (B, G) desired goals.
-        rewards: (B,) rewards.
-    """
-
-    achieved: Floats
-    desired: Floats
-    rewards: Floats
+    achieved: Floats  # (B, G), of the next states
+    desired: Floats  # (B, G)
+    rewards: Floats  # (B,)
 
 
 class Contender(ABC):
-    """A buffer that relabels four transitions for every original one, with the strategy ``future``.
+    """A buffer of ``capacity`` rows that relabels four transitions for every original one, by ``future``."""
 
-    Attributes:
-        name: Name in the tables.
-        setting: Configuration, for the page.
-        rows_per_transition: Number of rows that the buffer stores for each transition.
-
-    Args:
-        capacity: Capacity in rows.
-    """
-
-    name: str
-    setting: str = ""
-    rows_per_transition = 1
+    name: str  # in the tables
+    setting: str = ""  # configuration, for the page
+    rows_per_transition = 1  # that the buffer stores
 
     @abstractmethod
     def __init__(self, capacity: int) -> None: ...
@@ -174,12 +159,6 @@ class Floor:
     """Gathers the records of steps and of their next steps, and the goals of the relabeled rows.
 
     Every batch has other random indices, as in a buffer; they are sampled before the measurement.
-
-    Attributes:
-        name: Name in the tables.
-
-    Args:
-        stored: Number of stored steps.
     """
 
     name = "copying the rows"

@@ -80,11 +80,9 @@ class Cpprb(Contender):
         self.add_step(argument)
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Sample a batch of arrays."""
         return self.buffer.sample(batch_size)
 
     def columns(self, batch: dict[str, Any]) -> BatchColumns:
-        """Return the columns of a batch."""
         return BatchColumns(goal_of(batch["next_obs"]), batch["goal"], batch["rew"][:, 0])
 
 
@@ -99,11 +97,9 @@ class CpprbPrioritized(Cpprb, Prioritized):
     prioritized = True
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Sample a batch of arrays."""
         return self.buffer.sample(batch_size, beta=BETA)
 
     def index(self, batch: dict[str, Any]) -> NDArray[np.integer[Any]]:
-        """Return the indices of the rows."""
         return batch["indexes"]
 
 
@@ -125,6 +121,5 @@ class CpprbPlain(CpprbPrioritized):
         return ({**columns, "rew": episode.rewards, "done": np.zeros(len(episode))},)
 
     def add_episode(self, argument: tuple[Any, ...]) -> None:
-        """Add all transitions in one call."""
         self.buffer.add(**argument[0])
         self.buffer.on_episode_end()

@@ -31,7 +31,6 @@ class Ours(Contender):
         )
 
     def step_arguments(self, episode: Episode) -> list[tuple[Any, ...]]:
-        """Return the arguments of `add` for each step of an episode."""
         states = [
             {key: states[t] for key, states in episode.observations.items()} for t in range(len(episode) + 1)
         ]
@@ -48,23 +47,18 @@ class Ours(Contender):
         ]
 
     def add_step(self, step: tuple[Any, ...]) -> None:
-        """Add one transition."""
         self.buffer.add(*step)
 
     def episode_argument(self, episode: Episode) -> Episode:
-        """Return the episode."""
         return episode
 
     def add_episode(self, argument: Episode) -> None:
-        """Add an episode."""
         self.buffer.add_episode(argument)
 
     def sample(self, batch_size: int) -> Batch:
-        """Sample a batch of arrays."""
         return self.buffer.sample(batch_size)
 
     def columns(self, batch: Batch) -> BatchColumns:
-        """Return the columns of a batch."""
         return BatchColumns(
             batch.next_observations["achieved_goal"], batch.observations["desired_goal"], batch.rewards
         )
@@ -77,10 +71,8 @@ class OursAsTensors(Ours):
     setting = "`sample(n).to_torch()`"
 
     def sample(self, batch_size: int) -> Batch:
-        """Sample a batch of tensors."""
         return self.buffer.sample(batch_size).to_torch()
 
     def columns(self, batch: Batch) -> BatchColumns:
-        """Return the columns of a batch."""
         tensors: tuple[Any, ...] = super().columns(batch)
         return BatchColumns(*(tensor.numpy() for tensor in tensors))

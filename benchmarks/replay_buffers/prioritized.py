@@ -18,13 +18,9 @@ Priorities = NDArray[np.float64]
 
 
 class Prioritized(Contender):
-    """A buffer whose rows have priorities.
+    """A buffer whose rows have priorities."""
 
-    Attributes:
-        buffer: The buffer of the library.
-    """
-
-    buffer: Any
+    buffer: Any  # of the library
 
     @abstractmethod
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:

@@ -40,39 +40,40 @@ class StableBaselines3(Contender):
         self.buffer = make_buffer(capacity, OBSERVATION_SPACE)
 
     def step_arguments(self, episode: Episode) -> list[tuple[Any, ...]]:
-        """Return the arguments of `add`: arrays with a leading axis for the environments."""
-        states = [
-            {key: states[t : t + 1] for key, states in episode.observations.items()}
-            for t in range(len(episode) + 1)
-        ]
-        return [
-            (
-                states[t],
-                states[t + 1],
-                episode.actions[t : t + 1],
-                episode.rewards[t : t + 1],
-                np.array([t + 1 == len(episode)]),
-                [{"TimeLimit.truncated": t + 1 == len(episode)}],
-            )
-            for t in range(len(episode))
-        ]
+        return steps_of(episode)
 
     def add_step(self, step: tuple[Any, ...]) -> None:
-        """Add one transition."""
         self.buffer.add(*step)
 
     def sample(self, batch_size: int) -> Any:
-        """Sample a batch of tensors."""
         return self.buffer.sample(batch_size)
 
     def columns(self, batch: Any) -> BatchColumns:
-        """Return the columns of a batch."""
         columns = (
             batch.next_observations["achieved_goal"],
             batch.observations["desired_goal"],
             batch.rewards[:, 0],
         )
         return BatchColumns(*(column.numpy() for column in columns))
+
+
+def steps_of(episode: Episode) -> list[tuple[Any, ...]]:
+    """Return the arguments of `add` for each step: arrays with a leading axis for the environments."""
+    states = [
+        {key: states[t : t + 1] for key, states in episode.observations.items()}
+        for t in range(len(episode) + 1)
+    ]
+    return [
+        (
+            states[t],
+            states[t + 1],
+            episode.actions[t : t + 1],
+            episode.rewards[t : t + 1],
+            np.array([t + 1 == len(episode)]),
+            [{"TimeLimit.truncated": t + 1 == len(episode)}],
+        )
+        for t in range(len(episode))
+    ]
 
 
 def make_buffer(capacity: int, observation_space: gym.spaces.Dict) -> HerReplayBuffer:

@@ -28,7 +28,6 @@ class Tianshou(Contender):
         )
 
     def step_arguments(self, episode: Episode) -> list[Batch]:
-        """Return the argument of `add` for each step of an episode."""
         states = [
             Batch({key: states[t] for key, states in episode.observations.items()})
             for t in range(len(episode) + 1)
@@ -47,13 +46,10 @@ class Tianshou(Contender):
         ]
 
     def add_step(self, step: Batch) -> None:
-        """Add one transition."""
         self.buffer.add(step)
 
     def sample(self, batch_size: int) -> Any:
-        """Sample a batch of arrays."""
         return self.buffer.sample(batch_size)[0]
 
     def columns(self, batch: Any) -> BatchColumns:
-        """Return the columns of a batch."""
         return BatchColumns(batch.obs_next.achieved_goal, batch.obs_next.desired_goal, batch.rew)

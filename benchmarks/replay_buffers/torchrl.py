@@ -49,11 +49,9 @@ class TorchRL(Contender):
         )
 
     def step_arguments(self, episode: Episode) -> list[TensorDict]:
-        """Return the argument of `add` for each step of an episode."""
         return list(self.episode_argument(episode).unbind(0))
 
     def add_step(self, step: TensorDict) -> None:
-        """Add one transition."""
         self.buffer.add(step)
 
     def episode_argument(self, episode: Episode) -> TensorDict:
@@ -78,14 +76,11 @@ class TorchRL(Contender):
         )
 
     def add_episode(self, argument: TensorDict) -> None:
-        """Add all transitions in one call."""
         self.buffer.extend(argument)
 
     def sample(self, batch_size: int) -> TensorDict:
-        """Sample a batch of tensors."""
         return self.buffer.sample(batch_size)
 
     def columns(self, batch: Any) -> BatchColumns:
-        """Return the columns of a batch."""
         columns = batch["next", "achieved_goal"], batch["desired_goal"], batch["next", "reward"][:, 0]
         return BatchColumns(*(column.numpy() for column in columns))

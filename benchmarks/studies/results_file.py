@@ -61,16 +61,11 @@ class RunResults:
 
     def logs(self) -> list[RunLog]:
         """Return the evaluations of each run, without that of the final policy."""
-        return [
-            RunLog(
-                str(each.run),
-                *(
-                    np.array([getattr(point, name) for point in each.curve], float)
-                    for name in ("env_steps", "success_rate", "seconds")
-                ),
-            )
-            for each in self.all
-        ]
+        logs = []
+        for each in self.all:
+            points = [(point.env_steps, point.success_rate, point.seconds) for point in each.curve]
+            logs.append(RunLog(str(each.run), *np.array(points, float).T))
+        return logs
 
     def mean_over_run(self) -> Floats:
         """Return the mean success rate of all evaluations, (S,); a solved run keeps its last success rate."""

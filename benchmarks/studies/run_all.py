@@ -60,15 +60,12 @@ def attempt(run: Run) -> Outcome:
 
 
 def run_all(runs: Sequence[Run], jobs: int, on_result: Callable[[Outcome], None]) -> None:
-    """Execute runs in parallel processes, with the longest runs first.
+    """Execute runs in parallel processes, with the longest runs first; call ``on_result`` with each result.
 
-    Args:
-        runs: The runs.
-        jobs: Number of processes. With one job or one run, no other process is used.
-        on_result: Called with each result.
+    With one job or one run, no other process is used. After Ctrl-C, unfinished runs are lost.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C was pressed; unfinished runs are lost.
+        KeyboardInterrupt: Ctrl-C was pressed.
         ChildProcessError: A process was killed; the others are terminated.
     """
     ordered = sorted(runs, key=expected_cost, reverse=True)
@@ -128,14 +125,8 @@ def run_on_ray(
 ) -> None:
     """Execute runs in a Ray cluster, with the longest runs first. Each run takes one logical CPU.
 
-    A run whose worker or node is lost is executed again, at most `MAX_RETRIES` times.
-
-    Args:
-        runs: The runs.
-        jobs: Smallest number of logical CPUs, if this function starts Ray on this machine.
-        on_result: Called with each result.
-        address: Address of a Ray cluster. None uses the Ray that the program has initialized, or starts Ray
-            on this machine.
+    A run whose worker or node is lost is executed again, at most `MAX_RETRIES` times. Without an address, the
+    Ray is that of the program, or one on this machine with at least ``jobs`` logical CPUs.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.

@@ -61,11 +61,11 @@ def reproduce(
     backend: str = "process",
     address: str | None = None,
 ) -> list[Failure]:
-    """Execute all runs that are missing in the CSV file; then write the figure and the page.
+    """Execute all runs that are missing in ``<name>.csv``; then write ``<name>.svg`` and ``<name>.md``.
 
     Args:
         study: The study.
-        folder: Folder of ``<name>.csv``, ``.svg`` and ``.md``.
+        folder: Folder of the three files.
         jobs: Number of processes.
         command: The command line, for the page.
         console: Output for the progress.
@@ -76,12 +76,7 @@ def reproduce(
         The failed runs, which figure and page do not contain.
 
     Raises:
-        ChildProcessError: A process was killed.
-        ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
         InUseError: Another process executes the same study in the same folder.
-        KeyboardInterrupt: Ctrl-C was pressed.
-        OSError: A file cannot be written.
         ValueError: The backend does not exist.
     """
     if backend not in {"process", "ray"}:
