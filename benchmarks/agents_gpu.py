@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 import her_envs
-from benchmarks.replay_gpu import DEVICE_OPTION
+from benchmarks.replay_gpu import DEVICE_OPTION, device_name
 from benchmarks.replay_gpu import make_buffer as make_vector_buffer
 from benchmarks.replay_task import record_episodes
 from benchmarks.result_page import Benchmark, Grid
@@ -120,12 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows.append([str(case), *(f"{value:,.0f}" for value in medians), f"{best:.2f}"])
     header = ["agent", *(f"CPU, {count} threads" for count in threads), COPIED, THERE, ROUNDED]
     grids = [Grid("Microseconds for a batch and an update", [*header, "times as fast as the CPU"], rows)]
-    name = options.device
-    if torch.device(name).type == "cuda":
-        name = f"{torch.cuda.get_device_name(name)}, CUDA {torch.version.cuda}"
     answer = f"Wide networks and large batches: {max(gains):.1f} times as fast as the best CPU time for "
     answer += f"{gains[max(gains)]}, but {min(gains):.1f} times for {gains[min(gains)]}."
-    BENCHMARK.publish(options, answer, grids, {"device": name, "run": str(timing)})
+    BENCHMARK.publish(options, answer, grids, {"device": device_name(options.device), "run": str(timing)})
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ before the measurement.
 ratio is computed within one turn, so that a busy machine slows both sides; the tables show medians over the
 turns. Python's garbage collector is disabled while time is measured.
 
-**Seeds.** Ours: `seed=0`. Stable-Baselines3, Tianshou and cpprb: `numpy.random.seed(0)`; the goals of cpprb
-cannot be seeded. TorchRL: `torch.manual_seed(0)`.
+**Seeds** are 0; the goals of cpprb cannot be seeded.
 
 **Memory.** Bytes of all arrays of a full buffer for 10,000 transitions, divided by its transitions.
 Stable-Baselines3 also stores a dict for the infos of every row, which is not counted.
@@ -67,7 +66,6 @@ from benchmarks.replay_task import (
     never_reached,
 )
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, at_most, in_words, listing
-from benchmarks.studies.plots import save
 from benchmarks.timing import Timing, Workload, measure
 from her_wrappers import Episode, HindsightReplayBuffer
 
@@ -231,10 +229,9 @@ def speed_requirements(costs: Costs, small: int, large: int) -> list[Requirement
     def faster_than(
         peer: str, batch_size: int, bound: float, *, stored: int = large, ours: str = OURS
     ) -> Requirement:
-        ours_and_theirs = [Sampling(name, stored, batch_size) for name in (ours, peer)]
-        call = f"sample({batch_size}){'.to_torch()' if ours == TENSORS else ''}"
-        what = f"speed of {call} of {stored:,} relative to {peer}"
-        return at_least(what, bound, ratio(costs, *ours_and_theirs[::-1]))
+        theirs, own = (Sampling(name, stored, batch_size) for name in (peer, ours))
+        call = f"sample({batch_size}){'.to_torch()' * (ours == TENSORS)}"
+        return at_least(f"speed of {call} of {stored:,} relative to {peer}", bound, ratio(costs, theirs, own))
 
     def cost_over(what: str, base: Sampling) -> Requirement:
         measured = ratio(costs, Sampling(OURS, large, 256), base)
@@ -313,7 +310,7 @@ def draw(costs: Costs, names: Sequence[str], all_stored: tuple[int, int], path: 
     axes.set_xlabel("microseconds for a batch of 256 (log scale)")
     axes.legend(loc="lower right")
     axes.spines[["top", "right"]].set_visible(False)
-    save(figure, path)
+    figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":

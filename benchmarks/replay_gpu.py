@@ -55,6 +55,13 @@ DEVICE_OPTION = {
 ON_DEVICE, COPIED, COPY = "on the device", "copied to the device", "copying on the device"
 
 
+def device_name(device: str) -> str:
+    """Return the name of a device for a page."""
+    if torch.device(device).type == "cpu":
+        return "the CPU"
+    return f"{torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"
+
+
 @dataclass(frozen=True)
 class Plan:
     """Size of the measurement."""
@@ -128,14 +135,10 @@ def grid(plan: Plan, costs: Costs) -> Grid:
 
 def answer(plan: Plan, costs: Costs) -> str:
     """Return the batch sizes for which a buffer on the device is faster, for the page."""
-    gains = {
-        size: float(
-            np.median(
-                costs[Sampling(COPIED, plan.stored, size)] / costs[Sampling(ON_DEVICE, plan.stored, size)]
-            )
-        )
-        for size in plan.batch_sizes
-    }
+    gains = {}
+    for size in plan.batch_sizes:
+        copied, there = (costs[Sampling(name, plan.stored, size)] for name in (COPIED, ON_DEVICE))
+        gains[size] = float(np.median(copied / there))
     first = next((size for size, gain in gains.items() if gain > 1), None)
     best = max(gains, key=lambda size: gains[size])
     if first is None:
@@ -157,13 +160,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     costs = measure_all(plan, options.device)
     rate = plan.block / np.median(costs[Sampling(COPY, plan.stored, 0)])
-    on_cpu = torch.device(options.device).type == "cpu"
     facts = {
-        "device": "the CPU" if on_cpu else torch.cuda.get_device_name(options.device),
+        "device": device_name(options.device),
         "run": str(plan.timing),
         "copying on the device": f"{rate / 1e9:,.1f} GB/s, read and written; {ROW_BYTES} bytes per row",
     }
-    BENCHMARK.publish(options, CAVEAT * on_cpu + answer(plan, costs), [grid(plan, costs)], facts)
+    BENCHMARK.publish(
+        options, CAVEAT * (options.device == "cpu") + answer(plan, costs), [grid(plan, costs)], facts
+    )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.envs import BitFlippingEnv
 
 from benchmarks.result_page import Benchmark, Grid, count
+from her_agents.comparison import estimate
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ BUFFERS: dict[str, tuple[type[sb3.HerReplayBuffer], dict[str, Any]]] = {
     SUCCESS: (HerReplayBuffer, {"termination": "success"}),
 }
 N_BITS, N_ENVS, STEPS, PASSED = 10, 2, 1500, 0.9
-RESAMPLES = 10_000
 
 
 def success_rate(name: str, seed: int, steps: int) -> float:
@@ -68,21 +68,13 @@ def success_rate(name: str, seed: int, steps: int) -> float:
     return float(np.mean(model.ep_success_buffer))
 
 
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """Return a 95 % bootstrap interval of the mean of (n,) values."""
-    rng = np.random.default_rng(0)
-    means = rng.choice(values, (RESAMPLES, len(values))).mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
-
-
 def success_grid(rates: Mapping[str, np.ndarray]) -> Grid:
     """Return the table of mean success rates; ``rates`` has (seeds,) rates by name of the buffer."""
     rows = []
     for name, values in rates.items():
-        low, high = interval(values)
+        mean, low, high = estimate(np.mean, [values], np.random.default_rng(0))
         passed = f"{(values > PASSED).sum()} of {len(values)}"
-        rows.append([name, f"{values.mean():.3f}", f"{low:.3f} to {high:.3f}", f"{values.min():.2f}", passed])
+        rows.append([name, f"{mean:.3f}", f"{low:.3f} to {high:.3f}", f"{values.min():.2f}", passed])
     return Grid(
         "Success", ["buffer", "mean success rate", "95 % interval", "lowest", "seeds above 0.9"], rows
     )
@@ -93,8 +85,8 @@ def difference_grid(rates: Mapping[str, np.ndarray]) -> Grid:
     rows = []
     for name in (KEEP, SUCCESS):
         differences = rates[name] - rates[SB3]
-        low, high = interval(differences)
-        rows.append([name, f"{differences.mean():+.3f}", f"{low:+.3f} to {high:+.3f}"])
+        mean, low, high = estimate(np.mean, [differences], np.random.default_rng(0))
+        rows.append([name, f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}"])
     return Grid("Difference from Stable-Baselines3", ["buffer", "mean difference", "95 % interval"], rows)
 
 

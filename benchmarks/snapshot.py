@@ -11,16 +11,17 @@ wall-clock times. The memory is the peak of Python's and NumPy's allocations, wi
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from benchmarks.replay_buffers.ours import Ours
 from benchmarks.replay_task import compute_reward, make_episodes
 from benchmarks.result_page import Benchmark, Grid, count
+from benchmarks.timing import Timing, measure, repeat
 from her_wrappers import HindsightReplayBuffer
 
 if TYPE_CHECKING:
@@ -29,16 +30,6 @@ if TYPE_CHECKING:
 BENCHMARK = Benchmark("snapshot", "How long does saving a replay buffer take?", __doc__)
 FEW = 10_000
 TURNS = 5
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """Return the median wall-clock time over the turns."""
-    times = []
-    for _ in range(TURNS):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
 
 
 def peak(work: Callable[[], Any]) -> int:
@@ -70,9 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         def load() -> HindsightReplayBuffer:
             return HindsightReplayBuffer.load(path, compute_reward=compute_reward)
 
+        works = {"save": save, "load": load}
+        seconds = measure({name: repeat(work) for name, work in works.items()}, Timing(TURNS, 0))
         rows = [
-            [name, f"{seconds(work):.2f}", f"{peak(work) / 1e6:.0f}"]
-            for name, work in (("save", save), ("load", load))
+            [name, f"{np.median(seconds[name]):.2f}", f"{peak(work) / 1e6:.0f}"]
+            for name, work in works.items()
         ]
         stored = path.stat().st_size
     grid = Grid("Saving and loading", ["", "seconds", "peak memory without the buffer [MB]"], rows)
