@@ -7,12 +7,10 @@ For example:
 
 Numbers are processor time of one thread, the lowest of all turns, since other programs use the machine too.
 
-**Every agent.** The gradient step is the forward passes of the networks and the target networks, losses with
-the weights of the batch, backward passes, and optimizer steps. An update also converts the batch, updates the
-statistics of the inputs, normalizes the inputs, and updates the target networks; for the gradient step alone,
-the network inputs are computed before the measurement, and target networks are not updated. Networks and
-optimizers are those of each agent's defaults. A batch has 128 transitions: of BitFlipping with 10 bits for
-DQN, of PointPush for the other agents.
+**Every agent.** The gradient step is forward passes, losses, backward passes, and optimizer steps. An
+update also converts the batch, normalizes the inputs and updates their statistics, and updates the target
+networks. Networks and optimizers are the defaults. A batch has 128 transitions: of BitFlipping with 10 bits
+for DQN, of PointPush for the other agents.
 
 **SAC of other libraries.** Actor and two critics with two layers of 256 units, constant temperature, batches
 of 256 transitions with 25-float observations, 3-float goals and 4-float actions, which are prepared before

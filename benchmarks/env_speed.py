@@ -6,10 +6,10 @@ For example:
     python -m benchmarks.env_speed --out a_page.md     some minutes
 
 All environments run in turns. Each ratio is computed within one turn, so that a busy machine slows both
-sides; the table shows medians over the turns. The time of a step includes resets. Actions are sampled before
-the measurement. The other environments are Stable-Baselines3's BitFlippingEnv, alone and in Gymnasium's
-SyncVectorEnv, and Gymnasium's CartPoleVectorEnv. Python's garbage collector is disabled while time is
-measured.
+sides; tables show medians over the turns. The time of a step includes resets. Actions are sampled, and
+Python's garbage collector is disabled, before the measurement. The other environments are
+Stable-Baselines3's BitFlippingEnv, alone and in Gymnasium's SyncVectorEnv, and Gymnasium's
+CartPoleVectorEnv.
 """
 
 from __future__ import annotations
