@@ -6,13 +6,14 @@ For example:
     python -m benchmarks.sb3_success --seeds 30         some minutes
 
 The settings are those of `test_performance_her` in `tests/test_her.py` of Stable-Baselines3 2.9.2: two
-environments `BitFlippingEnv(10)`, 1,500 steps, n_sampled_goal 5, strategy future, learning rate 2e-3, batches
-of 32, one update per environment step, target network replaced every 100 steps, exploration down to 0.02. That
-test uses seed 0 only, and requires that more than 90 % of the last 50 training episodes reach the goal; here,
-the same success rate is measured for many seeds. Runs of one seed start with the same networks and environments.
+environments `BitFlippingEnv(10)`, 1,500 steps, n_sampled_goal 5, strategy future, learning rate 2e-3,
+batches of 32, one update per environment step, target network replaced every 100 steps, exploration down to
+0.02. That test uses seed 0 only, and requires that more than 90 % of the last 50 training episodes reach
+the goal; here, the same success rate is measured for many seeds. Runs of one seed start with the same
+networks and environments.
 
-Intervals are percentile bootstrap intervals of the mean over the seeds, with 10,000 resamples. Differences are
-computed per seed.
+Intervals are percentile bootstrap intervals of the mean over the seeds, with 10,000 resamples. Differences
+are computed per seed.
 """
 
 from __future__ import annotations

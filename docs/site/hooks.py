@@ -30,7 +30,7 @@ ALL_RESULTS = "results/*.md"
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Replace ``results/*.md`` in the navigation by the pages of results."""
+    """Replace ``results/*.md`` in the navigation by the pages of results, a section for each topic."""
     config.nav = _with_results(config.nav)
 
 
@@ -58,7 +58,7 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> st
 
 
 def _with_results(entry: Any) -> Any:
-    """Return the navigation, or an entry of it, with the names of all pages of results."""
+    """Return the navigation, or an entry of it, with the pages of results by the topics of their list."""
     if isinstance(entry, dict):
         return {title: _with_results(child) for title, child in entry.items()}
     if isinstance(entry, list):
@@ -67,14 +67,12 @@ def _with_results(entry: Any) -> Any:
 
 
 def _entries(entry: Any) -> Iterator[Any]:
-    if entry == ALL_RESULTS:
-        yield from (f"results/{path.name}" for path in _results())
-    else:
+    if entry != ALL_RESULTS:
         yield _with_results(entry)
-
-
-def _results() -> list[Path]:
-    return sorted(path for path in (ROOT / "docs/results").glob("*.md") if path.name != "index.md")
+        return
+    for section in (ROOT / "docs/results/index.md").read_text().split("\n## ")[1:]:
+        topic, _, pages = section.partition("\n")
+        yield {topic: [f"results/{name}" for name in re.findall(r"\((\w+\.md)\)", pages)]}
 
 
 def _targets(page: File) -> Iterator[str]:
