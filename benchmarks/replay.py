@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -310,7 +311,8 @@ def draw(costs: Costs, names: Sequence[str], all_stored: tuple[int, int], path: 
     axes.set_xlabel("microseconds for a batch of 256 (log scale)")
     axes.legend(loc="lower right")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
+    with mpl.rc_context({"svg.hashsalt": "replay"}):  # equal figures are equal files
+        figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":

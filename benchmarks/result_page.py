@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.markdown import Markdown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -84,15 +83,6 @@ class Grid:
     title: str
     header: list[str]
     rows: list[list[str]]
-
-    def rich(self) -> Table:
-        """Return the table for the terminal."""
-        table = Table(title=escape(self.title), title_justify="left")
-        for name in self.header:
-            table.add_column(escape(name), overflow="fold")
-        for row in self.rows:
-            table.add_row(*map(escape, row))
-        return table
 
     def markdown(self, level: int = 2) -> str:
         """Return the table for a page, with its title as a heading."""
@@ -162,12 +152,8 @@ class Page:
     details: Sequence[Grid] = ()  # tables after the method
 
     def publish(self, path: Path, console: Console) -> None:
-        """Print facts and tables, and write the page to a file; create its folder."""
-        for name, fact in self.facts.items():
-            console.print(f"{name}: {fact}", soft_wrap=True, highlight=False, markup=False)
-        console.print(*(grid.rich() for grid in self.grids), sep="\n")
-        for each in self.missed:
-            console.print(f"[red]not reached:[/] {escape(str(each))}", soft_wrap=True, highlight=False)
+        """Print the page, and write it to a file; create its folder."""
+        console.print(Markdown(self.markdown()))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.markdown(), encoding="utf-8")
         console.print(f"written to {path}", soft_wrap=True)

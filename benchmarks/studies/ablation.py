@@ -104,15 +104,9 @@ def _draw(results: RunResults) -> Figure:
         for number, name in enumerate((REFERENCE, *variants)):
             if name in by_variant:
                 draw_group(axes, by_variant[name].logs(), name, number)
-        plots.show_rates(axes)
         # Above the panel, since the curves need all of it.
         axes.legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
-    for axes in panels.flat:
-        plots.show_steps(axes)
-    for axes in panels[-1]:
-        axes.set_xlabel("environment steps")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("success rate")
+    plots.finish_curves(panels)
     return figure
 
 

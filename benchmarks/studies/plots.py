@@ -49,14 +49,17 @@ def show_rates(axes: Axes) -> None:
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
 
 
-def show_steps(axes: Axes) -> None:
-    """Set limits and ticks of the horizontal axis for environment steps, after all curves are drawn.
-
-    Panels that share this axis have one range, which later curves do not extend.
-    """
-    axes.set_xlim(0, None)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+def finish_curves(panels: Any) -> None:
+    """Set limits, ticks and labels of panels with learning curves, (rows, columns), after all are drawn."""
+    for axes in panels.flat:
+        show_rates(axes)
+        axes.set_xlim(0, None)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    for axes in panels[-1]:
+        axes.set_xlabel("environment steps")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("success rate")
 
 
 def add_legend(figure: Figure, all_axes: Iterable[Axes], note: str = "") -> None:

@@ -121,12 +121,7 @@ def _draw(results: RunResults) -> Figure:
                 if variant:
                     draw_group(axes, variant.logs(), f"{reward}, {goals}", number)
             axes.set_title(f"{task}, {agent}")
-            plots.show_rates(axes)
-        row[0].set_ylabel("success rate")
-    for axes in panels.flat:
-        plots.show_steps(axes)
-    for axes in panels[-1]:
-        axes.set_xlabel("environment steps")
+    plots.finish_curves(panels)
     plots.add_legend(figure, panels.flat)
     return figure
 

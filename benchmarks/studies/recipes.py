@@ -83,12 +83,10 @@ def _answer(results: RunResults) -> str:
 
 def _draw(results: RunResults) -> Figure:
     (name,) = results.by("recipe")
-    figure, ((axes,),) = plots.make_figure(read_recipe(name).environment)
-    draw_group(axes, results.logs(), name, 0)
-    axes.set(xlabel="environment steps", ylabel="success rate of the greedy policy")
-    plots.show_steps(axes)
-    plots.show_rates(axes)
-    plots.add_legend(figure, [axes])
+    figure, panels = plots.make_figure(read_recipe(name).environment)
+    draw_group(panels[0, 0], results.logs(), name, 0)
+    plots.finish_curves(panels)
+    plots.add_legend(figure, panels.flat)
     return figure
 
 
