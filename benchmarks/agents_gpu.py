@@ -120,8 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows.append([str(case), *(f"{value:,.0f}" for value in medians), f"{best:.2f}"])
     header = ["agent", *(f"CPU, {count} threads" for count in threads), COPIED, THERE, ROUNDED]
     grids = [Grid("Microseconds for a batch and an update", [*header, "times as fast as the CPU"], rows)]
-    answer = f"Wide networks and large batches: {max(gains):.1f} times as fast as the best CPU time for "
-    answer += f"{gains[max(gains)]}, but {min(gains):.1f} times for {gains[min(gains)]}."
+    answer = f"The device is {max(gains):.1f} times as fast as the best number of CPU threads for "
+    answer += f"{gains[max(gains)]}, and {min(gains):.1f} times as fast for {gains[min(gains)]}."
     BENCHMARK.publish(options, answer, grids, {"device": device_name(options.device), "run": str(timing)})
 
 
