@@ -75,39 +75,29 @@ REPRODUCTIONS["torchrl:TorchRLNextGoals"] |= BOTH
 
 HEAD = """# Scoreboard: which replay buffers relabel correctly
 
-This page shows the findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of
-other libraries. `make scoreboard` checks the versions below again and writes this page.
+The findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of other libraries. `make
+scoreboard` checks these versions again and writes this page. The table has the rules that some buffer breaks; `her
+rules` lists all rules, which the other buffers follow or [do not offer](#what-each-library-offers) (`-`).
 
-Each cell is the result of one rule for one buffer:
-
-- `ok`: the buffer follows the rule.
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
 - `not run`: the rule is newer than the stored report.
-- a code: not judged, because findings of the rule would follow from the finding with this code.
-- `-`: the library [does not offer](#what-each-library-offers) the subject of the rule.
+- a code: not judged, because findings of the rule would follow from the finding with this code. Rules on special
+  cases (HB502 to HB513, HB517, HB605) do not judge what is already wrong without them.
 
-HB502 to HB513, HB517 and HB605 do not judge an aspect of rows (goals, rewards or terminations) that is
-already wrong without their special case. For example, in buffers with the error HB401 they do not judge
-terminations.
-
-`her rules HB101` explains a rule. RLLTE 1.0.1 has no adapter and was not run; the
-[comparison](comparison.md#errors-in-the-peers) describes its buffer from the source.
+RLLTE 1.0.1 was not run; the [comparison](comparison.md#errors-in-the-peers) describes its buffer from the source.
 
 """
 
 FAILURES = """
 ## Failures
 
-The test behind each failure reproduces it in a few lines without our code.
-`make scoreboard` runs these tests.
+The test after each failure reproduces it in a few lines without our code.
 """
 
 OFFERS_HEAD = """
 ## What each library offers
 
-A rule applies to a buffer only if the documentation of the library claims its subject. The quotations are
-from the docstrings of the versions above, and `make scoreboard` compares them. Buffers that store the desired
-goal and the reward of each step also offer changing goals and recorded rewards.
+A rule applies to a buffer only if the documentation of the library claims its subject, in these docstrings:
 """
 
 
@@ -166,7 +156,8 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
         lines.append(f"| all | {severity}s | " + " | ".join(map(str, numbers)) + " |")
     for code, rule in sorted(REPLAY_RULES.items()):
         cells = [verdict(report, code) for report in reports.values()]
-        lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
+        if not {"ok", "-"}.issuperset(cells):
+            lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
     text = HEAD + "\n".join(lines) + "\n" + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:

@@ -24,7 +24,7 @@ PEERS = ("Stable-Baselines3", "cpprb", "TorchRL", "Tianshou")
 COLUMNS = {
     "GE": {"what is wrong": "meaning", "repair wrapper": "repair"},
     "HB": {"what is wrong": "meaning", "fix": "fix"},
-    "GD": {"what is wrong": "meaning", "threshold": "threshold", "change to try": "fix"},
+    "GD": {"what is wrong": "meaning", "change to try": "fix"},
 }
 """Columns of the tables of rules: the field of a rule by heading, after code, name and severity."""
 

@@ -31,17 +31,6 @@ def test_from_stable_baselines3():
     assert len(names["model"].replay_buffer.hindsight) >= 290
 
 
-def test_from_stable_baselines():
-    names = run("stable-baselines (version 2)")
-    batches = names["stored"]
-    assert len(batches) == 10
-    for batch in batches:
-        assert len(batch) % 4 == 0
-        assert (batch.terminations == (batch.rewards == 0)).all()
-    assert names["buffer"].num_episodes == 19 * 2
-    assert len(names["batch"]) == 19 * 256
-
-
 def test_from_cpprb():
     names = run("cpprb")
     assert len(names["buffer"]) == 50
