@@ -43,7 +43,7 @@ SUFFIXES = (".pdf", ".png", ".svg", ".md", ".tex")
 """Files that `Comparison.write` writes: figures and tables."""
 
 # Text before, between and after the cells of a row, and replaced characters, by the suffix of the file.
-TABLES: dict[str, tuple[str, str, str, dict[str, str]]] = {
+TABLES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ".md": ("| ", " | ", " |", {"|": r"\|"}),
     ".html": ("<tr><td>", "</td><td>", "</td></tr>", {"&": "&amp;", "<": "&lt;"}),
     ".tex": ("", " & ", r" \\", {each: f"\\{each}" for each in "_%&#$"}),
