@@ -18,6 +18,7 @@ from gymnasium import spaces
 
 from her_agents.algorithms import make_agent
 from her_agents.config import make_config
+from her_wrappers.arguments import require_suffix
 from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, write_arrays
 from her_wrappers.files.atomic import open_regular, replacement
 from her_wrappers.goal_interface import GOAL_KEYS
@@ -130,8 +131,7 @@ def export_policy(
         OSError: ``out`` cannot be written.
         ValueError: The checkpoint cannot be used, or ``out`` has another suffix.
     """
-    if Path(out).suffix != POLICY_SUFFIX:
-        raise ValueError(f"out must end with {POLICY_SUFFIX}, got {os.fspath(out)!r}")
+    require_suffix("out", out, [POLICY_SUFFIX])
     file = best_checkpoint(path)
     checkpoint = load_checkpoint(file)
     state = load_agent(file, agent=agent).policy_state()

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 from her_agents.run_logs import RunLog, read_runs
-from her_wrappers.arguments import require_count, require_number
+from her_wrappers.arguments import require_count, require_number, require_suffix
 from her_wrappers.files.atomic import replacement
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ MAX_POINTS = 200
 
 SUFFIXES = (".pdf", ".png", ".svg", ".md", ".tex")
 """Files that `Comparison.write` writes: figures and tables."""
+
+# Text before, between and after the cells of a row, and replaced characters, by the suffix of the file.
+TABLES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    ".md": ("| ", " | ", " |", {"|": r"\|"}),
+    ".html": ("<tr><td>", "</td><td>", "</td></tr>", {"&": "&amp;", "<": "&lt;"}),
+    ".tex": ("", " & ", r" \\", {each: f"\\{each}" for each in "_%&#$"}),
+}
 
 # Okabe-Ito colors; line styles and markers distinguish the groups in black and white.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
@@ -135,10 +142,10 @@ class Comparison:
             first, groups = first[1:], [row[1:] for row in groups]
         return [(first, groups), (second, pairs)]
 
-    def markdown(self) -> str:
-        """Return both tables, with a caption that explains the numbers."""
-        tables = [markdown_table(head, rows) for head, rows in self.tables() if rows]
-        return "\n\n".join([*tables, self.caption()]) + "\n"
+    def text(self, suffix: str = ".md") -> str:
+        """Return both tables in Markdown (.md) or LaTeX (.tex), with a caption that explains the numbers."""
+        tables = [format_table(head, rows, suffix) for head, rows in self.tables() if rows]
+        return "\n\n".join([*tables, "% " * (suffix == ".tex") + self.caption()]) + "\n"
 
     def caption(self) -> str:
         """Return one paragraph that says how the numbers were computed."""
@@ -164,7 +171,7 @@ class Comparison:
             panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
             for axes, (task, groups) in zip(panels, self.runs.items(), strict=False):
                 for name, logs in groups.items():
-                    draw_group(axes, logs, name, names.index(name), self.seed)
+                    _draw_group(axes, logs, name, names.index(name), self.seed)
                 axes.set(title=task, xlabel="environment steps", ylim=(-0.03, 1.03), xlim=(0, None))
                 axes.xaxis.set_major_formatter("{x:,.0f}" if axes.get_xlim()[1] < 10_000 else _thousands)
             for axes in list(figure.axes)[len(self.runs) :]:
@@ -195,9 +202,9 @@ class Comparison:
             OSError: The file cannot be written.
             ValueError: The suffix is another one.
         """
-        suffix, data = require_suffix(path, SUFFIXES), io.BytesIO()
+        suffix, data = require_suffix("path", path, SUFFIXES), io.BytesIO()
         if suffix in {".md", ".tex"}:
-            data.write((self.markdown() if suffix == ".md" else self._latex()).encode())
+            data.write(self.text(suffix).encode())
         else:
             import matplotlib as mpl  # noqa: PLC0415 - slow
 
@@ -207,17 +214,6 @@ class Comparison:
                 self.draw().savefig(data, format=suffix[1:], dpi=200, metadata=dated)
         with replacement(Path(path)) as file:
             file.write(data.getbuffer())
-
-    def _latex(self) -> str:
-        parts = []
-        for head, rows in self.tables():
-            if rows:
-                cells = [[_latex_text(cell) for cell in row] for row in (head, *rows)]
-                lines = [f"{' & '.join(row)} \\\\" for row in cells]
-                body = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
-                begin = f"\\begin{{tabular}}{{{'l' * len(head)}}}"
-                parts.append("\n".join([begin, *body, "\\end{tabular}"]))
-        return "\n\n".join([*parts, f"% {self.caption()}"]) + "\n"
 
 
 def compare(
@@ -398,18 +394,8 @@ def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = Fals
     return reached, Estimate(value, median(low), median(band.high.probabilities))
 
 
-def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:
-    """Draw the learning curve of a group: interquartile mean and interval, or each run if there are few.
-
-    The curve ends where the success rates of all runs are known.
-
-    Args:
-        axes: Axes to draw on.
-        logs: The runs.
-        label: Text in the legend.
-        number: Number of the group, which determines color, line style and marker.
-        seed: Seed of the bootstrap.
-    """
+def _draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:
+    """Draw the mean and interval of a group, or each run if there are few, while all runs are known."""
     first, last = max(log.steps[0] for log in logs), _common_steps(logs)
     steps = np.unique(np.concatenate([log.steps for log in logs]))
     steps = steps[(np.diff(steps, append=np.inf) > min(log.slack for log in logs)) & (steps >= first)]
@@ -440,18 +426,21 @@ def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed
     )
 
 
-def require_suffix(path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
-    """Return the suffix of a file to write; raise ValueError if it is not one of ``suffixes``."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in suffixes:
-        raise ValueError(f"the name of the file must end with {', '.join(suffixes)}, got {os.fspath(path)!r}")
-    return suffix
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], suffix: str) -> str:
+    """Return a table in Markdown (.md), HTML (.html) or LaTeX (.tex, for the package booktabs)."""
+    first, between, last, replaced = TABLES[suffix]
+    lines = [
+        first + between.join(cell.translate(str.maketrans(replaced)) for cell in row) + last
+        for row in (header, *rows)
+    ]
+    if suffix == ".md":
+        lines.insert(1, first + between.join(["---"] * len(header)) + last)
+    elif suffix == ".html":
+        lines = ["<table>", *lines, "</table>"]
+    else:
+        lines = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
+        lines = [f"\\begin{{tabular}}{{{'l' * len(header)}}}", *lines, "\\end{tabular}"]
+    return "\n".join(lines)
 
 
 def _thousands(value: float, position: int | None = None) -> str:
@@ -466,7 +455,3 @@ def _cell(value: float, form: str) -> str:
 def _estimate(each: Estimate, form: str) -> str:
     value, low, high = (_cell(number, form) for number in each)
     return value if not low or value == low == high else f"{value} ({low} to {high})"
-
-
-def _latex_text(text: str) -> str:
-    return "".join(f"\\{each}" if each in "_%&#$" else each for each in text)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,9 +19,9 @@ import numpy as np
 from gymnasium import spaces
 from scipy import stats
 
-from her_agents.comparison import COLORS, markdown_table, require_suffix
+from her_agents.comparison import COLORS, format_table
 from her_agents.evaluation import EpisodeResult, Policy, play_episode
-from her_wrappers.arguments import require_count
+from her_wrappers.arguments import require_count, require_suffix
 from her_wrappers.files.atomic import replacement
 from her_wrappers.goal_interface import env_name, require_goal_space
 
@@ -96,15 +96,18 @@ class EvaluationReport:
         vary, 2 if three vary. With more, the list is empty.
         """
         varying = np.flatnonzero(np.ptp(self.goals, axis=0) > 0).tolist()
-        goals, count = self.goals[:, varying], CELLS.get(len(varying), 0)
+        count = CELLS.get(len(varying))
+        if count is None:
+            return []
+        goals = self.goals[:, varying]
         edges = np.linspace(goals.min(axis=0), goals.max(axis=0), count + 1)  # (count + 1, components)
+        inner = zip(goals.T, edges[1:-1].T, strict=True)
+        cells = np.stack([np.searchsorted(inside, values, side="right") for values, inside in inner], axis=1)
         shares = []
-        for cell in product(range(count), repeat=len(varying) if count else 1):
-            low, high = np.take_along_axis(edges, np.array([cell, np.add(cell, 1)]), axis=0)
-            is_last = np.equal(cell, count - 1)  # the last cell has the largest goals too
-            rows = np.flatnonzero(((goals >= low) & ((goals < high) | is_last)).all(axis=1))
+        for cell in np.unique(cells, axis=0):
+            low, high = np.take_along_axis(edges, np.array([cell, cell + 1]), axis=0)
             parts = [f"g{i} {a:.3g} to {b:.3g}" for i, a, b in zip(varying, low, high, strict=True)]
-            shares += [self._share(", ".join(parts), rows)] if rows.size else []
+            shares.append(self._share(", ".join(parts), np.flatnonzero((cells == cell).all(axis=1))))
         return shares
 
     def by_distance(self) -> list[Share]:
@@ -161,7 +164,7 @@ class EvaluationReport:
         parts = [f"# {self.policy} in {self.env}", self.summary()]
         parts += [] if picture is None else [f"![Success by goal, by distance and over time]({picture})"]
         for title, header, rows in self._tables():
-            parts += [f"## {title}", markdown_table(header, rows)]
+            parts += [f"## {title}", format_table(header, rows, ".md")]
         return "\n\n".join(parts) + "\n"
 
     def json(self) -> str:
@@ -212,7 +215,7 @@ class EvaluationReport:
             OSError: The file cannot be written.
             ValueError: The suffix is another one.
         """
-        path, suffix, picture = Path(path), require_suffix(path, SUFFIXES), io.BytesIO()
+        path, suffix, picture = Path(path), require_suffix("path", path, SUFFIXES), io.BytesIO()
         if suffix == ".json":
             text = self.json()
         else:
@@ -222,17 +225,15 @@ class EvaluationReport:
             with replacement(path.with_suffix(".png")) as file:
                 file.write(picture.getbuffer())
         elif suffix == ".html":
-            tables = ""
-            for heading, *lines in ((title, header, *rows) for title, header, rows in self._tables()):
-                cells = ["".join(f"<td>{escape(cell)}</td>" for cell in line) for line in lines]
-                tables += (
-                    f"<h2>{heading}</h2><table>{''.join(f'<tr>{each}</tr>' for each in cells)}</table>\n"
-                )
+            tables = [
+                f"<h2>{title}</h2>{format_table(header, rows, '.html')}"
+                for title, header, rows in self._tables()
+            ]
             text = PAGE.format(
                 title=escape(f"{self.policy} in {self.env}"),
                 summary=escape(self.summary()),
                 image=base64.b64encode(picture.getvalue()).decode(),
-                tables=tables,
+                tables="\n".join(tables),
             )
         with replacement(path) as file:
             file.write(text.encode())

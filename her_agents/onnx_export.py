@@ -8,7 +8,6 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import nn
 
 import her_wrappers
 from her_agents.checkpoints import agent_of, best_checkpoint, load_checkpoint
+from her_wrappers.arguments import require_suffix
 from her_wrappers.files.atomic import replacement
 from her_wrappers.recording.space_json import space_from_json
 
@@ -49,8 +49,7 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     Example:
         ``export_onnx("runs/PointReach-v0-sac-0", "reach.onnx")``
     """
-    if Path(out).suffix != ONNX_SUFFIX:
-        raise ValueError(f"out must end with {ONNX_SUFFIX}, got {os.fspath(out)!r}")
+    require_suffix("out", out, [ONNX_SUFFIX])
     try:
         import onnx  # noqa: PLC0415 - an extra
         import onnxscript  # noqa: F401, PLC0415 - torch imports it later, with an unclear error

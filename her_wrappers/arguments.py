@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -55,6 +57,14 @@ def require_function(name: str, value: object, takes: str = "(achieved_goal, des
     """Raise TypeError unless ``value`` is callable; ``takes`` are the parameters that it should have."""
     if not callable(value):
         raise TypeError(f"{name} must be a function of {takes}, got {value!r}")
+
+
+def require_suffix(name: str, path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
+    """Return the lower-case suffix of a file to write, or raise ValueError if it is not in ``suffixes``."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in suffixes:
+        raise ValueError(f"{name} must end with {' or '.join(suffixes)}, got {os.fspath(path)!r}")
+    return suffix
 
 
 def require_torch(feature: str, *, otherwise: str) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from her_wrappers.arguments import require_suffix
 from her_wrappers.commands.terminal import CommandError, NotNegative, Positive, exits_with
 
 
@@ -40,7 +41,7 @@ def compare(
         out: Files to write, by their suffixes: a figure (.pdf, .png, .svg) or the tables (.md, .tex).
         seed: Seed of the bootstrap.
     """
-    from her_agents.comparison import SUFFIXES, require_suffix
+    from her_agents.comparison import SUFFIXES
     from her_agents.comparison import compare as compare_runs
     from her_agents.run_logs import read_runs
 
@@ -48,12 +49,12 @@ def compare(
         raise CommandError("expected at least one run, got none; pass the folder of a run")
     with exits_with(2, ValueError):
         for path in out:
-            require_suffix(path, SUFFIXES)
+            require_suffix("--out", path, SUFFIXES)
     with exits_with(3, ValueError):
         logs = [log for run in runs for log in read_runs(run)]
     with exits_with(2, ValueError):
         comparison = compare_runs(*logs, by=by, threshold=threshold, at=at, seed=seed)
-    print(comparison.markdown(), end="")
+    print(comparison.text(), end="")
     for path in out:
         path.parent.mkdir(parents=True, exist_ok=True)
         comparison.write(path)

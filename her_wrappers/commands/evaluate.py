@@ -9,6 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 import her_envs  # noqa: F401 - registers the bundled ids
+from her_wrappers.arguments import require_suffix
 from her_wrappers.commands import terminal
 from her_wrappers.commands.policies import open_policy, policy_of_recipe
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Positive, exits_with
@@ -47,14 +48,13 @@ def evaluate(
         max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
         out: Files to write, by their suffixes: .html, .json, or .md with a .png next to it.
     """
-    from her_agents.comparison import require_suffix
     from her_agents.evaluation_report import SUFFIXES, evaluate_goals
 
     if (policy is None) == (recipe is None):
         raise CommandError("expected a policy or --recipe NAME; pass one of them")
     with exits_with(2, ValueError):
         for path in out:
-            require_suffix(path, SUFFIXES)
+            require_suffix("--out", path, SUFFIXES)
     name = policy or policy_of_recipe(recipe or "")
     made, act = open_policy(name, env, terminal.parse_options(option), max_episode_steps)
     with (

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from her_wrappers.arguments import require_suffix
 from her_wrappers.commands import terminal
 
 
@@ -34,8 +35,8 @@ def export(
     from her_agents.onnx_export import ONNX_SUFFIX, export_onnx
     from her_agents.recipes import read_recipe, recipe_names
 
-    if out.suffix not in {ONNX_SUFFIX, POLICY_SUFFIX}:
-        raise terminal.CommandError(f"FILE must end in {ONNX_SUFFIX} or {POLICY_SUFFIX}, got {out}")
+    with terminal.exits_with(2, ValueError):
+        require_suffix("FILE", out, [ONNX_SUFFIX, POLICY_SUFFIX])
     is_recipe = run in recipe_names() and not Path(run).exists()
     path = best_checkpoint(read_recipe(run).policy if is_recipe else run)
     with terminal.exits_with(2, ImportError):

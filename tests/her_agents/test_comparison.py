@@ -142,7 +142,7 @@ def test_several_tasks_have_rows_of_their_own_and_a_common_one():
 def test_equal_seeds_give_equal_results():
     rng = np.random.default_rng(3)
     logs = [run_log(rng.random(4), group=group) for group in "ab" for _ in range(6)]
-    assert compare(*logs, seed=1).markdown() == compare(*logs, seed=1).markdown()
+    assert compare(*logs, seed=1).text() == compare(*logs, seed=1).text()
     assert compare(*logs, seed=1).rows[0].success != compare(*logs, seed=2).rows[0].success
 
 

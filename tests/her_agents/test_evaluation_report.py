@@ -144,7 +144,7 @@ def test_markdown_shows_the_picture_next_to_it(tmp_path):
     report_of([(0, 0), (1, 2)], [1, 0]).write(tmp_path / "r.md")
     assert "(r.png)" in (tmp_path / "r.md").read_text()
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match=r"must end with \.html, \.json, \.md, got"):
+    with pytest.raises(ValueError, match=r"must end with \.html or \.json or \.md, got"):
         report_of([[1]], [1]).write(tmp_path / "r.txt")
 
 

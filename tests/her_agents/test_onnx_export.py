@@ -158,7 +158,7 @@ def test_command_exports_recipes_and_policy_files(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["panda_push", "push.pt"], 2, "FILE must end in .onnx or .policy, got push.pt"),
+        (["panda_push", "push.pt"], 2, "FILE must end with .onnx or .policy, got 'push.pt'"),
         (["nothing", "push.onnx"], 3, "cannot read nothing: No such file or directory"),
         (["damaged.pt", "push.onnx"], 3, "damaged.pt is not a checkpoint of `her train`, or it is damaged"),
         (["panda_push", "missing/push.onnx"], 3, "cannot use missing/push.onnx"),
