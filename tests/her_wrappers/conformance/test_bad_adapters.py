@@ -12,13 +12,12 @@ from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.rules import ReportError
 from tests.support.replay_specimens.reference import Full, Reference
 
-
 END = threading.Event()  # ends the calls of `hangs`
 
 
 @pytest.fixture(autouse=True)
 def no_thread_remains():
-    """End threads that hang: in Python 3.11, one with a pending exception delays traced code of later tests."""
+    """End threads that hang: in Python 3.11, their pending exception delays traced code of later tests."""
     END.clear()
     before = set(threading.enumerate())
     yield
