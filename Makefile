@@ -5,6 +5,8 @@ ARGS ?=
 bin := $(VENV)/bin
 # One process per core; a process without tests left takes some from another.
 parallel := --numprocesses auto --dist worksteal
+# Compiled modules are stored, also where images of containers switch that off: without, each process compiles again.
+unexport PYTHONDONTWRITEBYTECODE
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # Benchmarks with other libraries run in the virtual environments of these.

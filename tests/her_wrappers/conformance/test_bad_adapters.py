@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 
 import numpy as np
 import pytest
@@ -11,6 +11,19 @@ from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.rules import ReportError
 from tests.support.replay_specimens.reference import Full, Reference
+
+END = threading.Event()  # ends the calls of `hangs`
+
+
+@pytest.fixture(autouse=True)
+def no_thread_remains():
+    """End threads that hang: in Python 3.11, their pending exception delays traced code of later tests."""
+    END.clear()
+    before = set(threading.enumerate())
+    yield
+    END.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
 
 
 class Incomplete(ReplayAdapter):
@@ -71,7 +84,7 @@ def exits(self, batch_size):
 
 
 def hangs(self, batch_size):
-    time.sleep(60)
+    END.wait(60)
 
 
 @pytest.mark.parametrize(
