@@ -26,6 +26,7 @@ MAX_GOALS = 32  # number of components of a goal; larger goals are only searched
 MAX_COPIED = 100_000  # number of values of a leaf that is searched for copies
 MAX_NUMBER = 1e100  # squares of smaller numbers are finite
 TOLERANCE = 1e-4  # largest error of a relation, in standard deviations
+DISTANCE = "the distance of desired_goal and achieved_goal"
 MIN_BITS = 20  # information that the goals of the episodes must have: a coincidence is then out of question
 
 
@@ -63,12 +64,13 @@ class _Columns(NamedTuple):
 def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[np.intp]) -> str | None:
     """Return which part of the observations depends on the desired goal.
 
-    Copies, differences, distances and directions are found, scaled and shifted too, and any desired goal that
-    is a linear function of the observation and the achieved goal. Such a relation is fitted to half of the
-    episodes and must be exact in the others. At least 8 episodes are needed whose goals are numbers of a
-    continuous range, or twice as many as goals have components, and about 24 with goals of two values. A goal
-    that is a linear function of the achieved goal of the same state is ignored, and so are goals that are
-    equal in all episodes.
+    Copies, differences, distances and directions are found, scaled and shifted too, positions relative to the
+    achieved goal in a rotated frame, and any desired goal that is a linear function of the observation and
+    the achieved goal. Such a relation is fitted to half of the episodes and must be exact in the others.
+    Rounded, clipped and other monotonic functions are found in about 16 episodes or more. At least 8 episodes
+    are needed whose goals are numbers of a continuous range, or twice as many as goals have components, and
+    about 24 with goals of two values. A goal that is a linear function of the achieved goal of the same state
+    is ignored, and so are goals that are equal in all episodes.
 
     Args:
         observations: Recorded states with the keys of a goal environment: trees of (n, ...) arrays.
@@ -85,7 +87,10 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
     goals = leaves.pop("desired_goal")
     bits = np.array([_information(column) for column in _Columns.of(goals, first).values.T])
     varying = np.flatnonzero(bits >= MIN_BITS)
-    rows = episode.argsort(kind="stable")[_spread(len(episode), MAX_ROWS)]
+    # Policies act on goals, so that velocities may depend on them, but not before the first step.
+    rows = np.union1d(
+        episode.argsort(kind="stable")[_spread(len(episode), MAX_ROWS)], first[_spread(len(first), MAX_ROWS)]
+    )
     is_fitted = episode[rows] % 2 == 0
     desired, achieved = (_Columns.of(each, rows) for each in (goals, leaves.pop("achieved_goal")))
     others = sorted(itertools.chain(*leaves.values()), key=_width)
@@ -96,17 +101,48 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
         count = np.searchsorted(np.cumsum([_width(leaf) for leaf in others]), MAX_COLUMNS, "right")
         narrow = _Columns.of(others[:count], rows)
         narrow = narrow.take(~_are_linear(achieved.values, narrow.values, is_fitted))
-        for text, values in _relations(desired.values, achieved.values, narrow.values, varying):
-            found = _are_linear(values, narrow.values, is_fitted)
-            if found.any():
-                return f"{narrow.take(found).name()} is a linear function of {text}"
-        known = np.concatenate([narrow.values, achieved.values], 1)
-        found = _are_linear(known, desired.values[:, varying], is_fitted)
-        if found.any():
-            name = desired.take(varying[found]).name()
-            return f"{name} is a linear function of {' and '.join([*leaves, 'achieved_goal'])}"
+        clause = _find_relation(desired, achieved, narrow, varying, is_fitted, np.isin(rows, first))
+        if clause:
+            return clause
     # By chance, the values of a few pixels of a goal may equal those of other pixels.
     return _find_copy(others, rows, desired, achieved) if bits.sum() >= 3 * MIN_BITS else None
+
+
+def _find_relation(  # noqa: PLR0917 - parts of the same states
+    desired: _Columns,
+    achieved: _Columns,
+    narrow: _Columns,
+    varying: NDArray[np.intp],
+    is_fitted: Bools,
+    is_start: Bools,
+) -> str | None:
+    """Return the first relation of an observation and its goals that holds in all states."""
+    relations = dict(_relations(desired.values, achieved.values, narrow.values, varying))
+    for text, values in relations.items():
+        found = _are_linear(values, narrow.values, is_fitted)
+        if found.any():
+            return f"{narrow.take(found).name()} is a linear function of {text}"
+    for size in {2, 3} - set(range(len(narrow.places) + 1, 4)) if DISTANCE in relations else ():
+        norms = (np.lib.stride_tricks.sliding_window_view(narrow.values, size, axis=1) ** 2).sum(2)
+        found = _are_linear(relations[DISTANCE], norms, is_fitted)
+        found &= ~_are_linear(achieved.values, norms, is_fitted)
+        if found.any():
+            name = narrow.take(found.argmax() + np.arange(size)).name()
+            return f"{name} is the desired_goal relative to the achieved_goal, in another frame"
+    known = np.concatenate([narrow.values, achieved.values], 1)
+    found = _are_linear(known, desired.values[:, varying], is_fitted)
+    if found.any():
+        leaves = dict.fromkeys(place[0] for place in narrow.places)
+        name = desired.take(varying[found]).name()
+        return f"{name} is a linear function of {' and '.join([*leaves, 'achieved_goal'])}"
+    informative = [_information(column) >= 2 * MIN_BITS for column in narrow.values[is_start].T]
+    narrow = narrow.take(np.array(informative, bool))
+    narrow = narrow.take(~_are_monotonic(achieved.values, narrow.values, is_start))
+    for text, values in relations.items():
+        found = _are_monotonic(values, narrow.values, is_start)
+        if found.any():
+            return f"{narrow.take(found).name()} is a monotonic function of {text}"
+    return None
 
 
 def _leaves(name: str, tree: Tree) -> Iterator[tuple[str, Any]]:
@@ -153,6 +189,21 @@ def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
     return np.asarray(errors.max(0, initial=0) <= TOLERANCE)
 
 
+def _are_monotonic(sources: Floats, targets: Floats, starts: Bools) -> Bools:
+    """Return which columns of ``targets`` only increase, or only decrease, with a column of ``sources``."""
+    found = np.zeros(targets.shape[1], np.bool_)
+    tolerance = TOLERANCE * targets.std(0)
+    for source in sources.T:
+        left = np.flatnonzero(~found)
+        for rows in (np.flatnonzero(starts), np.arange(len(source))):  # few rows exclude most of the columns
+            ordered = targets[rows[source[rows].argsort()]][:, left]
+            signed = np.stack([ordered, -ordered])
+            drops = (np.maximum.accumulate(signed, 1) - signed).max(1, initial=0)
+            left = left[(drops <= tolerance[left]).any(0)]
+        found[left] = True
+    return found
+
+
 def _relations(
     desired: Floats, achieved: Floats, narrow: Floats, varying: NDArray[np.intp]
 ) -> Iterator[tuple[str, Floats]]:
@@ -171,7 +222,8 @@ def _relations(
             directions.append((difference / np.maximum(distance, 1e-12)[..., None]).reshape(len(desired), -1))
             if size > 1:
                 directions.append(np.arctan2(difference[..., 1], difference[..., 0]))
-        yield "the distance of desired_goal and achieved_goal", np.concatenate(distances, 1)
+        yield "desired_goal - achieved_goal", desired[:, varying] - achieved[:, varying]
+        yield DISTANCE, np.concatenate(distances, 1)
         yield "the direction from achieved_goal to desired_goal", np.concatenate(directions, 1)
     if 1 < count <= narrow.shape[1]:
         windows = np.lib.stride_tricks.sliding_window_view(narrow, count, axis=1)

@@ -274,6 +274,11 @@ def with_observation(extra, nested=False):
     return More
 
 
+def rotated(vector, angle):
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1]])
+
+
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize(
     ("extra", "text"),
@@ -285,11 +290,45 @@ def with_observation(extra, nested=False):
         (lambda a, d: d[0] - a[1], "is a linear function of desired_goal and achieved_goal,"),
         (lambda a, d: np.arctan2(*(d - a)[::-1]), "of the direction from achieved_goal to desired_goal,"),
         (lambda a, d: 0.3 * d[0] - 0.7 * d[1] + a[0], "is a linear function of desired_goal and"),
+        (lambda a, d: rotated(d - a, 5 * a[0]), "{} is the desired_goal relative to the achieved_goal"),
+        (lambda a, d: np.round(d, 1), "{} is a monotonic function of desired_goal,"),
+        (
+            lambda a, d: np.clip(d - a, -0.2, 0.2),
+            "{} is a monotonic function of desired_goal - achieved_goal,",
+        ),
+        (lambda a, d: np.exp(-np.linalg.norm(d - a)), "is a monotonic function of the distance of"),
     ],
 )
 def test_an_observation_with_the_goal_is_described(extra, text, nested):
     (message,) = messages(record, with_observation(extra, nested)())
     assert text.format("observation/b" if nested else "observation[2:4]") in message
+
+
+class LastAction(gym.Wrapper):
+    """The observation has the last action."""
+
+    def __init__(self):
+        super().__init__(NoEnd())
+        both = spaces.Box(-2, 2, (4,), np.float32)
+        self.observation_space = spaces.Dict({**self.env.observation_space, "observation": both})
+
+    def reset(self, **options):
+        obs, info = self.env.reset(**options)
+        return self.add(obs, np.zeros(2)), info
+
+    def step(self, action):
+        obs, *others = self.env.step(action)
+        return self.add(obs, action), *others
+
+    def add(self, obs, action):
+        return obs | {"observation": np.append(obs["observation"], action).astype(np.float32)}
+
+
+@pytest.mark.parametrize("gain", [0.3, 5])
+def test_actions_toward_the_goal_in_the_observation_are_correct(gain):
+    env = gym.wrappers.TimeLimit(LastAction(), 200)  # most compared states are not the first of an episode
+    toward = lambda env, obs: np.clip(gain * (obs["desired_goal"] - obs["achieved_goal"]), -1, 1)  # noqa: E731
+    assert not messages(record, env, policy=toward)
 
 
 # --- functions of another environment -------------------------------------------------------------
