@@ -75,16 +75,18 @@ REPRODUCTIONS["torchrl:TorchRLNextGoals"] |= BOTH
 
 HEAD = """# Scoreboard: which replay buffers relabel correctly
 
-The findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of other libraries. `make
-scoreboard` checks these versions again and writes this page. The table has the rules that some buffer breaks; `her
-rules` lists all rules, which the other buffers follow or [do not offer](#what-each-library-offers) (`-`).
+The findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of other libraries.
+`make scoreboard` checks these versions again and writes this page. The table has the rules that some buffer
+breaks; the other rules, which `her rules` lists, are followed or [not offered](#what-each-library-offers).
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
+- `-`: the library does not offer the subject of the rule.
 - `not run`: the rule is newer than the stored report.
-- a code: not judged, because findings of the rule would follow from the finding with this code. Rules on special
-  cases (HB502 to HB513, HB517, HB605) do not judge what is already wrong without them.
+- a code: not judged, because findings of the rule would follow from the finding with this code. Rules on
+  special cases (HB502 to HB513, HB517, HB605) do not judge what is already wrong without them.
 
-RLLTE 1.0.1 was not run; the [comparison](comparison.md#errors-in-the-peers) describes its buffer from the source.
+RLLTE 1.0.1 was not run; the [comparison](comparison.md#errors-in-the-peers) describes its buffer from the
+source.
 
 """
 
@@ -97,7 +99,8 @@ The test after each failure reproduces it in a few lines without our code.
 OFFERS_HEAD = """
 ## What each library offers
 
-A rule applies to a buffer only if the documentation of the library claims its subject, in these docstrings:
+A rule applies to a buffer only if the documentation of the library claims its subject; the quotations are in
+`benchmarks/scoreboard_claims.py`.
 """
 
 
@@ -171,14 +174,10 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
 
 
 def render_offers(adapter: str, report: dict[str, Any]) -> str:
-    """Return the section on what a library offers."""
-    lines = [f"\n### Offered by {report['target']}\n"]
-    for claim in CLAIMS[adapter]:
-        source = claim.source.replace(":", ".")
-        lines.append(f"- {', '.join(claim.offers)}: “{claim.quote}” (`{source}`)")
-    for offers, reason in NOT_OFFERED[adapter].items():
-        lines.append(f"- not offered: {', '.join(offers)}: {reason}")
-    return "\n".join(lines) + "\n"
+    """Return the paragraph on what a library offers."""
+    offered = ", ".join(offer for claim in CLAIMS[adapter] for offer in claim.offers)
+    reasons = [f"{', '.join(offers)}: {reason}" for offers, reason in NOT_OFFERED[adapter].items()]
+    return f"\n**{report['target']}** offers {offered}. Not offered: {'; '.join(reasons)}.\n"
 
 
 def main() -> None:

@@ -48,6 +48,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
 def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> str:
     """Convert links between files of the repository to links of the site."""
     here = page.file.src_uri
+    if here.startswith(("reference/", "results/")):
+        page.meta["search"] = {"boost": 0.2}  # a how-to page answers the questions of most readers
 
     def convert(link: re.Match[str]) -> str:
         target = _site_path(_in_repository(link[0], here))

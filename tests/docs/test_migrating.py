@@ -41,12 +41,6 @@ def test_from_cpprb():
     assert names["batch"].weights.shape == (32,)
 
 
-def test_from_rllte():
-    names = run("RLLTE")
-    assert names["buffer"].num_episodes == 3 * (100 // 16)
-    assert names["batch"].rewards.shape == (64,)
-
-
 def test_from_tianshou():
     names = run("Tianshou")
     assert len(names["buffer"]) == 500
