@@ -125,8 +125,7 @@ def _find_relation(  # noqa: PLR0917 - parts of the same states
     for size in {2, 3} - set(range(len(narrow.places) + 1, 4)) if DISTANCE in relations else ():
         norms = (np.lib.stride_tricks.sliding_window_view(narrow.values, size, axis=1) ** 2).sum(2)
         found = _are_linear(relations[DISTANCE], norms, is_fitted)
-        found &= ~_are_linear(achieved.values, norms, is_fitted)
-        if found.any():
+        if found.any() and not _are_linear(achieved.values, norms[:, found], is_fitted).any():
             name = narrow.take(found.argmax() + np.arange(size)).name()
             return f"{name} is the desired_goal relative to the achieved_goal, in another frame"
     known = np.concatenate([narrow.values, achieved.values], 1)
@@ -189,19 +188,23 @@ def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
     return np.asarray(errors.max(0, initial=0) <= TOLERANCE)
 
 
-def _are_monotonic(sources: Floats, targets: Floats, starts: Bools) -> Bools:
+def _are_monotonic(sources: Floats, targets: Floats, is_start: Bools) -> Bools:
     """Return which columns of ``targets`` only increase, or only decrease, with a column of ``sources``."""
     found = np.zeros(targets.shape[1], np.bool_)
     tolerance = TOLERANCE * targets.std(0)
-    for source in sources.T:
-        left = np.flatnonzero(~found)
-        for rows in (np.flatnonzero(starts), np.arange(len(source))):  # few rows exclude most of the columns
-            ordered = targets[rows[source[rows].argsort()]][:, left]
-            signed = np.stack([ordered, -ordered])
-            drops = (np.maximum.accumulate(signed, 1) - signed).max(1, initial=0)
-            left = left[(drops <= tolerance[left]).any(0)]
-        found[left] = True
+    some = np.flatnonzero(is_start)[:32]  # exclude almost all pairs
+    pairs = _have_one_direction(targets[some[sources[some].argsort(0)]], tolerance)
+    for source, target in np.argwhere(pairs):
+        ordered = targets[sources[:, source].argsort(), target]
+        found[target] |= _have_one_direction(ordered, tolerance[target])
     return found
+
+
+def _have_one_direction(values: Floats, tolerance: Floats) -> Bools:
+    """Return where ``values`` (n, ...) never decrease, or never increase, along their first axis."""
+    signed = np.stack([values, -values])
+    drops = (np.maximum.accumulate(signed, 1) - signed).max(1, initial=0)
+    return np.asarray((drops <= tolerance).any(0))
 
 
 def _relations(
