@@ -58,7 +58,7 @@ def require_function(name: str, value: object, takes: str = "(achieved_goal, des
 
 
 def require_torch(feature: str, *, otherwise: str) -> None:
-    """Raise ImportError unless torch is installed; the message has the feature and advice without torch."""
+    """Raise ImportError unless torch is installed; ``otherwise`` says how to do without it."""
     try:
         import torch  # noqa: F401, PLC0415 - an optional dependency
     except ImportError as error:
@@ -70,7 +70,7 @@ def require_torch(feature: str, *, otherwise: str) -> None:
 def removed_arguments(owner: str, replacements: Mapping[str, str]) -> Callable[[F], F]:
     """Return a decorator that raises TypeError for keyword arguments of former versions of ``owner``.
 
-    The values of ``replacements`` are the instructions that end the messages.
+    ``replacements`` has, for each removed argument, the instruction that ends its message.
     """
 
     def decorate(function: F) -> F:
