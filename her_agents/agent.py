@@ -35,13 +35,14 @@ class Agent:
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: Action space of one environment.
-        gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
-        clip_targets: Whether to clip targets to the range of returns of rewards in [-1, 0].
+        gamma: Discount per step, the same as in the replay buffer; sets the bounds of clipped targets.
+        clip_targets: Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards
+            lie in [-1, 0].
         seed: Seed of the weights, the exploration and the noise of targets.
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
             weights do not depend on it.
-        precision: ``"float32"``, or ``"bf16"`` for products in bfloat16 in all layers but the last; weights,
-            outputs, losses and statistics are float32.
+        precision: ``"float32"``, or ``"bf16"``: all layers but the last multiply in bfloat16, while weights,
+            outputs, losses and statistics stay float32.
         **options: Attributes of the class of options, such as `her_agents.options.SACOptions` for `SAC`.
 
     Attributes:
@@ -131,7 +132,7 @@ class Agent:
         return actions[0] if is_single else actions
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return N actions of the environment; without exploration, by operations that ONNX has.
+        """Return the actions for N observations; without exploration, use only operations that ONNX has.
 
         Args:
             inputs: Inputs of the networks for N observations.
@@ -204,18 +205,18 @@ class Agent:
 
     @torch.no_grad()
     def update_targets(self) -> None:
-        """Count an update; at each interval, set target = (1 - tau) * target + tau * online."""
+        """Every ``target_update_interval`` calls, set target = (1 - tau) * target + tau * online."""
         self._updates += 1
         if self._updates % self._target_update_interval == 0:
             torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.options.tau)
 
     def bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
-        """Return the targets ``rewards + discounts * next_value`` within the bounds, (..., B)."""
+        """Return the targets ``rewards + discounts * next_value``, clipped to their bounds, (..., B)."""
         target = self.as_tensor(batch.rewards) + self.as_tensor(batch.discounts) * next_value
         return target.clamp(*self._bounds)
 
     def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the mean of the weighted squared errors of the values (..., B), and keep the errors."""
+        """Return the weighted mean squared error of the values (..., B); `td_errors` returns the errors."""
         self._errors = values - target
         return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 
@@ -224,7 +225,7 @@ class Agent:
         return torch.as_tensor(values, device=self.device)
 
     def scale_learning_rates(self, factor: float) -> None:
-        """Set the learning rate of each optimizer to ``factor`` times the one that it was made with."""
+        """Set the learning rate of each optimizer to ``factor`` times its initial learning rate."""
         for module in self.modules.values():
             if isinstance(module, torch.optim.Optimizer):
                 for group in module.param_groups:
@@ -259,7 +260,7 @@ def cloning_loss(
         taken: (B, A) actions of the batch, scaled to [-1, 1].
         proposed: (B, A) actions of the actor, in the same scale.
         is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed one;
-            other rows do not count (Q-filter).
+            all other rows are left out of the mean (Q-filter).
     """
     return ((proposed - taken).square().mean(dim=1) * (is_demonstration & is_better)).mean()
 
@@ -316,7 +317,7 @@ class BoxActions:
 def gradient_step(
     optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, inputs: list[nn.Parameter] | None = None
 ) -> None:
-    """Take one step with an optimizer; ``inputs`` are the parameters whose gradients are computed, or all."""
+    """Take one optimizer step; gradients are computed for the parameters ``inputs``, or for all if None."""
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()

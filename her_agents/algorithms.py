@@ -38,8 +38,8 @@ STEPS_PER_LENGTH = 4_000
 MAX_PROBE_STEPS = 100
 
 LEAST_PRODUCTS = 50_000_000
-"""Multiplications in the hidden layers, for one batch, from which on ``"auto"`` chooses a GPU; see
-`docs/results/agents_gpu.md`."""
+"""With at least this many multiplications in the hidden layers per batch, ``"auto"`` chooses a GPU; measured
+in `docs/results/agents_gpu.md`."""
 
 
 def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None
 
     Args:
         env: A goal environment.
-        max_episode_steps: The time limit, if it is not that of the environment.
+        max_episode_steps: Time limit of episodes; by default that of the environment.
 
     Returns:
         ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and ``steps``, if the time limit is known.
@@ -71,7 +71,7 @@ def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
 
 
 def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
-    """Return the device of a config, and the reason of ``"auto"``."""
+    """Return the device for a config, and the reason for the choice in words."""
     if config.device != "auto":
         return config.device, "the option device"
     if not torch.cuda.is_available():
@@ -98,8 +98,8 @@ def make_agent(
             ``precision``.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
-        agent: The class of the agent instead of the algorithm of the config.
-        device: The device instead of that of the config.
+        agent: Class of the agent; by default that of ``config.algo``.
+        device: Torch device; by default that of the config.
 
     Raises:
         BrokenModuleError: The module of the agent raised an error.

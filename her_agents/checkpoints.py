@@ -1,7 +1,7 @@
 """Checkpoints and policy files; written atomically, loaded without executing code.
 
-A checkpoint contains the whole agent. A policy file, with the suffix ``.policy``, contains what is needed to
-choose actions, with weights in float16.
+A checkpoint contains the whole agent. A policy file, with the suffix ``.policy``, contains only the network
+that chooses actions and its statistics, with weights in float16.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ def load_agent(
     Args:
         path: A checkpoint such as ``best.pt``, the folder of a run, whose ``best.pt`` is loaded, or a
             file of `export_policy`.
-        agent: Class of the agent, for an agent of your own; its module is never imported by its name in the
-            file.
-        device: Torch device of the agent, also if it was trained on another one.
+        agent: Class of the agent; needed if the run used an agent of your own, since a module that a file
+            names is never imported.
+        device: Torch device of the agent, which may differ from the device of the run.
 
     Returns:
         The agent; its method `act` is a policy. An agent from a policy file cannot be trained further.
 
     Raises:
-        ValueError: The file cannot be read, is not a checkpoint, is damaged, is from another version, or has
-            an agent of your own, and ``agent`` is not given.
+        ValueError: The file cannot be read, is not a checkpoint, is damaged or is from another version; or
+            ``agent`` is missing although the file contains an agent of your own.
 
     Example:
         ``load_agent("runs/PointReach-v0-sac-0").act(observation)``
@@ -88,7 +88,7 @@ def load_agent(
     checkpoint = load_checkpoint(file)
     algo = checkpoint["config"]["algo"]
     if agent is None and ":" in algo:
-        raise ValueError(f"{file} has an agent of the class {algo}; pass agent=, this class")
+        raise ValueError(f"{file} contains an agent of the class {algo}; pass this class as agent=")
     return agent_of(checkpoint, file, agent=agent, device=device)
 
 
@@ -102,7 +102,7 @@ def agent_of(
 ) -> Agent:
     """Return the agent of a checkpoint, on a device; ``path`` is for the message.
 
-    The module of an agent of the user's own is imported, unless its class is given.
+    If the agent is the user's own and its class ``agent`` is not given, its module is imported.
 
     Raises:
         ValueError: The checkpoint is damaged.
@@ -120,12 +120,12 @@ def agent_of(
 def export_policy(
     path: str | os.PathLike[str], out: str | os.PathLike[str], *, agent: type[Agent] | None = None
 ) -> None:
-    """Write the policy of a checkpoint to a small file, which suffices to choose actions.
+    """Write the policy of a checkpoint to a small file, from which `load_agent` restores the policy.
 
     Args:
         path: A checkpoint, or the folder of a run, whose ``best.pt`` is used.
         out: The file to write; its name ends with ``.policy``. Weights are rounded to float16.
-        agent: Class of the agent, for an agent of your own.
+        agent: Class of the agent; needed if the run used an agent of your own.
 
     Raises:
         OSError: ``out`` cannot be written.

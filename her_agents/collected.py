@@ -84,7 +84,7 @@ class CollectedTraining(Training):
 
     def _step(self) -> None:
         """Add one round of episodes to the buffer."""
-        if self.counts.env_steps:  # the agent was updated after the previous round
+        if self.counts.env_steps:  # not the first round: the agent was updated since the previous one
             self._collector.update(self.agent.policy_state())
         episodes = next(self._rounds).episodes
         self._add(episodes)

@@ -171,7 +171,7 @@ class Comparison:
             panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
             for axes, (task, groups) in zip(panels, self.runs.items(), strict=False):
                 for name, logs in groups.items():
-                    _draw_group(axes, logs, name, names.index(name), self.seed)
+                    draw_group(axes, logs, name, names.index(name), self.seed)
                 axes.set(title=task, xlabel="environment steps", ylim=(-0.03, 1.03), xlim=(0, None))
                 axes.xaxis.set_major_formatter("{x:,.0f}" if axes.get_xlim()[1] < 10_000 else _thousands)
             for axes in list(figure.axes)[len(self.runs) :]:
@@ -394,7 +394,7 @@ def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = Fals
     return reached, Estimate(value, median(low), median(band.high.probabilities))
 
 
-def _draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:
+def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:
     """Draw the mean and interval of a group, or each run if there are few, while all runs are known."""
     first, last = max(log.steps[0] for log in logs), _common_steps(logs)
     steps = np.unique(np.concatenate([log.steps for log in logs]))

@@ -38,14 +38,15 @@ class Config:
     her: bool = True
     """Whether to relabel goals."""
     goal_selection_strategy: str | dict[str, float] = "future"
-    """The name of a strategy, or shares of several strategies, such as future 0.5 desired 0.3 original 0.2
-    (in a file, a table)."""
+    """How new goals are chosen: the name of a strategy, or shares of several strategies, such as
+    future 0.5 desired 0.3 original 0.2 (in a file, a table)."""
     n_sampled_goal: int = DEFAULT_SAMPLED_GOALS
-    """Relabeled transitions for each original one; omit it if the strategy has a share of original."""
+    """Relabeled transitions for each original one; leave it out if goal_selection_strategy has a share of
+    original."""
     termination: str | None = None
-    """Terminations of relabeled transitions: recompute, success, keep, never, or module:function or
-    path/to/file.py:function, a function that is used like compute_terminated. By default recompute if the
-    environment has compute_terminated, else keep."""
+    """Termination flags of relabeled transitions: recompute, success, keep, never, or module:function or
+    path/to/file.py:function, a function with the arguments of compute_terminated. By default recompute if
+    the environment has compute_terminated, else keep."""
     prioritized: bool = False
     """Whether transitions with larger errors are sampled more often."""
     num_envs: int = 16
@@ -59,49 +60,54 @@ class Config:
     gamma: float = ranged(0.98, "[0, 1]")
     """Discount per step."""
     n_steps: int = 1
-    """Largest number of rewards in the return of a transition."""
+    """Number of rewards in the return of a transition; fewer at the end of an episode."""
     clip_targets: bool = True
-    """Whether to clip targets to the range of returns of rewards in [-1, 0]. her train clips by default
-    only if all rewards of a random episode are -1 or 0."""
+    """Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0].
+    her train clips by default only if all rewards of a random episode are -1 or 0."""
     updates_per_step: float = ranged(0.25, "(0, inf)")
     """Updates of the agent for each step of an environment."""
     batch_size: int = 128
-    """Transitions in an update."""
+    """Transitions in the batch of an update."""
     buffer_size: int = 1_000_000
-    """Capacity of the buffer in transitions; steps if that is less."""
+    """Capacity of the replay buffer in transitions; smaller if the run has fewer steps."""
     learning_starts: int = count(1_000)
     """Steps before the first update."""
     steps_per_epoch: int = 4_000
-    """Steps between evaluations; more if episodes are longer, since each environment ends its episode."""
+    """Steps of an epoch. After them, the open episodes are played to their ends, and the agent is
+    evaluated."""
     evaluation_episodes: int = 50
     """Episodes of an evaluation."""
     save_every: int = 1
     """Epochs between writes of latest.pt, the checkpoint for resuming."""
     history_every: int = count(10)
-    """Epochs between checkpoints that are never replaced; 0 for none."""
+    """Epochs between checkpoints that are kept, history/epoch_<n>.pt; 0 for none."""
     info_keys: tuple[str, ...] = ()
-    """Entries of the infos that compute_reward needs."""
+    """Keys of the infos that compute_reward and compute_terminated read."""
     agent: dict[str, Any] = field(default_factory=dict)
-    """More arguments of the agent, by name."""
+    """Options of the algorithm by name, such as learning_rate."""
     workers: int = count(0)
     """Workers that collect episodes while the agent learns, each with num_envs environments; 0 collects
     episodes between updates, in the process of the learner."""
     fresh_envs: bool = False
-    """Whether workers make new environments for each round, if reset does not restore their whole state."""
+    """Whether workers make new environments for each round; needed if reset does not restore the whole
+    state of an environment."""
     deterministic: bool = True
-    """Whether workers check that the environment repeats its episodes; some simulators cannot."""
+    """Whether workers check that the same seed and actions give the same episode, which some simulators
+    cannot do."""
     device: str = "cpu"
-    """Torch device of the agent: cpu, cuda, or auto, which chooses."""
+    """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if that should be faster."""
     tensor_functions: bool = False
-    """Whether compute_reward and compute_terminated take tensors; then the replay buffer is on the device
-    too."""
+    """Whether compute_reward and compute_terminated take torch tensors; the replay buffer is then on the
+    device of the agent."""
     precision: str = "float32"
-    """Precision of the products of the networks: float32, or bf16 for bfloat16 in all layers but the last."""
+    """Precision of matrix products in the networks: float32, or bf16, which uses bfloat16 in all layers but
+    the last."""
     threads: int = 1
     """Number of torch threads of the learner. Two are faster for layers of 256 units or more, if both cores
     are idle; on a busy machine they are many times slower."""
     linear_schedule: bool = False
-    """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
+    """Whether learning rates decrease linearly and reach 0 at the end of the run; otherwise they are
+    constant."""
     offline: str | None = None
     """Recorded episodes from which the agent learns without stepping the environment, except in evaluations:
     the folder of an archive or a LeRobot dataset, the file of a saved buffer, or the id of a Minari dataset.
@@ -113,11 +119,11 @@ class Config:
     module:function or path/to/file.py:function, a policy whose successful episodes are recorded when the
     run begins."""
     demo_episodes: int = 25
-    """Recorded episodes if demos is a policy."""
+    """Number of successful episodes to record if demos is a policy."""
     demo_noise: float = ranged(0.1, "[0, inf)")
-    """Standard deviation of the noise on the actions of the policy, relative to half of their range."""
+    """Standard deviation of the noise on the actions of the policy demos, relative to half of their range."""
     demo_share: float = ranged(0.25, "(0, 1)")
-    """Share of the demonstrations in each update."""
+    """Share of demonstrations in the batch of each update."""
 
     def __post_init__(self) -> None:
         require_values(self)
@@ -137,7 +143,8 @@ class Config:
             raise ValueError(f"workers must be 0 with offline, got {self.workers}: no episodes are collected")
         if self.offline is None and self.learning_starts >= self.steps:
             raise ValueError(
-                f"learning_starts must be below steps={self.steps}, got {self.learning_starts}: no updates"
+                f"learning_starts must be below steps={self.steps}, got {self.learning_starts}: the agent "
+                "would never be updated"
             )
         if self.seed >= 2**63:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
@@ -175,8 +182,8 @@ class Config:
 def make_config(*sources: Mapping[str, Any]) -> Config:
     """Make a config from options by name; later sources override earlier ones.
 
-    The entries of ``agent`` and ``env_kwargs`` are overridden one by one. But a source with ``algo`` replaces
-    the whole ``agent``, and a source with ``env`` the whole ``env_kwargs``, if it has such a table.
+    The entries of ``agent`` and ``env_kwargs`` are overridden one by one. But if a source also has ``algo``,
+    its ``agent`` replaces the earlier one as a whole, and likewise ``env_kwargs`` if it also has ``env``.
 
     Args:
         *sources: Values of the fields of `Config`, by name.
@@ -198,7 +205,7 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
 def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of several sources in one table, as `make_config` merges them.
 
-    Without ``env``, the folder of ``offline`` gives the environment in which it was recorded.
+    If ``env`` is missing and ``offline`` is an archive, the environment of the archive is used.
     """
     options: dict[str, Any] = {}
     for source in sources:

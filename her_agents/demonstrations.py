@@ -48,7 +48,7 @@ def open_episodes(name: str) -> Iterable[Episode]:
         return from_minari(name)
     except (ImportError, OSError) as error:
         raise FileNotFoundError(
-            f"{name} is neither a file nor a folder; as a Minari dataset: {error}"
+            f"{name} is neither a file nor a folder, and it is not a Minari dataset: {error}"
         ) from error
 
 
@@ -100,7 +100,7 @@ def record_successes(
         info_keys: Entries of the infos that are recorded.
 
     Raises:
-        ValueError: Less than one of `ATTEMPTS` episodes succeeds.
+        ValueError: Fewer than one in `ATTEMPTS` episodes succeeded.
     """
     episodes: list[Episode] = []
     attempts = 0

@@ -45,7 +45,7 @@ class DQN(Agent):
         self.modules |= {"network": self.network, "target": self.target, "optimizer": self._optimizer}
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return actions with the highest values; while exploring, a share of epsilon is random."""
+        """Return the actions with the highest values; with ``explore``, a share epsilon of them is random."""
         best = self.network(inputs).argmax(dim=1)
         if explore:
             is_random = torch.rand(len(best), **self._random) < self.options.epsilon

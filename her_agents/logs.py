@@ -59,8 +59,8 @@ class Meter:
     def add(self, measured: Mapping[str, Any], count: Any = 1) -> None:
         """Add measurements by name; each value is the sum of ``count`` measurements.
 
-        Values and counts are numbers, or 0-d tensors, which are read by `read` only: reading a tensor waits
-        for its device.
+        Values and counts are numbers or 0-d tensors. Only `read` reads tensors, since this waits for their
+        device.
         """
         for name, value in measured.items():
             self._sums[name] += value
@@ -72,7 +72,7 @@ class Meter:
         self.add({"collected_success": successes}, len(episodes))
 
     def add_batch(self, batch: Batch) -> None:
-        """Add the rewards of a batch, and the successes and goal ages of its relabeled transitions."""
+        """Add the rewards of a batch, and the successes and steps to the goal of relabeled transitions."""
         self.add({"reward_mean": batch.rewards.mean()})
         if self._zero_is_success:
             successes = (batch.rewards == 0) & batch.relabeled
@@ -86,7 +86,7 @@ class Meter:
         self.add({"goal_age": age.sum()}, int(rows.sum()))
 
     def read(self) -> Row:
-        """Return the means by name, without those of no measurement, and reset them."""
+        """Return the means of all names that have measurements, and start new means."""
         counts = {name: int(count) for name, count in self._counts.items()}
         means = {name: float(total) / counts[name] for name, total in self._sums.items() if counts[name]}
         self._sums.clear()
@@ -109,7 +109,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
 
 
 def open_tensorboard(folder: Path, steps: int) -> Any:
-    """Return a writer of event files; existing rows of steps after ``steps`` are replaced.
+    """Return a writer of event files that drops earlier values of steps after ``steps``, as of a resumed run.
 
     Raises:
         ValueError: The package tensorboard is not installed.

@@ -91,16 +91,16 @@ def train(
 
     Args:
         config: The options of the run, which determine its result.
-        env: Environment of the run instead of ``config.env``, which is then only a name in messages: a
-            function that makes it or, with ``num_envs=1`` and without workers, a `gymnasium.Env`, which is
-            used for evaluations too, and is not closed.
-        agent: Agent of the run instead of ``config.algo``: a subclass of `Agent` or, without workers, an
-            agent.
+        env: Environment to use instead of ``config.env``, which is then only a name in messages. Either a
+            function that makes the environment or, with ``num_envs=1`` and without workers, a
+            `gymnasium.Env`, which is used for evaluations too and is not closed.
+        agent: Agent to use instead of ``config.algo``: a subclass of `Agent` or, without workers, an
+            instance.
         folder: Folder of logs and checkpoints; None writes no files.
         resume: Whether to continue from ``latest.pt`` in ``folder``. Only the option ``steps`` may differ.
         tensorboard: Whether to write logs for TensorBoard.
-        stop: Function of the history, called after each evaluation; the run ends if it returns True,
-            as with `is_solved`. The history has a row for each epoch.
+        stop: Function that is called with the history, one row per epoch, after each evaluation; the run
+            ends if it returns True. `is_solved` is such a function.
         on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
         on_step: Called with the `Training` after each step of the environments, or each round of the workers.
         backend: Backend of the `Collector` if ``config.workers`` is above 0: ``"local"``, ``"process"`` or
@@ -121,7 +121,7 @@ def train(
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, or has no success flag; the
             folder contains another run, or no run to resume with these options; ``resume`` is True without a
-            folder; torch cannot use ``config.device``; a reward is outside the range of clipped targets; the
+            folder; torch cannot use ``config.device``; a reward is outside [-1, 0] with ``clip_targets``; the
             episodes of ``config.offline`` cannot be used; or tensorboard is not installed.
     """
     files = None if folder is None else RunFolder(Path(folder))

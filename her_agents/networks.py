@@ -53,7 +53,7 @@ class Normalizer:
         self.count = 0
         self.sums = torch.zeros(2, width + num_goals, dtype=torch.float64, device=device)
         self.shift, self.scale = torch.zeros(width, device=device), torch.ones(width, device=device)
-        average = torch.eye(width + num_goals, width, dtype=torch.float64)  # of both values of goals
+        average = torch.eye(width + num_goals, width, dtype=torch.float64)  # goals: mean of both values
         average[width - num_goals :, width - num_goals :] = torch.eye(num_goals).repeat(2, 1) / 2
         self._average = average.to(device)  # (D + G, D)
         self._clip = clip
@@ -99,7 +99,7 @@ class Normalizer:
 class GoalInputs:
     """Converts observations to `NetworkInput`: concatenated vectors, and images stacked along their channels.
 
-    Vectors are normalized by the statistics of `update_statistics`. Achieved and desired goals have common
+    Vectors are normalized by the statistics of `update_statistics`. Achieved and desired goals share their
     statistics.
 
     Args:

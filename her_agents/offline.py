@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class OfflineTraining(Training):
     """A run that learns from the recorded episodes of ``config.offline``.
 
-    All of them are demonstrations, which the agent imitates with the option ``bc_weight``. A step of this
-    run is an update of the agent. The environment is stepped by evaluations only, and once to find the
-    success flag.
+    All recorded episodes count as demonstrations, so the agent imitates them if ``bc_weight`` is above 0. A
+    step of this run is an update of the agent. Only evaluations step the environment, apart from one step
+    that finds the success flag.
     """
 
     def _open(self, buffer_file: Path | None) -> None:
@@ -40,4 +40,5 @@ class OfflineTraining(Training):
         """Collect nothing."""
 
     def _learn(self, batch: Batch) -> dict[str, torch.Tensor]:
-        return self.agent.update(replace(batch, index=-2 - abs(batch.index)))  # those of demonstrations
+        # In a batch, negative indices mark demonstrations.
+        return self.agent.update(replace(batch, index=-2 - abs(batch.index)))

@@ -81,7 +81,7 @@ class AgentOptions:
     tau: float = ranged(0.05, "(0, 1]")
     """Weight of the online parameters in the Polyak update of the target networks."""
     target_update_interval: int = 1
-    """Number of updates for each Polyak update."""
+    """Updates between Polyak updates of the target networks."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.hidden, list | tuple):
@@ -102,7 +102,7 @@ class DQNOptions(AgentOptions):
     bc_weight: float = ranged(0.0, "[0, inf)")
     """Weight of the large-margin loss of demonstrated actions (arXiv 1704.03732, section 4)."""
     margin: float = ranged(0.8, "(0, inf)")
-    """Q value by which demonstrated actions shall exceed the others."""
+    """Margin of the large-margin loss, by which Q values of demonstrated actions should exceed the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,8 @@ class TD3Options(AgentOptions):
     target_noise_clip: float = ranged(0.5, "[0, inf)")
     """Largest absolute value of the noise on the actions in targets."""
     bc_weight: float = ranged(0.0, "[0, inf)")
-    """Weight of the imitation of demonstrated actions in the actor's loss, see `SACOptions`."""
+    """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where their Q
+    value is higher than that of the actor's action (arXiv 1709.10089, sections IV-B and IV-C)."""
     policy_delay: int = 2
     """Updates of the critics for each update of the actor. ``target_update_interval`` counts updates of the
     actor."""
@@ -164,7 +165,7 @@ class TQCOptions(SACOptions):
     n_quantiles: int = 25
     """Quantiles of each critic."""
     top_quantiles_to_drop_per_net: int = count(2)
-    """Quantiles that targets leave out, for each critic; below ``n_quantiles``."""
+    """Largest quantiles to drop from targets, for each critic; less than ``n_quantiles``."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

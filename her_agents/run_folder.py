@@ -65,8 +65,8 @@ class RunFolder:
             may_differ = name == "steps" or (name == "device" and given[name] == "auto")
             if before[name] != given[name] and not may_differ:
                 raise ValueError(
-                    f"{self._latest} is of a run with {name} {before[name]!r}, got "
-                    f"{given[name]!r}; only steps may change"
+                    f"{self._latest} belongs to a run with {name}={before[name]!r}, got "
+                    f"{given[name]!r}; only steps may change when a run is resumed"
                 )
         with as_corrupt(f"{self._latest} is damaged"):
             taken, buffer = steps_of(saved["counts"]), str(saved["buffer"])
@@ -100,7 +100,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Add the next step to the error if a file cannot be written, for example to a full disk."""
+        """Add to the error of a file that cannot be written, for example on a full disk, how to continue."""
         try:
             yield
         except OSError as error:

@@ -74,14 +74,14 @@ class RunLog:
         A solved run keeps its last success rate after its end.
 
         Raises:
-            ValueError: The run is not solved and ended before ``steps``, or its first evaluation is later.
+            ValueError: The run ended before ``steps`` without being solved, or its first evaluation is later.
         """
         indices = np.searchsorted(self.steps - self.slack, steps, side="right") - 1
         is_late = not self.is_solved and np.max(steps) > self.steps[-1] + self.slack
         if np.min(indices) < 0 or is_late:
             raise ValueError(
                 f"{self.name} has evaluations from {self.steps[0]:,.0f} to {self.steps[-1]:,.0f} steps, got "
-                f"{np.max(steps) if is_late else np.min(steps):,.0f}; choose other steps, or leave it out"
+                f"{np.max(steps) if is_late else np.min(steps):,.0f}; choose other steps, or omit this run"
             )
         rates: np.ndarray = self.success_rate[indices]
         return rates
@@ -97,8 +97,8 @@ def read_runs(path: str | os.PathLike[str]) -> list[RunLog]:
             ``seconds``, a column ``run`` if it has several runs, and columns with options.
 
     Returns:
-        The runs, sorted by name. Their group is ``NAME``; or the folder with the runs; or, for one run, its
-        path without the seed at its end.
+        The runs, sorted by name. Their group is ``NAME`` if it is given, else the folder with the runs or,
+        for a single run, its path without the seed at its end.
 
     Raises:
         CorruptFileError: A log is damaged.

@@ -73,7 +73,7 @@ class SAC(Agent):
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics.
 
-        In every ``policy_delay``-th call, take one with the actor too, and the temperature if it is learned.
+        Every ``policy_delay``-th call also takes one with the actor and, if it is learned, the temperature.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TQC(SAC):
-    """TQC: SAC whose critics estimate quantiles, of which targets leave out the largest.
+    """TQC: SAC whose critics estimate quantiles of returns; targets leave out the largest quantiles.
 
     The arguments are those of `Agent`, with the options `her_agents.options.TQCOptions`. The action space is
     a Box with bounds.

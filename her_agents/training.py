@@ -56,8 +56,8 @@ gym.register_envs(her_envs)
 class Counts:
     """The progress of a run."""
 
-    epochs: int = 0  # complete ones
-    resets: int = 0  # each of all environments
+    epochs: int = 0  # completed epochs
+    resets: int = 0  # resets of all environments at once
     env_steps: int = 0  # of all environments together
     updates: int = 0  # of the agent
     seconds: float = 0.0  # wall-clock time
@@ -74,10 +74,10 @@ class Training:
     Args:
         config: The options.
         buffer_file: File of the saved replay buffer of a resumed run; None for a new run.
-        env: Environment of the run instead of ``config.env``: a function that makes it or, with
+        env: Environment to use instead of ``config.env``: a function that makes it or, with
             ``num_envs=1`` and without workers, a `gymnasium.Env`, which is also used for evaluations.
-        agent: Agent of the run instead of ``config.algo``: a subclass of `Agent` or, without workers, an
-            agent.
+        agent: Agent to use instead of ``config.algo``: a subclass of `Agent` or, without workers, an
+            instance.
         backend: Backend of the `Collector`, if there are workers.
         address: Address of a Ray cluster for the `Collector`, or None.
 
@@ -98,8 +98,8 @@ class Training:
             backend, the address, the device, the recorded episodes or the demonstrations cannot be used.
     """
 
-    _envs: Any = None  # those of this process that episodes are recorded from; None in a subclass
-    _end: float = math.inf  # steps after which environments wait for the end of the epoch
+    _envs: Any = None  # the environments of this process that are recorded; None in a subclass
+    _end: float = math.inf  # number of steps after which an environment waits when its episode ends
     _waiting = np.ones(0, bool)  # (N,) environments whose last episode of the epoch has ended
 
     def __init__(
@@ -197,7 +197,8 @@ class Training:
         """Reset all environments, if there are any.
 
         Args:
-            keep_open: Whether to add open episodes to the buffer, as truncated; otherwise they are dropped.
+            keep_open: Whether to add open episodes to the buffer, as truncated episodes; otherwise they are
+                dropped.
         """
         self.counts.resets += 1
         if self._envs is None:
@@ -227,7 +228,7 @@ class Training:
             ValueError: ``clip_targets`` is True, and a reward lies outside [-1, 0].
         """
         counts, config = self.counts, self.config
-        # The next multiple of steps_per_epoch, which is not the next epoch's if episodes are longer.
+        # The next multiple of steps_per_epoch; long episodes can make an epoch pass several multiples.
         self._end = min(config.steps, (counts.steps // config.steps_per_epoch + 1) * config.steps_per_epoch)
         while not (completed := counts.steps >= self._end and bool(self._waiting.all())):
             if is_interrupted():
@@ -244,7 +245,7 @@ class Training:
         return completed
 
     def _step(self) -> None:
-        """Take one step in every environment; those of waiting environments are not kept."""
+        """Take one step in every environment; steps of waiting environments are not recorded."""
         actions = self.agent.act(self._observations, explore=True)
         self._observations, _, terminated, truncated, _ = self._envs.step(actions)
         resets = self._ended & self._next_step_mode
@@ -336,19 +337,19 @@ class Training:
 
 
 class _KeptOpen(gym.Wrapper[Any, Any, Any, Any]):
-    """Leaves the closing of an environment to the caller, to whom it belongs."""
+    """Ignores ``close``, since the caller owns the environment."""
 
     def close(self) -> None:
         pass
 
 
 def _made(env: gym.Env[Any, Any] | EnvFactory) -> gym.Env[Any, Any]:
-    """Return an environment, made by a function unless it exists."""
+    """Return ``env`` if it is an environment, else the environment that the function ``env`` makes."""
     return _KeptOpen(env) if isinstance(env, gym.Env) else env()
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:
-    """Return the argument ``termination`` of the buffer: the function of a name with a colon, or the name.
+    """Return the buffer's argument ``termination``: the function if ``name`` contains a colon, else ``name``.
 
     Raises:
         ValueError: The module cannot be imported, or does not have the function.
@@ -374,7 +375,7 @@ def take_random_step(env: Any, config: Config) -> tuple[float, str]:
     if config.her:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the buffer of the run has the same warnings
-            # Without the success flag, which the buffer of the run stores, and which belongs to one goal
+            # Not with the success flag: it belongs to one goal, and only the run's buffer stores it.
             buffer = HindsightReplayBuffer.for_env(env, buffer_size=1, info_keys=config.info_keys)
             buffer.add(observation, action, reward, next_observation, terminated, True, info)
     return float(reward), success_key(info)

@@ -260,7 +260,7 @@ class Window:
         Window._open += 1
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
-        """Show a picture, (H, W, 3) uint8, with a title; wait for at most ``fps`` pictures per second."""
+        """Show a picture, (H, W, 3) uint8, with a title; wait to show at most ``fps`` pictures per second."""
         display = self._pygame.display
         surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))
         screen = display.get_surface()

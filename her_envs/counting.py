@@ -21,7 +21,7 @@ _ONE_STEP = np.array([0, 1], np.float32)
 class Counting(GoalTask):
     """Each state consists of the numbers of its episode and of its step; actions have no effect.
 
-    State: float32 (2,), the random number of the episode and the step. It is also the achieved goal.
+    State: float32 (2,): the random number of the episode, and the step; also the achieved goal.
     Action: Discrete(2), without effect.
     Start and goal: step 0 of an episode with a random number; the goal is a step of the same episode,
     uniform over 1..``length``.

@@ -111,7 +111,7 @@ class FloorPlan:
     def _cross_edge(
         self, place: np.ndarray, rest: np.ndarray, cell: np.ndarray, moving: np.ndarray
     ) -> np.ndarray:
-        """Move the points ``moving`` (M,) to the next edge of their cell, and across it if that is free.
+        """Move the points ``moving`` (M,) to the next edge of their cell, and across it into a free cell.
 
         The arrays ``place`` (positions), ``rest`` (remaining moves) and ``cell``, all (2, N), are changed in
         place. Returns the indices (K,) of the points whose moves have not ended.

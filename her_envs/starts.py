@@ -27,11 +27,10 @@ def sample_starts(
     options: dict[str, Any],
     rows: np.ndarray | None = None,
 ) -> tuple[State, dict[str, Array]]:
-    """Sample starts of the environments ``rows``, by default all N, that are not solved; return n states.
+    """Sample unsolved starts of the environments ``rows`` (by default all N); return states and observations.
 
     The options ``"goal"`` and ``"state"`` have values for one environment, which are used for all N, or a
-    leading axis N. A start that they determine completely is used unchanged, even if it is solved. The
-    observations are returned too.
+    leading axis N. A start that they determine completely is used unchanged, even if it is solved.
 
     Raises:
         TypeError: ``"state"`` is not a dict, and the state has several entries.

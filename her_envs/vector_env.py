@@ -22,9 +22,9 @@ MAX_SHOWN_ENVS = 16
 class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarray]):
     """N goal environments made from one task, stepped together by vectorized functions.
 
-    In equal episodes, observations, rewards, flags and infos equal those of a
+    For the same starts and actions, observations, rewards, flags and infos equal those of a
     `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`, including masks, ``final_obs`` and ``final_info``.
-    Returned arrays share no memory with the environment. All environments use the same random generator.
+    Returned arrays share no memory with the environment. All N environments share one random generator.
 
     The options of `reset` are ``"goal"`` and ``"state"`` as in `TaskEnv`, for one environment (used for all)
     or with a leading axis N; and ``"reset_mask"``, (N,) bool, the environments to reset.

@@ -68,7 +68,7 @@ def require_suffix(name: str, path: str | os.PathLike[str], suffixes: Sequence[s
 
 
 def require_torch(feature: str, *, otherwise: str) -> None:
-    """Raise ImportError unless torch is installed; the message has the feature and advice without torch."""
+    """Raise ImportError unless torch is installed; ``otherwise`` says how to do without it."""
     try:
         import torch  # noqa: F401, PLC0415 - an optional dependency
     except ImportError as error:
@@ -80,7 +80,7 @@ def require_torch(feature: str, *, otherwise: str) -> None:
 def removed_arguments(owner: str, replacements: Mapping[str, str]) -> Callable[[F], F]:
     """Return a decorator that raises TypeError for keyword arguments of former versions of ``owner``.
 
-    The values of ``replacements`` are the instructions that end the messages.
+    ``replacements`` has, for each removed argument, the instruction that ends its message.
     """
 
     def decorate(function: F) -> F:

@@ -49,7 +49,7 @@ AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard", "scipy")
 GYMNASIUM = Path(gym.__file__).parent
 
 MAX_MESSAGE = 4000
-"""Largest number of characters of an error, since it can have texts from files."""
+"""Largest number of characters that are shown of an error, which may quote a long text from a file."""
 
 CONTROL = re.compile(r"(?!\x1b\[\??[\d;]*[mAGHJKhl])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """Control characters, except white space, and the sequences of rich for colors and progress bars."""
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Output:
-    """A stream for which all texts are written without an error, and without control of the terminal.
+    """A text stream that never raises, and removes control characters from texts.
 
     After an error, such as that of a closed pipe, a command continues, but its texts are dropped.
     """
@@ -133,7 +133,7 @@ def _run(name: str, *arguments: str) -> int:
             + (f"did you mean {meant[0]}?" if meant else f"choose from {', '.join(COMMANDS)}")
         )
     if "" in arguments:
-        raise CommandError("expected no empty argument, got ''; a variable of the shell may be unset")
+        raise CommandError("arguments must not be empty, got ''; a variable of the shell may be unset")
     command = _function(name)
     try:
         terminal.require_single(arguments)

@@ -35,11 +35,11 @@ FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Clas
 
 
 class BrokenModuleError(RuntimeError):
-    """Importing a module raised an error, or making an environment did."""
+    """An error was raised while a module was imported or an environment was made."""
 
 
 class EnvNameError(ValueError):
-    """A name does not lead to an environment, or the environment does not take the given options."""
+    """No environment has the given name, or the environment does not take the given options."""
 
 
 @contextlib.contextmanager
@@ -53,7 +53,7 @@ def present_folder() -> Iterator[None]:
 
 
 def find_env(name: str) -> str | EnvFactory:
-    """Return the id for `gymnasium.make`, or the class or function, that a name of one of `FORMS` means.
+    """Return what a name in one of `FORMS` refers to: an id for `gymnasium.make`, a class or a function.
 
     The current folder is searched for modules too. The existence of an id without a module is not checked.
     Raise BrokenModuleError if the import raises, and EnvNameError if the module or the environment is
@@ -107,7 +107,7 @@ def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFac
 
 
 def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:
-    """Return the environment that a factory makes from its options; ``name`` is that in messages.
+    """Return the environment that a factory makes from its options; messages call it ``name``.
 
     Raise EnvNameError if the environment does not exist or does not take the options, and BrokenModuleError,
     with file and line, if its code raises or if a package is missing.
@@ -138,8 +138,8 @@ def make_vector_env(
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a vector environment: the one registered for the id, else a `gymnasium.vector.SyncVectorEnv`.
 
-    With ``max_episode_steps``, see `limit_episodes`, it is always a SyncVectorEnv. ``options`` are those of
-    each environment, and errors are those of `make_env`.
+    With ``max_episode_steps``, see `limit_episodes`, it is always a SyncVectorEnv. ``options`` are passed to
+    each environment. The errors are those of `make_env`.
     """
     found = find_env(name)
     spec = gym.registry.get(found) if isinstance(found, str) else None
@@ -179,9 +179,10 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
 
 
 def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
-    """Return the function or class ``module:name`` or ``path/to/file.py:name`` of the user's ``argument``.
+    """Return the function or class that ``name`` refers to: ``module:name`` or ``path/to/file.py:name``.
 
-    The errors are those of `import_module`, and EnvNameError if the name has another form or is missing.
+    Messages call the name ``argument``. The errors are those of `import_module`, and EnvNameError if the name
+    has another form or does not exist.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:

@@ -26,10 +26,10 @@ def declared_time_limit(env: gym.Env[Any, Any]) -> int | None:
 
 
 def limit_episodes(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> gym.Env[Any, Any]:
-    """Return an environment all of whose episodes end: truncated after ``max_episode_steps`` steps.
+    """Return the environment with episodes that are truncated after ``max_episode_steps`` steps.
 
-    By default, a step raises EndlessEpisodeError if its episode has not ended after `MAX_EPISODE_STEPS`
-    steps, or after the time limit that the environment declares if this is longer.
+    Without ``max_episode_steps``, an episode raises EndlessEpisodeError if it has not ended after
+    `MAX_EPISODE_STEPS` steps, or after the environment's declared time limit if that is longer.
     """
     if max_episode_steps is not None:
         return gym.wrappers.TimeLimit(env, max_episode_steps)

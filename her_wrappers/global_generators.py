@@ -17,8 +17,8 @@ import numpy as np
 def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> list[str]:
     """Return the names of the global generators that a call seeds; their states are restored.
 
-    After a call that seeds a generator, the state of the generator does not depend on its state before. The
-    call is made twice, each time after ``before``, its preparation, which may seed generators too.
+    A call seeds a generator if the generator's state after the call does not depend on its state before. To
+    find out, ``call`` is called twice, each time after ``before``, a preparation that may seed generators.
     """
     initial = get_global_states()
     try:

@@ -70,17 +70,17 @@ def _takes_three_arguments(function: GoalFunction) -> bool:
 
 
 class BatchedTermination:
-    """A function of batches that calls another function, once for each row if that accepts single goals only.
+    """Makes a function accept batches: if it accepts single goals only, it is called once for each row.
 
-    If that is not known, the first calls with real infos decide: a function that returns a single value for a
-    batch, or raises on the batch and not on its first row, is called once for each row from then on. An error
-    that a second call with the batch does not repeat, such as a MemoryError, is raised, and the next call
-    decides.
+    If ``is_rowwise`` is None, the first calls with real infos decide: a function that returns a single value
+    for a batch, or raises on the batch but not on its first row, is called once for each row from then on. An
+    error that does not occur again in a second call with the batch, such as a MemoryError, is raised, and the
+    next call decides.
 
     Args:
         function: Function ``(achieved_goal, desired_goal, info)`` that returns bools of shape (B,) for a
             batch, or a bool for one goal.
-        is_rowwise: Whether ``function`` accepts single goals only; None if that is not known.
+        is_rowwise: Whether ``function`` accepts single goals only; None if this is unknown.
     """
 
     def __init__(self, function: GoalFunction, is_rowwise: bool | None = None) -> None:

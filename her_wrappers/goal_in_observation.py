@@ -27,7 +27,7 @@ MAX_COPIED = 100_000  # number of values of a leaf that is searched for copies
 MAX_NUMBER = 1e100  # squares of smaller numbers are finite
 TOLERANCE = 1e-4  # largest error of a relation, in standard deviations
 DISTANCE = "the distance of desired_goal and achieved_goal"
-MIN_BITS = 20  # information that the goals of the episodes must have: a coincidence is then out of question
+MIN_BITS = 20  # least information in the goals of all episodes; with it, a relation is not a coincidence
 
 
 class _Columns(NamedTuple):
@@ -64,13 +64,13 @@ class _Columns(NamedTuple):
 def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[np.intp]) -> str | None:
     """Return which part of the observations depends on the desired goal.
 
-    Copies, differences, distances and directions are found, scaled and shifted too, positions relative to the
-    achieved goal in a rotated frame, and any desired goal that is a linear function of the observation and
-    the achieved goal. Such a relation is fitted to half of the episodes and must be exact in the others.
-    Rounded, clipped and other monotonic functions are found in about 16 episodes or more. At least 8 episodes
-    are needed whose goals are numbers of a continuous range, or twice as many as goals have components, and
-    about 24 with goals of two values. A goal that is a linear function of the achieved goal of the same state
-    is ignored, and so are goals that are equal in all episodes.
+    Copies, differences, distances and directions are found, also scaled and shifted ones, positions relative
+    to the achieved goal in a rotated frame, and any desired goal that is a linear function of the observation
+    and the achieved goal. Such a relation is fitted to half of the episodes and must be exact in the others.
+    Rounded, clipped and other monotonic functions are found in about 16 episodes or more. Continuous goals
+    need at least 8 episodes and twice as many episodes as a goal has components; goals of two values need
+    about 24. Ignored are goals that are a linear function of the achieved goal in the same state, and goals
+    that are equal in all episodes.
 
     Args:
         observations: Recorded states with the keys of a goal environment: trees of (n, ...) arrays.
@@ -237,7 +237,7 @@ def _relations(
 def _find_copy(
     leaves: list[tuple[str, Any]], rows: NDArray[np.intp], desired: _Columns, achieved: _Columns
 ) -> str | None:
-    """Return the first of some leaves, in the order of their sizes, that contains the goal or differences."""
+    """Return a clause on the smallest leaf that contains the goal or its differences to the achieved one."""
     some = _spread(len(rows), 32)
     goals = desired.values[some]
     kinds = {"desired_goal": goals}

@@ -72,7 +72,7 @@ class GoalInterface:
                 does not take three arguments, or the elements of a goal space are not arrays of one shape.
             ValueError: The observation space is not a Dict with the three goal keys and with goals of the
                 same shape and dtype, the environment has no ``compute_reward``, a wrapper changes the size
-                of the goals and not ``compute_reward``, ``compute_terminated`` returns a wrong shape,
+                of the goals but not ``compute_reward``, ``compute_terminated`` returns a wrong shape,
                 ``get_wrapper_attr`` of a wrapper raises, or a vector environment has one environment twice.
 
         Example:
@@ -168,12 +168,12 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
 
 
 def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
-    """Raise ValueError if goals have another size than those that an environment's ``compute_reward`` takes.
+    """Raise ValueError unless goals have the size that the environment's ``compute_reward`` takes.
 
     Args:
         space: Observation space of the goals that the function will get.
         env: Environment with ``compute_reward``, with any wrappers, or a vector environment.
-        function: The function, if it could be that of a copy of ``env``.
+        function: The reward function, if it may belong to a copy of ``env``.
 
     Raises:
         ValueError: The sizes differ, as for goals of stacked frames.
@@ -207,7 +207,7 @@ def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | 
 
 
 def _layers(env: Any) -> Iterator[Any]:
-    """Yield an environment without and with its wrappers, from the outside; for N environments the first."""
+    """Yield the wrappers of an environment, outermost first, then the environment; of N, the first one."""
     yield env
     if isinstance(env, gym.vector.SyncVectorEnv):
         yield from _layers(env.envs[0])

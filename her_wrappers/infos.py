@@ -39,7 +39,7 @@ def as_info(key: str, value: Any, where: Where, row: int) -> np.ndarray:
 
 
 def missing_info(key: str, where: str, has: object) -> str:
-    """Return the message of the error for a step without an info, which has the infos ``has``."""
+    """Return the error message for a step without the info ``key``; ``has`` are the infos that it has."""
     repair = "; her_wrappers.repairs.BooleanSuccess adds it" if key == "is_success" else ""
     return f"info has no {key!r} {where}; it has {has}{repair}"
 
@@ -60,9 +60,8 @@ def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
 def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: Where) -> InfoBatch | None:
     """Return one info of all environments, or None if no environment has it.
 
-    If an environment in ``required``, (N,) bool, does not have the info, if its mask does not consist of N
-    bools, or if its values are not numbers or strings of one shape, one row for each environment, ValueError
-    is raised.
+    Raise ValueError if an environment in ``required``, (N,) bool, does not have the info, if its mask is not
+    N bools, or if its values are not numbers or strings of one shape, with a row for each environment.
     """
     count = len(required)
     present = info_mask(infos, key, count)
@@ -181,7 +180,7 @@ def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> 
 
 
 def _belongs_to(infos: dict[str, Any], key: str, i: int, num_envs: int) -> bool:
-    """Whether environment ``i`` has an info; all have infos without a valid mask."""
+    """Whether environment ``i`` has an info; an info without a valid mask belongs to all environments."""
     try:
         return bool(info_mask(infos, key, num_envs)[i])
     except ValueError:

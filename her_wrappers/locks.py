@@ -1,4 +1,4 @@
-"""Locks that a forked process does not inherit while another thread changes what they protect."""
+"""Locks that a fork waits for, so that a forked process never inherits half-changed data."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 
 def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.random.Generator) -> Any:
-    """Return an action with noise. Episodes with noise also show how to return to the path of the policy.
+    """Return an action with noise. Episodes with noise also show how a policy corrects its deviations.
 
     Args:
         action: Action of ``space``.

@@ -68,8 +68,8 @@ class CastObservation(_Repair):
     Shapes and bounds are not corrected. The cast changes values that the dtype of the space cannot hold.
 
     Args:
-        env: An environment with observations of arrays, numbers or nested lists, in Dict and Tuple spaces
-            or not.
+        env: An environment whose observations are arrays, numbers or nested lists, or dicts and tuples of
+            these.
     """
 
     def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -226,7 +226,7 @@ class AsGoalEnv(_Repair):
         return np.asarray(self._success(achieved_goal, desired_goal), np.float32)[()] - np.float32(1)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the success of goals if success terminates an episode, else False.
+        """Return whether goals are reached if success terminates an episode, else False.
 
         Args:
             achieved_goal: (..., G), achieved goals.

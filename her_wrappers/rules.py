@@ -64,7 +64,7 @@ class Rule:
     source: str = ""  # source of the requirement, such as a paper or an issue; may be empty
     threshold: str = ""  # the threshold of the rule and its reason; empty for rules without a threshold
     needs: tuple[str, ...] = ()  # needs that the evidence must meet for the rule to be applied
-    # needs without which the rule is applied, but the absence of findings is inconclusive
+    # needs that the rule does not require, but without which the absence of findings is inconclusive
     inconclusive_without: tuple[str, ...] = ()
     # codes of rules whose findings are direct consequences of a finding of this rule. A report leaves out
     # these findings, and the findings that they imply in turn; a warning that implies an error becomes an
@@ -105,7 +105,7 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """Subject, place and number of violations; empty for a single violation without both."""
+        """Subject, place and number of violations; empty for one violation without subject and place."""
         times = f"({self.count} times)" if self.count > 1 else ""
         return " ".join(filter(None, [", ".join(filter(None, [self.subject, self.place])), times]))
 
@@ -127,8 +127,8 @@ class NotExercised:
 
     Attributes:
         reason: The situation, such as ``"no episode ended in 30 steps"``.
-        codes: Codes of the rules whose absence from the findings is inconclusive; empty for the reason of an
-            early stop.
+        codes: Codes of the rules whose absence from the findings is inconclusive; empty if ``reason`` says
+            why the suite stopped early.
     """
 
     reason: str
@@ -248,7 +248,7 @@ class Report:
 
 
 class RuleSet(Mapping[str, Rule]):
-    """The rules of one suite, by code; a report lists the first digits of codes as in ``families``."""
+    """The rules of one suite, by code. Reports sort codes by their first digit, in the order ``families``."""
 
     def __init__(self, families: str = "0123456789") -> None:
         self._rules: dict[str, Rule] = {}

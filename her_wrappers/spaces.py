@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
-    """Return the spaces at the leaves of a space with this path, by path, or the space itself.
+    """Return the spaces at the leaves of a space, by path; ``path`` is the path of the space itself.
 
-    Spaces whose elements are not arrays of one shape raise TypeError: Text, Sequence, Graph, OneOf.
+    Raise TypeError for spaces whose elements are not arrays of one shape: Text, Sequence, Graph, OneOf.
     """
     leaves = leaves_by_path(_as_tree(space), path)
     for place, leaf in leaves.items():
@@ -139,8 +139,8 @@ class SpaceSpec:
     def check_rows(self, tree: Tree, rows: int, container: str, *, rounding: bool = False) -> Any:
         """Return a new tree of (rows, ...) arrays with the space's shapes and dtypes, or raise ValueError.
 
-        Arrays that have them are not copied. ``container`` is the owner of the arrays in messages, such as
-        ``"the episode"``; with ``rounding``, floats may be rounded to a shorter float dtype.
+        Arrays that fit are not copied. ``container`` is the owner of the arrays in messages, such as ``"the
+        episode"``; with ``rounding``, floats may be rounded to a shorter float dtype.
         """
         checked = []
         for leaf in self.leaves:

@@ -57,8 +57,8 @@ def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     """Concatenate trees of (n, ...) arrays along the first axis; a single tree is not copied.
 
-    Trees with different keys, arrays with rows of different shapes, and dtypes without a common one that
-    holds all values raise ValueError.
+    Raise ValueError for trees with different keys, arrays with rows of different shapes, and dtypes without a
+    common dtype that holds all values.
     """
     first = trees[0]
     if len(trees) == 1:
@@ -101,7 +101,7 @@ def _is_exact(array: np.ndarray, cast: np.ndarray) -> bool:
         return False
     with np.errstate(all="ignore"):
         back = cast.astype(array.dtype)
-    # The sign, since -1 becomes 255 as uint8, and -1 again.
+    # Signs are compared too, since -1 becomes 255 as uint8, and -1 again when it is cast back.
     same_sign = array.dtype.kind == cast.dtype.kind or np.array_equal(array < 0, cast < 0)
     return same_sign and bool(np.array_equal(back, array, equal_nan=array.dtype.kind == "f"))
 
@@ -128,8 +128,8 @@ def as_array(value: Any) -> np.ndarray:
     """Return ``value``, an array, a torch tensor on any device or nested lists, as an array.
 
     Tensors of bfloat16, which NumPy does not have, and of other floats shorter than 32 bits become float32.
-    A sparse tensor raises TypeError, one with its conjugate bit set RuntimeError, and nested lists of
-    different lengths ValueError.
+    Raise TypeError for a sparse tensor, RuntimeError for one with its conjugate bit set, and ValueError for
+    nested lists of different lengths.
     """
     if hasattr(value, "detach"):
         value = value.detach().cpu()
@@ -184,7 +184,7 @@ def as_leaf(
 def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
     """Return a user's tree of N rows as (N, ...) arrays with the keys, dtypes and shapes of rows of ``like``.
 
-    Other keys or shapes, leaves that are not numbers, and casts that would change values raise ValueError.
+    Raise ValueError for other keys or shapes, leaves that are not numbers, and casts that change values.
     """
     if isinstance(like, dict | tuple):
         if not isinstance(value, type(like)) or _structure(value) != _structure(like):

@@ -57,7 +57,7 @@ def panda_stack(observation: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _from_above(offset: np.ndarray, height: float, *, close: float) -> np.ndarray:
-    """Return an offset (3,) to the point ``height`` above its end, or to its end if it is close."""
+    """Return the offset (3,) to a point ``height`` above the target, or to the target if it is close."""
     aside = np.linalg.norm(offset[:2])
     if aside > close:
         offset[2] += height

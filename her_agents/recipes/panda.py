@@ -13,9 +13,9 @@ import gymnasium as gym
 
 
 class SeededResets(gym.Wrapper[Any, Any, Any, Any]):
-    """Draws the seed of a reset without a seed from the generator of the environment.
+    """Seeds each reset that has no seed from the environment's own generator.
 
-    panda-gym 3.0.7 draws it from the operating system, so no run could be repeated.
+    panda-gym 3.0.7 takes such seeds from the operating system, so no run could be repeated.
     """
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return rewards of shape (...) for goals (..., 6): minus the distance, and a crash costs extra."""
+        """Return rewards (...) of goals (..., 6): minus the distance, plus the penalty of a crash."""
         penalty: float = self.get_wrapper_attr("config")["collision_reward"]
         return self._distance_rewards(achieved_goal, desired_goal) + penalty * _crashed(info)
 
@@ -42,7 +42,7 @@ def _crashed(info: Any) -> Any:
 def make_parking(collision_reward: float = -5.0, **options: Any) -> gym.Env[Any, Any]:
     """Return ``parking-v0`` with `ParkingGoalFunctions`, and with episodes of at most 100 steps.
 
-    The time limit of the environment, 500 steps, leaves a run with few initial states and goals.
+    With the environment's own limit of 500 steps, a run would see few different starts and goals.
 
     Args:
         collision_reward: Reward of a crash, in addition to the distance.

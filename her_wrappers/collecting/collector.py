@@ -63,13 +63,13 @@ class Round:
     Attributes:
         number: Number of the round, from 0.
         episodes: The episodes: those of worker 0, then those of worker 1, and so on.
-        policy_age: ``number`` minus the number of the round after which `Collector.update` got the state of
-            the policy: 2 from round 1 on if `update` is called after each round, and ``number + 1`` for the
-            initial state.
+        policy_age: Age of the policy in rounds: ``number`` minus the number of the round after which
+            `Collector.update` got its state, or ``number + 1`` for the initial state. If `update` is called
+            after each round, the age is 2 from round 1 on.
         steps_per_second: (W,) float64, steps of the episodes per second, for each worker.
         seconds_waiting: Seconds for which the learner waited for this round.
-        lost_workers: Number of times that a worker was lost and replaced, in this round and, until this round
-            was complete, in the next round. The `Round` of the next round counts the latter again.
+        lost_workers: Number of times that a worker was lost and replaced until this round was complete. A
+            worker that was already playing the next round is counted again in that round.
     """
 
     number: int
@@ -106,9 +106,9 @@ class Collector:
     delivered once, but they differ between runs, backends and repeated rounds.
 
     Args:
-        make_env: Returns a new environment or a new vector environment; called in the workers.
-        policy: Returns the actions for the N observations of a vector environment. A policy that
-            learns needs a method ``load_state_dict(state)``, and a policy that explores needs ``seed(n)``,
+        make_env: Function that returns a new environment or a new vector environment; called in the workers.
+        policy: Function that returns the actions for the N observations of a vector environment. A policy
+            that learns needs a method ``load_state_dict(state)``, one that explores a method ``seed(n)``,
             which is called with an int at the start of each round. The collector pickles the policy when it
             is made.
         num_workers: Number of workers, W.
@@ -117,16 +117,16 @@ class Collector:
         backend: ``"local"``: in this process. ``"process"``: in processes on this machine. ``"ray"``: in a
             Ray cluster.
         seed: Seed of environments and policies.
-        info_keys: Entries of the infos to record; each must exist at every step.
+        info_keys: Keys of the infos to record; each must exist at every step.
         fresh_envs: Whether to make new environments for each round, for environments that remember earlier
             episodes, or that are seeded only when they are made. If ``fresh_envs`` is True and ``make_env``
             has a parameter ``seed``, each call gets an int that depends on the seed of the collector, the
             worker, the round and the environment.
         deterministic: Whether the same seeds give the same episodes. False plays round 0 once, without the
-            comparison that finds state that environments or policies keep from earlier episodes.
+            comparison with its repetition, which finds state that is kept from earlier episodes.
         address: Address of a Ray cluster; by default that of the environment variable ``RAY_ADDRESS``. If
-            this is not set either, a Ray of its own is started on this machine. If the program has
-            initialized Ray, the collector uses this Ray instead.
+            this is not set either, a new Ray is started on this machine. If the program has already
+            initialized Ray, the collector uses that Ray instead.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.
@@ -390,7 +390,7 @@ def _pickle(name: str, value: Any) -> bytes:
 
 
 def _has_env(make_env: Callable[[], Any]) -> bool:
-    """Whether a function has an environment object as a variable, a default or an attribute."""
+    """Whether a function refers to an environment object by a variable, a default or an attribute."""
     found = False
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc] # has no annotations

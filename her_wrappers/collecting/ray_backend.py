@@ -66,8 +66,8 @@ class RayBackend:
 def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
     """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialized Ray.
 
-    Without ``address`` and without the environment variable ``RAY_ADDRESS``, Ray is started here, also if
-    another one runs, with ``num_cpus`` logical CPUs or one per core. Return the module ``ray``, and whether
+    Without ``address`` and without the environment variable ``RAY_ADDRESS``, Ray is started here, even if
+    another Ray runs, with ``num_cpus`` logical CPUs or one per core. Return the module ``ray``, and whether
     the caller has to shut it down.
 
     Raises:

@@ -42,7 +42,7 @@ class Setup:
     info_keys: tuple[str, ...]
     fresh_envs: bool
     deterministic: bool
-    sys_path: tuple[str, ...]  # of the program of the learner
+    sys_path: tuple[str, ...]  # `sys.path` of the learner's program
     registered: tuple[bytes, ...]  # pickled specs of the environments that the learner has registered
 
 

@@ -53,9 +53,8 @@ def diagnose(
         BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
         OSError: A file does not exist, or cannot be read.
         TypeError: ``target`` has another type, or is a vector environment.
-        ValueError: A rule code is unknown, ``gamma`` is out of range, another number is out of range, a file
-            is damaged or of another version, the target lacks episodes or goals, or an environment cannot be
-            used.
+        ValueError: A rule code is unknown, a number is out of range, a file is damaged or of another version,
+            the target lacks episodes or goals, or an environment cannot be used.
 
     Example:
         >>> import her_envs

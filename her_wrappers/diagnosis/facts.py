@@ -143,7 +143,7 @@ class Facts:
 
     @property
     def exploration_severity(self) -> Severity:
-        """Severity "warning" for an environment, whose policies may explore too little; else "error"."""
+        """Severity of rules on exploration: "warning" for an environment, since no agent explored it."""
         return "warning" if self.is_environment else "error"
 
     @property
@@ -196,8 +196,8 @@ class Facts:
     def has_moved(self) -> np.ndarray:
         """(n,) bool, whether the achieved goal moved from its start by more than `MOVED` times a distance.
 
-        This distance is the median distance to the goal at the start. If the box of all achieved goals has a
-        shorter diagonal, it is this diagonal, but at least a hundredth of the median.
+        This distance is the median distance to the goal at the start or, if shorter, the diagonal of the box
+        of all achieved goals, but at least a hundredth of the median.
         """
         way = float(np.median(self.start_distances))
         scale = max(min(way, float(np.linalg.norm(np.ptp(self.achieved_range, axis=0)))), 0.01 * way)
@@ -270,7 +270,7 @@ class Facts:
 
     @cached_property
     def tolerance(self) -> float:
-        """Goals closer than this count as equal: `radius`, or 1e-6 of the widest range without success."""
+        """Goals closer than this count as equal: `radius` or, without success, 1e-6 of the widest range."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property
@@ -388,11 +388,11 @@ def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
 def action_effects(block: Episodes) -> np.ndarray | None:
     """Return how strongly the achieved goal (row 0), and anything observed (row 1), depends on each action.
 
-    The (2, A) values are partial correlations of a component of the actions, or of its distance from the
-    mean, with the changes, or their sizes, over this step and the next one, given all other components. The
-    means of each episode are subtracted, since actions that are repeated in an episode prove nothing. A
-    value that chance explains is 0, and that of a component without changes in any episode is NaN. None for
-    actions that are not floats, for images, and for fewer than `MIN_STEPS` steps.
+    Each of the (2, A) values is the largest partial correlation between a component of the actions (or its
+    distance from the mean) and the changes (or their sizes) over this step and the next, given all other
+    components. The mean of each episode is subtracted, since an action that is repeated in a whole episode
+    proves nothing. Values that chance explains are 0. A component that changes in no episode has NaN. The
+    result is None for actions that are not floats, for images, and for fewer than `MIN_STEPS` steps.
     """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]

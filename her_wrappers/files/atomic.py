@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, Timeout
 
 PART = ".her-part"  # suffix of the name of a file that is being written
-LEFTOVER_AGE = 3600.0  # seconds without a change after which an unfinished file is that of a killed writer
+LEFTOVER_AGE = 3600.0  # seconds without a change after which the writer of an unfinished file was killed
 
 
 class InUseError(OSError):

@@ -13,7 +13,7 @@ Content = TypeVar("Content")
 
 
 def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
-    """Return the result of ``parse`` for the text of a UTF-8 file, of which ``expected`` is a description.
+    """Return the result of ``parse`` for the text of a UTF-8 file, which messages describe as ``expected``.
 
     Raise CorruptFileError if ``parse`` raises or the file is not UTF-8 or is too large, and OSError if it
     cannot be read, or is a folder, pipe or device.

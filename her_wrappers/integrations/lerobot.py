@@ -127,16 +127,16 @@ def from_lerobot(
     Episodes of `to_lerobot` come back exactly, except for images in videos. Other datasets have no state
     after the last action, so the last frame of an episode becomes its last state, and the last action is left
     out; all episodes count as truncated. Their observations are a dict with the key ``observation`` for
-    ``observation.state``, and the names of the other features without ``observation.``. Infos are the
-    ``next.success`` of the dataset, as ``is_success``. Reading starts, and errors are raised, when the first
-    episode is requested.
+    ``observation.state``, and the names of the other features without ``observation.``. The only info is
+    ``is_success``, from ``next.success``. Reading starts, and errors are raised, when the first episode is
+    requested.
 
     Args:
         folder: Folder of the dataset.
-        achieved_goal: For other datasets without goals: function from the dict of (T, ...) observations to
-            (T, G) goals. The desired goal of an episode is its last achieved goal.
-        compute_reward: For other datasets: function of (T, G) achieved goals, (T, G) desired goals and T
-            infos that returns (T,) rewards; by default ``next.reward``.
+        achieved_goal: Only for datasets of other programs without goals: function from the dict of (T, ...)
+            observations to (T, G) goals. The desired goal of an episode is its last achieved goal.
+        compute_reward: Only for datasets of other programs: function of (T, G) achieved goals, (T, G) desired
+            goals and T infos that returns (T,) rewards; by default ``next.reward``.
         on_error: ``"raise"``, or ``"skip"`` to leave out episodes that are not valid, with a warning.
 
     Raises:
@@ -452,7 +452,7 @@ class _Reader:
                 self._last = {number: row for row, number in enumerate(numbers)}
 
     def episodes(self, errors: EpisodeErrors) -> Iterator[Episode]:
-        """Yield the episodes; the user of an episode increments ``errors.number``."""
+        """Yield the episodes; the caller increments ``errors.number`` after each."""
         if self._ours is None:
             warn_user(
                 f"{self._root} has no states after the last actions: the last frame of each episode is its "

@@ -121,7 +121,7 @@ class _HerConfig:
         unknown = sorted(config.keys() - OPTIONS - {"type", "capacity"})
         if unknown:
             raise ValueError(
-                f"replay_buffer_config must have the keys capacity, {', '.join(sorted(OPTIONS))}, got "
+                f"replay_buffer_config may have the keys capacity, {', '.join(sorted(OPTIONS))}, got "
                 f"{unknown[0]!r}; remove it (capacity is the buffer size; training() has n_step and gamma)"
             )
         if not settings.enable_env_runner_and_connector_v2 or settings.is_multi_agent:

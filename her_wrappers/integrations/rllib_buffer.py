@@ -122,7 +122,7 @@ def _info_column(key: str, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
     for info in infos:
         if key not in info:
             raise ValueError(
-                f"info_keys must name infos that every step has, got {key!r}, and a step that has "
+                f"info_keys must name infos that every step has, got {key!r} and a step that has only "
                 f"{sorted(info)}; leave {key!r} out of info_keys, or return it from step()"
             )
     return np.stack([np.asarray(info[key]) for info in infos])
@@ -131,14 +131,14 @@ def _info_column(key: str, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
 class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLlib has no annotations
     """The replay buffer of `HerDQN` and `HerSAC`, which relabels goals in hindsight while sampling.
 
-    Env runners hand over chunks of episodes; an episode can be sampled once it has ended. If a chunk is
-    missing, the steps before it are stored as a truncated episode, and those after it as another one.
+    Env runners pass episodes in chunks; an episode can be sampled once it has ended. If a chunk is missing,
+    the steps before it are stored as a truncated episode, and the steps after it as another episode.
 
     Args:
         env: Goal environment whose spaces and goal functions are used.
         capacity: Maximal number of transitions.
         num_envs: Number of environments of all env runners together. If more episodes are open, an env runner
-            was restarted, and the oldest open episode is stored as truncated.
+            must have been restarted, and the oldest open episode is stored as truncated.
         n_step: Maximal number of steps whose rewards are summed, all for one goal.
         gamma: Discount factor of these sums.
         **options: Further arguments of `HindsightReplayBuffer`, such as ``n_sampled_goal``.

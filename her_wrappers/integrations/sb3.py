@@ -305,8 +305,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"this HerReplayBuffer has no attribute {name!r}, since whole episodes are in the place of the "
-            "arrays of SB3's class; use hindsight.episodes() or sample()"
+            f"this HerReplayBuffer has no attribute {name!r}, since it stores whole episodes instead of "
+            "the arrays of SB3's class; use hindsight.episodes() or sample()"
         )
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
@@ -323,7 +323,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         # Raises ValueError if rewards will be computed and there is no environment.
         if self.env is None and self.her_ratio > 0:
             raise ValueError(
-                "rewards of relabeled transitions need an environment, and this buffer has none; call "
+                "rewards of relabeled transitions need an environment, but this buffer has none; call "
                 "set_env(vec_env), as load_replay_buffer of SB3's algorithms does"
             )
 

@@ -32,12 +32,12 @@ class TensorBatches:
     """Samples several batches at once from a buffer.
 
     Several batches take little more time than one, since NumPy, torch and the environment are called once.
-    When episodes are added, the unused batches are dropped. So that few are dropped, the first call of
-    `sample` after an addition samples m batches, the smallest number that was used between two recent
-    additions. If more are used, each further call samples as many as were used beyond the first m. Each batch
-    has the same distribution as if it were sampled alone.
+    Adding episodes drops the unused batches. To drop few, the first call of `sample` after an addition
+    samples m batches, where m is the smallest number of batches used between two recent additions. If more
+    are needed, each further call samples as many batches as have been used beyond the first m. Each batch has
+    the same distribution as if it were sampled alone.
 
-    Batches have ``discounts`` if this argument is True; otherwise SB3 uses its own gamma. ``seed`` determines
+    With ``discounts=True``, batches contain discounts; otherwise SB3 uses its own gamma. ``seed`` determines
     the order of batches that were sampled together.
     """
 
@@ -63,7 +63,7 @@ class TensorBatches:
             self._used = 0
 
     def next(self, batch_size: int, device: torch.device) -> DictReplayBufferSamples:
-        """Return a batch, of those that were sampled together with others, or else of new ones."""
+        """Return an unused batch; if there is none, sample new batches."""
         if batch_size != self._batch_size:
             self._batch_size, self._bytes, self._used = batch_size, 0, 0
             self._used_before.clear()

@@ -71,7 +71,7 @@ class RecordedInfos:
 
 
 class Sb3Shapes:
-    """Shapes and dtypes of transitions in SB3: a Discrete value has one axis, and so has an action.
+    """Shapes and dtypes of transitions in SB3, where Discrete values, and all actions, have an axis.
 
     ``states`` and ``actions`` are the spaces of a stored observation and a stored action of one environment,
     ``state_spec`` and ``action_spec`` their leaves; ``n_envs`` is N.

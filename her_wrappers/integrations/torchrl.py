@@ -48,7 +48,7 @@ KEYS: dict[str, NestedKey] = {
 """Keys of tensordicts by the names of their content, as in TorchRL's environments, losses and collectors."""
 
 PATIENCE = 16
-"""An open trajectory is truncated after this number of calls of ``extend`` without it that begin others."""
+"""An open trajectory is truncated after this many calls of ``extend`` that begin others and leave it out."""
 
 
 class HindsightTensorDictReplayBuffer:
@@ -390,9 +390,9 @@ class HindsightTensorDictReplayBuffer:
         if reused and not self._warned_of_reuse:
             self._warned_of_reuse = True
             warn_user(
-                f"all states in the data of an episode have the same {', '.join(reused)}, and its next data "
-                "have another one: the environment seems to reuse its arrays, which collectors do not copy "
-                "in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
+                f"{', '.join(reused)} is equal in all states of an episode in one call of extend, but "
+                "changed before the next call: the environment seems to reuse its arrays, which collectors "
+                "do not copy in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
             )
 
     def _close(self, key: Any, *, truncated: bool) -> Episode:

@@ -122,7 +122,7 @@ class EpisodeAccumulator:
     def observe(
         self, observations: Tree, rewards: Any, terminated: Any, truncated: Any, infos: Any
     ) -> Episodes | None:
-        """Record the outcome of the step, and return the episodes that ended; after an error none changed."""
+        """Record the outcome of the step, and return the episodes that ended; an error changes no episode."""
         if not self.is_single:
             return self._observe_rows(observations, rewards, terminated, truncated, infos)
         ring, now = self._ring, self._now + 1
@@ -158,7 +158,7 @@ class EpisodeAccumulator:
         return episodes
 
     def copy(self) -> Episodes | None:
-        """Return copies of the open episodes that have steps, as truncated, or None; they stay open."""
+        """Return truncated copies of the open episodes with steps, or None; the originals stay open."""
         return self._collect(self._every, self._now, self._none, self._every)
 
     def set_autoreset(self, mode: AutoresetMode, is_ended: np.ndarray) -> None:
@@ -172,7 +172,7 @@ class EpisodeAccumulator:
             yield leaf, was, self._check(leaf, observations, 0)
 
     def where(self, ahead: int | None) -> Where:
-        """Return a function that describes an environment and its step, ``ahead`` from now; None at reset."""
+        """Return a function that names the step and environment i; ``ahead`` counts from now, None: reset."""
 
         def place(i: int) -> str:
             step = "at reset" if ahead is None else f"at step {max(0, int(self.lengths[i])) + ahead}"

@@ -1,7 +1,7 @@
 """EpisodeArchive: episodes on disk, in shards that a manifest lists.
 
-The manifest is a JSON file in the folder of the shards, and is replaced after each new shard. A shard that it
-does not list, since the process was killed in between, is found by its name and header.
+The manifest is a JSON file in the folder of the shards, and is replaced after each new shard. If the process
+was killed in between, the manifest does not list the new shard, which is then found by its name and header.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ class EpisodeArchive:
         self, source: Source | None, specs: tuple[SpaceSpec, SpaceSpec] | None
     ) -> _ArchiveState:
         """Read or write the manifest of a locked folder; raise ValueError if it is of another environment."""
-        for part in self.path.glob(f"*{PART}"):  # of killed writers, since the folder is locked
+        for part in self.path.glob(f"*{PART}"):  # left by killed writers: the folder is locked
             part.unlink()
         if not (self.path / MANIFEST).exists():
             versions = {name: version(name) for name in ("her-toolkit", "gymnasium", "numpy")}

@@ -1,4 +1,4 @@
-"""Dataset: the interface of Minari's datasets, read without importing Minari. EpisodeErrors of any source."""
+"""Dataset: the interface of Minari's datasets, read without importing Minari; and EpisodeErrors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Dataset(Protocol):
 
 
 def episodes_of(dataset: Dataset, errors: EpisodeErrors) -> Iterator[Episode]:
-    """Yield the episodes of a dataset; the user of an episode increments ``errors.number``."""
+    """Yield the episodes of a dataset; the caller increments ``errors.number`` after each."""
     for data in dataset.iterate_episodes():
         try:
             episode = _episode_of(data)
@@ -71,7 +71,7 @@ def episodes_of(dataset: Dataset, errors: EpisodeErrors) -> Iterator[Episode]:
 
 
 def _episode_of(data: Any) -> Episode:
-    """Return an episode; infos with T + 1 rows for T steps begin with the one of the reset."""
+    """Return an episode; infos with T + 1 rows for T steps begin with the info of the reset."""
     steps = len(data.rewards)
     infos = _flat(data.infos or {})
     for key, rows in infos.items():

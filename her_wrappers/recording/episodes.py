@@ -153,7 +153,7 @@ class Episodes(Sequence[Episode]):
         achieved_goal: Callable[[Any], Any] | None = None,
         desired_goal: Any = None,
     ) -> Episodes:
-        """Return the episodes of a dataset of flat arrays with N rows, as those of D4RL and OGBench.
+        """Return the episodes of a dataset of flat arrays with N rows, such as those of D4RL and OGBench.
 
         Without ``next_observations``, the last row of each episode is only its last state, so that the
         episode is truncated there. The last episode may have no end.
@@ -169,8 +169,8 @@ class Episodes(Sequence[Episode]):
             next_observations: States after the steps, like ``observations``.
             achieved_goal: Function from (n, ...) observations to (n, ...) goals; None if ``observations`` are
                 a dict of observations, achieved goals and desired goals.
-            desired_goal: (N, ...) goals such as D4RL's ``infos/goal``, or one goal; None: of each episode,
-                the achieved goal in its last state.
+            desired_goal: (N, ...) goals such as D4RL's ``infos/goal``, or one goal for all rows. None uses,
+                in each episode, the achieved goal of its last state.
 
         Raises:
             ValueError: The numbers of rows differ, flags are not bools, no episode has a step, or

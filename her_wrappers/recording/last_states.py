@@ -15,7 +15,7 @@ from her_wrappers.spaces import SpaceSpec
 from her_wrappers.trees import NUMBERS, leaf_arrays
 from her_wrappers.user_warning import warn_user
 
-MIN_JUMPS = 3  # last states before the warning that equal the next first states after a jump
+MIN_JUMPS = 3  # the warning needs this many last states that equal the next first states after a jump
 MAX_EPISODES = 50  # number of episodes that are examined
 
 
@@ -61,8 +61,8 @@ class ReuseWatch:
 
     Vector environments that reset at the step that ends an episode do not copy its last observation before.
     If the environment reuses an array, the array then has the first observation of the next episode. A leaf
-    has this fault if its last state equals the next first one in all episodes, and is farther from the state
-    before than the states of other steps: environments that do not move at a reset have only the former.
+    has this fault if in all episodes its last state equals the next first state, and differs from the state
+    before by more than in any other step. The first alone is true where nothing moves at a reset.
     """
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:

@@ -20,7 +20,7 @@ from her_wrappers.user_warning import warn_user
 
 
 class OpenEpisodes:
-    """The open episodes of `HindsightReplayBuffer.add`, whose arguments `add` has.
+    """The open episodes of `HindsightReplayBuffer.add`; the method `add` has the same arguments.
 
     In an open episode, ``obs`` of each transition must be the ``next_obs`` before it.
     """
@@ -102,8 +102,8 @@ class OpenEpisodes:
     def copy(self) -> tuple[bool, np.ndarray, Episodes | None]:
         """Return the state for `resume`; the episodes stay open.
 
-        That is whether transitions have no leading axis, the number of steps of each open episode, (N,) int64
-        with N = 0 before the first transition, and truncated copies of those with steps, or None.
+        The state is: whether transitions have no leading axis; the number of steps of each open episode, (N,)
+        int64 with N = 0 before the first transition; and truncated copies of those with steps, or None.
         """
         if self._recorded is None:
             return False, np.zeros(0, np.int64), None
@@ -215,7 +215,7 @@ class OpenEpisodes:
         if length >= self._max_steps:
             raise ValueError(
                 f"an episode must fit the buffer of {self._max_steps} transitions, and the open episode "
-                "has that length; raise buffer_size, pass truncated earlier, or call truncate_open_episode()"
+                "has that length; raise buffer_size, pass truncated=True, or call truncate_open_episode()"
             )
 
     def _require_continuation(self, recorded: EpisodeAccumulator, obs: Tree, rows: np.ndarray) -> None:

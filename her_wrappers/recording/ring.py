@@ -126,7 +126,7 @@ class StepRing:
     def first_infos(
         self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
     ) -> list[dict[str, np.ndarray]]:
-        """Return one dict of infos per episode; ``present``, (n,) bool by key, marks those that it has."""
+        """Return one dict of infos per episode; ``present[key]``, (n,) bool, says which have it."""
         index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
         values = {key: self._take(column, index) for key, column in self.infos.items()}
         count = 1 if rows is None else len(rows)

@@ -19,7 +19,7 @@ from her_wrappers.goal_interface import AnyEnv, env_spec
 
 SpaceJson: TypeAlias = dict[str, Any]
 
-MAX_SIZE = 2**23  # of an array of a space, since a short damaged description can have a huge shape
+MAX_SIZE = 2**23  # elements of an array of a space, since a short damaged text can describe a huge shape
 MAX_SOURCE = 2**22  # bytes of the description of an environment
 MAX_REPR = 1000  # characters of the text of an argument that JSON cannot store exactly
 
@@ -97,7 +97,7 @@ class Source:
         return source
 
     def require_same(self, folder: Path, other: Source) -> None:
-        """Raise ValueError if another environment has another id or other spaces than that of ``folder``."""
+        """Raise ValueError if ``other`` has another id or other spaces; ``folder`` is for the message."""
         for name in ("env_id", "observation_space", "action_space"):
             expected, got = getattr(self, name), getattr(other, name)
             if expected != got:

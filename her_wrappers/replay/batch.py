@@ -42,10 +42,10 @@ class Batch:
         discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, 0 where terminated.
         weights: (B,) float32 in [0, 1], weight of each row in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
-        index: (B,) int64, step number of each transition in the buffer, which is never used again; those of
+        index: (B,) int64, step number of each transition. The buffer never uses a step number twice; those of
             demonstrations are negative.
         provenance: Source of `episode`, `goal_index` and `strategy`, as NumPy arrays on every device. None in
-            an argument of ``reward_fn``, where these properties raise ValueError.
+            the batch that ``reward_fn`` gets, where these properties raise ValueError.
     """
 
     observations: dict[str, Tree]
@@ -148,11 +148,10 @@ class Statistics:
         original_reward: Mean reward of the original rows.
         terminated_share: Share of relabeled rows that terminate.
         trivial_share: Share of relabeled rows whose new goal was already achieved before the step.
-        mean_ahead: Mean difference, over the relabeled rows, of the step numbers of the transition that
-            achieved the new goal and of the row's own transition; 0 is the row's own transition. Rows of
-            ``"desired"`` are left out.
-        demonstrations: The statistics of the demonstrations, of which the others are without; None if there
-            are none.
+        mean_ahead: Mean number of steps, over the relabeled rows, from a row's transition to the one that
+            achieved its new goal; 0 if both are the same. Rows of ``"desired"`` are left out.
+        demonstrations: Statistics of the demonstrations, which all other attributes leave out; None without
+            demonstrations.
     """
 
     num_transitions: int

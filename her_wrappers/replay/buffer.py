@@ -48,7 +48,7 @@ class HindsightReplayBuffer:
     Transitions of complete episodes are sampled uniformly or by priorities, in time that hardly depends on
     ``buffer_size``. With k = ``n_sampled_goal``, a share of k / (k + 1) of the rows is relabeled, in
     expectation and for any batch size: an achieved goal replaces the desired goal, the reward is computed
-    again, and ``termination`` determines the termination.
+    again, and the rule ``termination`` sets the termination flag.
 
     Episodes of up to ``buffer_size`` steps can be added; whole episodes are evicted, oldest first. Memory is
     allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short, since T steps
@@ -63,26 +63,27 @@ class HindsightReplayBuffer:
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
             batch of goals; not needed if nothing is relabeled.
         reward_fn: Function that returns the (B,) rewards of a `Batch`, instead of ``compute_reward``, if
-            rewards depend on the state or the action. The batch has the relabeled transitions with new goals,
-            recorded rewards and terminations, and discounts ``gamma``; with ``n_steps``, the single steps of
-            the windows. The batch has no infos.
+            rewards depend on the state or the action. This batch contains the relabeled transitions, with new
+            goals, but with recorded rewards and terminations, discounts ``gamma``, and no infos. With
+            ``n_steps`` it contains every step of the windows.
         compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,)
             terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
             nothing is relabeled.
         her_ratio: Share of relabeled transitions, instead of ``n_sampled_goal``.
         goal_selection_strategy: Source of new goals. ``"future"``: a state of the episode after the step.
-            ``"final"``: the last state of the episode. ``"episode"``: any state of the episode after the
+            ``"final"``: the last state of the episode. ``"episode"``: any state of the episode except the
             first. ``"geometric"``, or `Geometric` with another gamma: a state after the step, with
-            probabilities that decrease with the distance. ``"random"``: any state of any stored episode after
-            the first. ``"desired"``: the desired goal after any stored step. Or a function
+            probabilities that decrease with the distance. ``"random"``: any state, except the first, of any
+            stored episode. ``"desired"``: the desired goal of any stored step. Or a function
             ``(t, length, rng) -> s`` from steps to states, all (B,) integers, or a `Mixture` of these.
-        termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; a
-            step that terminated independently of its goal, such as a crash, still terminates.
+        termination: Rule for the terminations of relabeled transitions. ``"recompute"``: computed by
+            ``compute_terminated``; a step that terminated independently of its goal, such as a crash, still
+            terminates.
             ``"success"``: a step terminates if its new reward is that of an achieved goal, or if it
             terminated independently of its goal; needs rewards of two values. ``"keep"``: as recorded.
-            ``"never"``: none. Or a function like ``compute_terminated``. By default ``"recompute"`` with
-            ``compute_terminated``, else ``"keep"``.
+            ``"never"``: always False. Or a function like ``compute_terminated``. By default ``"recompute"``
+            with ``compute_terminated``, else ``"keep"``.
         n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. A window ends
             with the episode, with the first step that terminates (under the new goal if relabeled), or, if it
             is not relabeled, before the goal changes. The functions get the steps of all windows in one call;
@@ -90,8 +91,8 @@ class HindsightReplayBuffer:
         gamma: Discount factor of the sums of rewards and of ``discounts``.
         resample_achieved_goals: Whether a new goal that was already achieved before the step is sampled once
             more. `statistics` returns the share of such goals.
-        info_keys: Infos that are stored for ``compute_reward`` and ``compute_terminated``, as recorded under
-            the original goal. Without ``info_keys``, the functions get an empty dict per row.
+        info_keys: Keys of the infos that are stored for ``compute_reward`` and ``compute_terminated``, as
+            recorded under the original goal. Without ``info_keys``, the functions get an empty dict per row.
         info_format: Form of the infos that functions get: ``"list"`` of dicts, or ``"columns"``, one dict of
             (B, ...) arrays.
         prioritized: Options of sampling by priorities, which `update_priorities` sets; None for uniform
@@ -102,8 +103,8 @@ class HindsightReplayBuffer:
         tensor_functions: Whether the functions take batches of tensors on ``device``. Then, or if nothing is
             relabeled, transitions are stored on the device; otherwise batches are copied to it.
         demonstrations: Episodes that are never evicted and make up a fixed share of each batch. Their step
-            numbers are negative; other methods and properties, except `sample`, `update_priorities` and
-            `statistics`, leave them out.
+            numbers are negative. Only `sample`, `update_priorities`, `statistics`, `save` and ``nbytes``
+            include them; all other methods and properties leave them out.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -163,7 +164,7 @@ class HindsightReplayBuffer:
         compute_reward, reward_fn = arguments["compute_reward"], arguments["reward_fn"]
         self._lock = fork_safe_lock()
         self._missing = missing or set()
-        # What `load_same` passes on, and JSON of an integration that is saved with the buffer
+        # Arguments that `load_same` passes on; and JSON of an integration that is saved with the buffer
         kept = (*FUNCTIONS, "device", "tensor_functions")
         self._arguments = {name: arguments[name] for name in kept if arguments[name] is not None}
         self._attachment: dict[str, Json] = {}
@@ -310,7 +311,7 @@ class HindsightReplayBuffer:
             action: Action.
             reward: Reward, a number or (N,).
             next_obs: Next observation, also at the last step of an episode. With N environments, a
-                ``final_obs`` or ``terminal_observation`` in ``info`` has precedence at that step.
+                ``final_obs`` or ``terminal_observation`` in ``info`` is used instead at that step.
             terminated: Whether the task ended, a bool or (N,) bool.
             truncated: Whether the episode was truncated, a bool or (N,) bool.
             info: Info, which has the ``info_keys``. For N environments, a list of dicts, or one dict of
@@ -395,7 +396,7 @@ class HindsightReplayBuffer:
         except ValueError:
             if len(episodes) == 1:
                 raise
-        # Either an episode is not valid, or their dtypes differ, and those of the spaces hold all values.
+        # Either an episode is not valid, or the episodes have different dtypes and can be cast one by one.
         validated = []
         for number, episode in enumerate(episodes):
             try:
@@ -519,8 +520,8 @@ class HindsightReplayBuffer:
             return
         if self._relabeler is None:
             raise ValueError(
-                "relabeled transitions need their rewards computed, and the buffer was loaded without "
-                "functions; load it with env=, compute_reward= or reward_fn="
+                "relabeled transitions need a reward function, but the buffer was loaded without functions; "
+                "load it with env=, compute_reward= or reward_fn="
             )
         infos = self._storage.take_infos(batch.index)
         self._relabeler.relabel(batch, infos, goal_independent, num_relabeled)
@@ -609,7 +610,7 @@ class HindsightReplayBuffer:
                 self.demonstrations.verify()
 
     def clear(self) -> None:
-        """Remove all transitions, results of their inspection, and open episodes; step numbers continue.
+        """Remove all transitions and open episodes, and forget results of checks; step numbers continue.
 
         Demonstrations stay.
 
@@ -647,8 +648,8 @@ class HindsightReplayBuffer:
         """Read a buffer from a file that `save` wrote.
 
         Sampling continues with the same random sequence, unless options such as ``seed`` change it.
-        Transitions keep their step numbers. Nothing in the file is trusted or executed. Functions are not
-        saved: without ``env`` or a reward function, relabeled transitions cannot be sampled.
+        Transitions keep their step numbers. The file is validated, and no code in it is executed. Functions
+        are not saved: without ``env`` or a reward function, relabeled transitions cannot be sampled.
 
         Args:
             path: The file.

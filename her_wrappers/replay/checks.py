@@ -19,10 +19,10 @@ from her_wrappers.user_warning import warn_user
 CHECKED_EPISODES = 4  # number of episodes that are checked from each power of two on
 BLOCK_EPISODES = 10  # number of these episodes if they are added in one call
 STORED_EPISODES = 32  # most episodes that are compared with each other
-STORED_BYTES = 2**22  # most bytes of them
+STORED_BYTES = 2**22  # largest size of these episodes
 TOLERANCE = 1e-4  # relative and absolute, of rewards: observations may be rounded to float32
-MAX_COMPONENTS = 256  # of a part of a goal, such as an image, that are compared
-JUMP = 3.0  # size of a jump, in sizes of the largest other change of a state in a step
+MAX_COMPONENTS = 256  # most components that are compared of a part of a goal, such as an image
+JUMP = 3.0  # a change in one step is a jump if it is this many times the largest other change
 
 
 class EpisodeChecks:
@@ -30,7 +30,7 @@ class EpisodeChecks:
 
     def __init__(self, relabeler: Relabeler) -> None:
         self._relabeler = relabeler
-        self.subject = ""  # the begin of each warning
+        self.subject = ""  # first words of each warning
         self._added = 0  # number of episodes
         self._agreed = 0  # number of checked episodes with correct rewards
         self.warned: set[str] = set()  # names of checks
@@ -48,7 +48,7 @@ class EpisodeChecks:
         self._added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
-        """Compare the newest stored episodes with each other, if the last ``added`` were the 8th, 32nd, .."""
+        """Compare the newest stored episodes, if the 2nd, 8th, 32nd, ... episode is among the ``added``."""
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:
             return
@@ -74,9 +74,9 @@ class EpisodeChecks:
             if clause:
                 self._warn(
                     "goal in observation",
-                    f"{clause}, and relabeling does not change it: the observations of relabeled transitions "
-                    "contradict their goals; leave such values out of the observation, since agents get the "
-                    "desired goal as well",
+                    f"{clause}, and relabeling does not change it, so observations of relabeled transitions "
+                    "contradict their new goals; leave such values out of the observation: agents get the "
+                    "desired goal anyway",
                 )
 
     def warn_of_kept_terminations(self, episodes: Episodes) -> None:
@@ -95,7 +95,7 @@ class EpisodeChecks:
             )
 
     def _are_at_goals(self, episodes: Episodes, steps: NDArray[np.intp] | None = None) -> Bools:
-        """Return after which steps the goal is achieved: another goal would not give another reward."""
+        """Return after which steps the goal is achieved: the achieved goal as goal gives the same reward."""
         pair = (self._relabeler.rewards_of(episodes, key, steps) for key in ("desired_goal", "achieved_goal"))
         return np.equal(*pair)
 
@@ -121,10 +121,10 @@ class EpisodeChecks:
             )
         elif self._agreed >= BLOCK_EPISODES:
             cause = (
-                f"they agreed in {self._agreed} earlier episodes; likely causes are an environment "
-                f"that changed since, by a curriculum, set_attr() or call(), while {name} belongs to a local "
-                "copy (AsyncVectorEnv) or to the first environment; or a rare cost outside of "
-                f"{name}; pass compute_reward= a function that follows the change"
+                f"both agreed in {self._agreed} earlier episodes; likely causes are an environment that was "
+                f"changed since (a curriculum, set_attr(), call()) while {name} belongs to a local copy "
+                f"(AsyncVectorEnv) or to the first environment, or a rare cost outside of {name}; pass "
+                "compute_reward= a function that follows the change"
             )
         else:
             cause = (
@@ -157,7 +157,7 @@ class EpisodeChecks:
     def _find_ends_at_goals(self, episodes: Episodes, goal_independent: Bools, at_goal: Bools) -> None:
         """Warn if episodes end exactly at their goals, and relabeled ones do not."""
         ends_at_goal = at_goal[episodes.ends[1:] - 1]
-        if at_goal.sum() > ends_at_goal.sum():  # episodes continue at their goals
+        if at_goal.sum() > ends_at_goal.sum():  # success does not end episodes: some continue at their goals
             return
         count, contradicts = len(episodes), ends_at_goal & episodes.terminated & goal_independent
         if self._relabeler.termination == "recompute" and contradicts.sum() >= 3:
@@ -196,16 +196,16 @@ class EpisodeChecks:
         jumps = is_new & (achieved > JUMP * usual + 1e-6 * achieved.max(0)).any(1)
         larger = is_new & (achieved > 1.2 * usual + 1e-6 * achieved.max(0)).any(1)
         if jumps.any() or (larger.sum() >= 3 and larger.sum() > 0.5 * is_new.sum()):
-            numbers = before - np.arange(len(before))  # of the episodes
+            numbers = before - np.arange(len(before))  # number of each step's episode
             i = int((jumps if jumps.any() else larger).argmax())
             self._warn(
                 "jumps",
                 f"at step {_step(episodes, i)} of an episode the desired goal changed and the achieved goal "
-                f"jumped, by up to {achieved[i].max():g} instead of {usual[achieved[i].argmax()]:g}, in "
-                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes: such "
-                "episodes contain a reset; likely causes are evaluation in the training environment, one "
-                "environment object in several slots, a reset within step() or gymnasium.wrappers.Autoreset "
-                "(put EpisodeRecorder inside of it); record each episode by itself",
+                f"jumped by {achieved[i].max():g} (usual: up to {usual[achieved[i].argmax()]:g}), as in "
+                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes; such episodes contain a "
+                "reset; likely causes are evaluation in the training environment, one environment object in "
+                "several slots, a reset within step() or gymnasium.wrappers.Autoreset (put EpisodeRecorder "
+                "inside of it); record each episode separately",
             )
 
     def _warn(self, check: str, message: str) -> None:

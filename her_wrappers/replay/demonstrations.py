@@ -1,7 +1,7 @@
 """Demonstrations: episodes from elsewhere that a buffer never evicts, as a fixed share of each batch.
 
-They are in a buffer of their own, which has the options of the other one. So they are relabeled by the same
-strategies and termination rule, and have priorities and n-step returns.
+A second buffer with the options of the first one stores them. So they are relabeled by the same strategies
+and termination rule, and have priorities and n-step returns.
 
 Sources: Nair et al. 2018, section IV, https://arxiv.org/abs/1709.10089; Ball et al. 2023, section 4.1,
 https://arxiv.org/abs/2302.02948
@@ -87,9 +87,9 @@ class Demonstrations:
 
 
 class DemonstrationPart:
-    """A buffer of demonstrations in a buffer, with step numbers from -N - 1 to -2 for N steps.
+    """A buffer of demonstrations inside a buffer, with step numbers from -N - 1 to -2 for N steps.
 
-    -1 is the ``goal_index`` of rows that are not relabeled.
+    The number -1 is left out: it is the ``goal_index`` of rows that are not relabeled.
     """
 
     def __init__(self, buffer: Any, share: float, seed: int | None) -> None:
@@ -138,7 +138,7 @@ class DemonstrationPart:
         return batch
 
     def find(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which step numbers are those of demonstrations, and these numbers in their buffer."""
+        """Return which step numbers belong to demonstrations, and their step numbers in the inner buffer."""
         found = (index >= self._offset) & (index < -1)
         return found, index[found] - self._offset
 

@@ -35,8 +35,8 @@ class Windows(NamedTuple):
 def n_step_returns(windows: Windows, steps: Batch, arrays: Any) -> tuple[Any, ...]:
     """Return the n-step returns of B windows from all of their B * W steps, window by window.
 
-    The parts are the numbers of steps m of the windows, rewards, terminations, truncations and discounts. Not
-    checked is whether sums of tensors are finite, since that would wait for the device.
+    The results are the numbers of steps m of the windows, rewards, terminations, truncations and discounts.
+    Sums of tensors are not checked for infinity, since that would wait for the device.
     """
     width = len(windows.within)
     columns = [each.reshape(-1, width).T for each in (steps.rewards, steps.terminations, steps.truncations)]
@@ -62,7 +62,7 @@ def n_step_returns(windows: Windows, steps: Batch, arrays: Any) -> tuple[Any, ..
 def window_lengths(discounts: np.ndarray, gamma: float) -> np.ndarray:
     """Return the numbers of steps m, (B,) int64, of n-step windows from their (B,) ``discounts`` gamma^m.
 
-    A number is 1 where the discount does not depend on it: where it is 0, or if ``gamma`` is 0 or 1.
+    Where the discount does not determine m, for a discount of 0 or if ``gamma`` is 0 or 1, m is 1.
     """
     lengths = np.ones(len(discounts))
     if 0 < gamma < 1:

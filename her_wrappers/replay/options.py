@@ -77,7 +77,7 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
     if list(info_keys) != saved["info_keys"]:
         raise ValueError(
             f"info_keys must be those of the saved buffer, {saved['info_keys']}, whose infos are in "
-            f"the file, got {list(info_keys)}; leave them out"
+            f"the file, got {list(info_keys)}; leave info_keys out"
         )
     merged = {**saved, **given}
     if _has_share(given.get("goal_selection_strategy")) or any(

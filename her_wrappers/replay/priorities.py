@@ -66,7 +66,7 @@ class Priorities:
         return self._tree.nbytes
 
     def follow(self, first: int, end: int) -> None:
-        """Follow the stored steps, numbers ``first`` to ``end`` - 1; call this before other methods."""
+        """Add and remove steps until ``first`` to ``end`` - 1 are stored; call this before other methods."""
         if (first, end) == (self._first, self._end):
             return
         self._set_range(self._first, np.zeros(min(first, self._end) - self._first))
@@ -105,9 +105,9 @@ class Priorities:
         return len(stored) - len(index)
 
     def restore(self, scaled: np.ndarray, largest: float, priority: Priority | None) -> None:
-        """Set the scaled priorities of all stored steps, the last of ``scaled``.
+        """Set the scaled priorities of all stored steps, which are the last entries of ``scaled``.
 
-        ``priority`` are the options with which they were scaled; with others, nothing is restored.
+        Nothing is restored if ``priority``, the options with which they were scaled, differ from the current.
         """
         if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
@@ -165,7 +165,7 @@ def require_updates(index: Any, priorities: Any) -> tuple[np.ndarray, np.ndarray
     _require_all("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
     _require_all("priorities", rows, rows <= LARGEST, "finite as float32")
     if priorities.shape != index.shape:
-        raise ValueError(f"priorities need the shape of index, {index.shape}, got {priorities.shape}")
+        raise ValueError(f"priorities must have the shape of index, {index.shape}, got {priorities.shape}")
     return index, priorities
 
 

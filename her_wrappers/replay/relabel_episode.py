@@ -128,7 +128,7 @@ def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
     goals = as_rows_like("desired_goals", desired_goals, achieved)
     counts = {len(leaf) for leaf in leaf_arrays(goals)}
     if len(counts) != 1 or 0 in counts:
-        raise ValueError(f"desired_goals must have one number of rows, at least 1, got {sorted(counts)}")
+        raise ValueError(f"parts of desired_goals must have N rows each, N >= 1, got {sorted(counts)}")
     return concatenate_trees("desired_goals", [achieved, goals]), counts.pop()
 
 

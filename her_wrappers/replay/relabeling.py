@@ -1,9 +1,9 @@
 """Relabeler: rewards and terminations of steps under new desired goals, computed by the user's functions.
 
-An environment that terminates on success terminates at another step if the goal is another one. If the
-recorded flag is kept, the target of a relabeled success bootstraps beyond the end of the episode, a known
-problem of HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the
-goal, such as a crash, hold under every goal.
+In an environment that terminates on success, another goal changes the step that terminates. With the recorded
+flag, the target of a relabeled success bootstraps beyond the end of the episode, a known problem of HER
+buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the goal, such as
+a crash, hold under every goal.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Relabeler:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was found in episodes."""
+        """Forget the rewards and infos that were found in episodes."""
         self.state: dict[str, Json] = {
             "termination": self.termination,
             "achieved_reward": None,  # both for the rule "success"
@@ -123,7 +123,7 @@ class Relabeler:
         }
 
     def load_state(self, state: dict[str, Json]) -> None:
-        """Restore `state`, which was found in the same episodes."""
+        """Restore a saved `state`, which the same episodes gave."""
         for name in ("achieved_reward", "missed_reward"):
             if not isinstance(state[name], float | None):
                 raise TypeError(f"{name} must be a number or None, got {state[name]!r}")

@@ -42,7 +42,7 @@ from her_wrappers.trees import FLOAT32_OVERFLOW, NUMBERS, Path, Tree, concatenat
 FIRST, ROW, LENGTH, FLAGS, EPISODE, END = range(6)
 # Bits of FLAGS: terminated, truncated, terminated independently of the goal
 FLAG_BITS = np.array([1, 2, 4], np.int8)
-# Sizes in bytes of rows that NumPy takes in half the time. Small goals are padded to these sizes.
+# NumPy takes rows of these sizes in bytes in half the time, so small goals are padded to them.
 FAST_SIZES = 1, 2, 4, 8, 16, 32
 READ_BYTES = 2**23  # approximate size of the blocks in which episodes are read
 MAX_BLOCKS = 256  # maximum number of blocks; larger storages have larger blocks
@@ -140,7 +140,7 @@ class RowStorage:
         for number, leaf in enumerate(self.observations):
             if leaf.path not in places:
                 # An observation that may equal the achieved goal, such as an image, has a matrix of its own,
-                # which is not allocated as long as it does.
+                # which is not allocated as long as both are equal.
                 same = [(each.dtype, each.shape, each.path) for each in goals]
                 may_equal = same == [(leaf.dtype, leaf.shape, ("achieved_goal",))]
                 name = f"observation {number}" if may_equal else str(leaf.dtype)
@@ -277,7 +277,7 @@ class RowStorage:
         )
 
     def _with_columns(self, stored: Stored, episodes: Episodes, observed: list[np.ndarray]) -> Stored:
-        """Return what is stored, with memory for observations and infos that need some from now on."""
+        """Return the content with additional memory for observations and infos that need it from now on."""
         for column, values in zip(self._observed, observed, strict=True):
             if not column.is_desired and stored.states[column.matrix] is None:
                 goals = episodes.observations["achieved_goal"].reshape(values.shape)
@@ -301,7 +301,7 @@ class RowStorage:
         return stored._replace(infos=infos)
 
     def _without(self, stored: Stored, number: int) -> Stored:
-        """Return what is stored without the episodes that begin before the step ``number``."""
+        """Return the content without the episodes that begin before the step ``number``."""
         if number <= stored.first:
             return stored
         size, steps, runs = self.buffer_size, stored.steps, stored.runs
@@ -312,7 +312,7 @@ class RowStorage:
         return stored._replace(first=first, first_episode=episode, num_runs=num_runs)
 
     def _with_room(self, stored: Stored, num_states: int, num_runs: int) -> Stored:
-        """Return what is stored, in rings with room for more states and more runs."""
+        """Return the content in rings with room for more states and more runs."""
         capacity, run_capacity = len(stored.states[0]), len(stored.runs)
         num_rows = stored.num_rows
         if num_rows + num_states > capacity:
@@ -388,9 +388,9 @@ class RowStorage:
     def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
         """Return the desired goals before and after B steps, (B, width) for each matrix of goals.
 
-        ``goals`` are (B,) rows of states whose achieved goals become the desired goals of the first
-        ``num_achieved`` steps, and then runs. The steps up to ``num_relabeled`` get the desired goal after
-        their run; the others keep both goals of their run.
+        The first ``num_achieved`` of ``goals`` (B,) are rows of states, whose achieved goals become desired
+        goals; the others are runs. Of these, steps up to ``num_relabeled`` get the desired goal after the
+        run, and the rest keep both goals of their run.
         """
         take, stored = self.arrays.take, self.stored
         before: list[Any] = []
@@ -468,7 +468,7 @@ class RowStorage:
         return runs
 
     def episode_blocks(self) -> list[np.ndarray]:
-        """Return the numbers of the first steps of episodes, in blocks, each with the number of its end."""
+        """Return blocks of episodes: the first step numbers of episodes, then the end of the last one."""
         runs, row = self.stored_runs(), 32
         row += sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
         steps = max(1, READ_BYTES // row, self.stored.num_steps // MAX_BLOCKS)

@@ -34,7 +34,7 @@ class Draws(NamedTuple):
     discounts: Any  # (K, B) float32, gamma
     weights: Any  # (K, B) ones; or the scaled priorities, as an array
     counts: list[tuple[int, int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
-    windows: np.ndarray | None  # (2, K, B) most steps of each window, and steps to the end of its episode
+    windows: np.ndarray | None  # (2, K, B) largest length of each window, steps to the end of its episode
     provenance: Provenance  # (K, B) arrays
 
 
@@ -69,7 +69,7 @@ class Sampler:
         self._generator: Json = None  # state of the generator from which the batches are drawn again
 
     def next(self, batch_size: int) -> tuple[Draws, int]:
-        """Return the draws that contain the next batch, and its number among them."""
+        """Return the draws that contain the next batch, and the position of the batch in them."""
         is_current = self._stored is self._storage.stored and batch_size == self._batch_size
         draws = self._draws if is_current else None
         if draws is None or self._used == self._num_batches:
@@ -150,7 +150,7 @@ class Sampler:
     def _look_up(self, stored: Stored, ahead: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return n steps, which are counted from the oldest one.
 
-        The parts are step numbers, rows of the states in which the steps begin, indices t in their episodes,
+        The result has step numbers, rows of the states in which the steps begin, indices t in their episodes,
         lengths of their episodes, runs, numbers of the steps after the runs, and flags of their episodes.
         """
         index = ahead + stored.first

@@ -37,7 +37,7 @@ from her_wrappers.trees import path_name
 KIND = "replay buffer"
 VERSION = 5  # version of the format; files of other versions are rejected
 SPACES = ("observation_space", "action_space")
-OF_THE_OWNER = ("buffer_size", "info_keys", "seed")  # arguments that its demonstrations do not share
+OF_THE_OWNER = ("buffer_size", "info_keys", "seed")  # arguments that demonstrations do not share
 # Arguments of a buffer that compute rewards or terminations
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 
@@ -282,5 +282,5 @@ def _make_buffer(
         buffer._set_up(*spaces, defaults | arguments, missing)
         return buffer
     for name in missing:
-        raise ValueError(f"{name} of the saved buffer is or has a user's function; pass {name}= to load")
+        raise ValueError(f"{name} of the saved buffer needs your function, which is not saved; pass {name}=")
     return cls(*spaces, **arguments) if env is None else cls.for_env(env, **arguments)

@@ -174,7 +174,7 @@ def test_folder_of_another_training_raises_an_error(finished, tmp_path):
     _, folder = finished
     with pytest.raises(ValueError, match=r"already contains a run; continue it with --resume"):
         train(tiny(), folder=folder)
-    with pytest.raises(ValueError, match=r"latest.pt is of a .* with seed 3, got 4; only steps may change"):
+    with pytest.raises(ValueError, match=r"latest.pt belongs to .* with seed=3, got 4; only steps"):
         train(tiny(seed=4), folder=folder, resume=True)
     with pytest.raises(ValueError, match=r"cannot read .*latest.pt: No such file"):
         train(tiny(), folder=tmp_path, resume=True)

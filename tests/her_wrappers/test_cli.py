@@ -39,7 +39,7 @@ def test_an_unknown_command_is_wrong_usage(name, hint):
 def test_an_empty_argument_is_wrong_usage(arguments):
     result = her(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "expected no empty argument" in result.stderr
+    assert "arguments must not be empty" in result.stderr
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

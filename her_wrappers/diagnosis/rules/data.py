@@ -125,8 +125,8 @@ observation, info = env.reset(seed=0)
 for episode in range(1000):
     observation, info = env.reset()
 """,
-    threshold="at most half of at least 20 starts are different, although starts are not integers; one "
-    "achieved goal at the start of all episodes of a run is a note, since some environments have one start",
+    threshold="at most half of at least 20 starts are different, although starts are not integers. If all "
+    "episodes of a run begin with one achieved goal, this is a note, since some environments have one start",
     source="openai/baselines #314",
     needs=("episodes",),
 )

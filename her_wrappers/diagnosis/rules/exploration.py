@@ -87,8 +87,8 @@ def _still_episodes(facts: Facts, *, is_observation_moved: bool) -> Iterator[Vio
     "GD103",
     "no-success",
     "warning",
-    meaning="No episode reaches its desired goal, unless it begins with the goal achieved.",
-    fix="shorten the way to the goal at first (nearer starts or goals), enlarge the success radius, or train "
+    meaning="No episode reaches its desired goal, except those that begin with the goal achieved.",
+    fix="begin with shorter ways to the goal (nearer starts or goals), enlarge the success radius, or train "
     "longer",
     wrong="""
 def _sample_goal(self):
@@ -118,7 +118,7 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     "GD104",
     "actions-never-vary",
     "error",
-    meaning="All actions are the same, so that nothing is explored.",
+    meaning="All actions are the same, so nothing is explored.",
     fix="act with exploration while collecting: agent.act(observation, explore=True), with noise (ddpg, td3: "
     "--agent.noise 0.2) or a temperature above 0 (sac)",
     wrong="action = agent.act(observation)  # always the same while the agent is not trained",
@@ -162,12 +162,12 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     "action-without-effect",
     "info",
     meaning="A component of the action changes nothing that is observed.",
-    fix="check that step() uses the component, and that the observation shows its effect; if it has none on "
-    "purpose, ignore this finding",
+    fix="check that step() uses the component, and that the observation shows its effect; if it is meant to "
+    "have none, ignore this finding",
     wrong="self.position = self.position + 0.05 * np.array([action[0], action[0]])",
     right="self.position = self.position + 0.05 * action[:2]",
     threshold="a partial correlation within 4.5 standard errors of 0 with all changes in this step and the "
-    "next one, and of at least 0.3 for half of the components",
+    "next one, while half of the components have one of at least 0.3",
     source="the gripper of FetchPush, which is blocked",
     needs=("effects", "unsolved"),
 )

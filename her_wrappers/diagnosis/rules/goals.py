@@ -24,9 +24,10 @@ def _sample_goal(self):
 def _sample_goal(self):
     return self.gripper + self.np_random.uniform(-0.15, 0.15, 3)
 """,
-    threshold="more than 50 % of the desired goals (a warning), 90 % (an error), or 10 % if half of the "
-    "others are reached (a warning), by more than the success radius and 5 % of the achieved range in some "
-    "component or, in a run, in the distance to its center; relabeled goals then do not look like them",
+    threshold="more than 50 % of the desired goals lie outside (a warning), 90 % (an error), or 10 % while "
+    "half of the others are reached (a warning). Outside: by more than the success radius and 5 % of the "
+    "achieved range in some component or, in a run, in the distance to the center of this range. Relabeled "
+    "goals are then unlike the desired goals",
     source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473",
     needs=("episodes", "unsolved"),
     implies=("GD402",),
@@ -63,7 +64,7 @@ def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
     "desired-goal-never-varies",
     "warning",
     meaning="All episodes have the same desired goal, so the agent can learn to reach only this goal.",
-    fix="sample a desired goal at each reset; with one goal on purpose, ignore this finding",
+    fix="sample a desired goal at each reset; if the task has only one goal, ignore this finding",
     wrong="""
 def reset(self, *, seed=None, options=None):
     self.goal = np.array([0.5, 0.5])
@@ -137,8 +138,8 @@ def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
     "goal-component-fixed",
     "error",
     meaning="A component of the achieved goal never changes, but most desired goals have other values of it.",
-    fix="check the component in achieved_goal; if it is right, no action changes it yet: sample some goals "
-    "with the value that it has",
+    fix="check the component in achieved_goal; if it is right, no action has changed it yet: sample some "
+    "goals with its present value",
     wrong="achieved_goal = np.array([x, y, 0.42])  # the height is not that of the object",
     right="achieved_goal = np.array([x, y, object_height])",
     threshold="more than 50 % of the desired goals differ by more than the success radius and 5 % of the "
@@ -189,7 +190,7 @@ def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
     "GD207",
     "some-goals-never-reached",
     "warning",
-    meaning="Goals on one side of a value of a component are never reached, and most of the others are.",
+    meaning="Goals with a component above (or below) some value are hardly ever reached, most others are.",
     fix="these goals need something that the others do not, such as a grasp: sample easier goals of this "
     "kind at first, begin some episodes near them, or explore more",
     wrong="goal[2] += self.np_random.uniform(0, 0.45)  # the block was never lifted so far",
@@ -222,7 +223,7 @@ def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
     if splits:
         size, component, side, edge, failed, reached = max(splits)
         yield Violation(
-            f"{failed:.1%} of {size} goals with a value {side} {edge:.4g} are reached, and {reached:.1%} of "
+            f"{failed:.1%} of {size} goals with a value {side} {edge:.4g} are reached, but {reached:.1%} of "
             f"the other {count - size}",
             subject=f"desired_goal[{component}]",
         )
@@ -236,8 +237,8 @@ def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
     fix="enlarge the success radius, or reduce the motion of a step (smaller actions, a shorter time step)",
     wrong="self.position = self.position + 0.2 * action  # the success radius is 0.01",
     right="self.position = self.position + 0.02 * action",
-    threshold="a step was not a success at a distance to the goal of less than half of the median motion of "
-    "the steps that move the achieved goal; not if steps at larger distances were successes",
+    threshold="a step missed the goal by less than half of the median motion of the steps that move the "
+    "achieved goal, and no step at a larger distance was a success",
     needs=("episodes", "success", "unsolved", "components"),
     implies=("GD103",),
 )
@@ -249,7 +250,7 @@ def radius_below_step(facts: Facts) -> Iterator[Violation]:
     reached = facts.distances[facts.success].max(initial=0)
     if reached <= 1.001 * missed and 2 * missed < motion:
         yield Violation(
-            f"a distance of {missed:.2g} to the goal is not a success, and the median motion of a step is "
+            f"a distance of {missed:.2g} to the goal is not a success, but the median motion of a step is "
             f"{motion:.2g}"
         )
 

@@ -132,7 +132,7 @@ def limit_terminates(facts: Facts) -> Iterator[Violation]:
     "failures-terminate",
     "warning",
     meaning="Most episodes terminate without a success, such as by a crash, before a goal is reached.",
-    fix="end episodes less often, punish the failure in the reward, or start in safer states",
+    fix="end episodes less often, give failures a lower reward, or start in safer states",
     wrong="terminated = bool(self.crashed)  # random actions crash within 5 steps",
     right="terminated = False  # the reward of a crash is low, and the episode continues",
     threshold="90 % of the episodes",

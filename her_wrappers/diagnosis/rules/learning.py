@@ -15,7 +15,7 @@ from her_wrappers.rules import Violation
     "values-at-lower-bound",
     "error",
     meaning="The mean value is at the lowest value that clipped targets allow: all goals look unreachable.",
-    fix="look at the goals first (other findings); then raise --n-sampled-goal, use "
+    fix="first fix the findings about goals; then raise --n-sampled-goal, use "
     "--goal-selection-strategy future, or lower the learning rate (--agent.learning-rate 3e-4)",
     wrong="her train MyPush-v0 --no-her  # no transition of a batch has a reward of 0",
     right="her train MyPush-v0 --her --n-sampled-goal 4",
@@ -108,7 +108,7 @@ def temperature_explodes(facts: Facts) -> Iterator[Violation]:
     "warning",
     meaning="The loss of the critic fell, but the success rate stayed flat: the critic predicts failure "
     "well.",
-    fix="change what is collected, not how it is learned: explore more, nearer goals, or demonstrations",
+    fix="change the collected data, not the updates: explore more, use nearer goals, or add demonstrations",
     wrong="her train MyPush-v0 --steps 10000000  # the same for longer",
     right="her train MyPush-v0 --algo ddpg --agent.epsilon 0.3 --agent.noise 0.2",
     threshold="the last loss is below a fifth of the largest, and no evaluation of at least 5 had a success "
@@ -215,7 +215,7 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
     "GD609",
     "option-far-from-default",
     "error",
-    meaning="An option of the run is far from the values with which agents learn.",
+    meaning="An option of the run is far outside the range in which agents learn.",
     fix="omit the option, so that its default is used",
     wrong="her train MyReach-v0 --no-her --gamma 1 --agent.learning-rate 1",
     right="her train MyReach-v0",

@@ -119,7 +119,7 @@ def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
         near, far = float(facts.distances[~is_high].max()), float(facts.distances[is_high].min())
         if near <= far:
             yield Violation(
-                f"the reward is {facts.rewards.max():g} from the distance {far:.3g} to the goal on, and "
+                f"the reward is {facts.rewards.max():g} at distances of at least {far:.3g} to the goal, and "
                 f"{facts.rewards.min():g} at smaller ones"
             )
     if facts.num_rewards > 2 and np.ptp(facts.distances) > 0:

@@ -256,7 +256,7 @@ def test_existing_run_is_not_overwritten(trained, options):
 def test_resume_accepts_only_other_steps(trained):
     out, _ = trained
     other = her("train", "her_envs/PointPush-v0", "--resume", out)
-    assert (other.exit_code, "with env 'her_envs/PointReach-v0', got" in other.stderr) == (2, True)
+    assert (other.exit_code, "with env='her_envs/PointReach-v0', got" in other.stderr) == (2, True)
     elsewhere = her("train", "--resume", out, "--out", "there")
     assert (elsewhere.exit_code, "remove --out" in elsewhere.stderr) == (2, True)
 
