@@ -166,8 +166,8 @@ def rows_depend(rows: DecodedRows) -> Iterator[Violation]:
         yield Violation("the rows of one episode in a batch are relabeled together")
     index = first_of_each(rows, is_long & rows.has_own_goal & (rows.goal_step > rows.step))
     part = bins_of((rows.goal_step - rows.step - 1)[index], (rows.length - rows.step)[index], 4)
-    if dependence_z(group[index], part) > LIMIT:
-        yield Violation("the rows of one episode in a batch are given related goals")
+    if max(dependence_z(each[index], part) for each in (group, rows.batch)) > LIMIT:
+        yield Violation("the rows of one episode, or of all, in a batch are given related goals")
 
 
 def _priority_rule(code: str, **texts: Any) -> Callable[[Check], Check]:

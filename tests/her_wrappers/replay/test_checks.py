@@ -348,7 +348,7 @@ def test_a_change_that_the_local_copy_does_not_get_is_noticed(kind, count):
     change = lambda envs: envs.call("set_radius", 0.9)  # noqa: E731
     found = messages(record_rows, kind([Radius] * 2), change=change)
     assert len(found) == count
-    assert all("by a curriculum, set_attr()" in message for message in found)
+    assert all("a curriculum, set_attr()" in message for message in found)
 
 
 def test_attributes_that_differ_from_the_start_are_noticed():

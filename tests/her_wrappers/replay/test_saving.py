@@ -138,7 +138,7 @@ def test_a_users_strategy_or_termination_is_given_again(tmp_path, options):
     buffer, [name] = wrapped(**options), options
     for _ in range(5):
         buffer.sample(16)
-    with pytest.raises(ValueError, match=f"{name}= to load"):
+    with pytest.raises(ValueError, match=f"{name}="):
         reloaded(buffer, tmp_path)
     assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, **options))
 
