@@ -49,8 +49,3 @@ def test_an_error_restores_the_profiler(monkeypatch):
 
 def test_two_measurements_give_the_same_counts():
     assert call_path.measure() == call_path.measure()
-
-
-def test_a_count_above_its_limit_is_named():
-    paths = dict.fromkeys(call_path.LIMITS, CallPath((("a", "f"),) * 31))
-    assert call_path.exceeded(paths) == ["first `sample(64)`: 31 calls, at most 30 are allowed"]

@@ -32,12 +32,10 @@ from her_wrappers.checker.records import (
     ResetRecord,
     Rollout,
     StepRecord,
-    call_reset,
-    call_step,
     split_batches,
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
-from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, random_policy
+from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, random_policy
 from her_wrappers.checker.values import arrays_in, first_difference, share_memory
 from her_wrappers.global_generators import seeded_generators
 from her_wrappers.goal_interface import find_function

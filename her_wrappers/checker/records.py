@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.checker.values import to_arrays
 from her_wrappers.exceptions import raised_at
 from her_wrappers.infos import final_observation_row, info_row
 from her_wrappers.trees import copy_tree, leaf_arrays, map_tree
@@ -142,26 +141,6 @@ class Rollout:
 def spread(items: Sequence[Item], most: int) -> list[Item]:
     """Return up to ``most`` of the items, at equal distances, with the first and the last one."""
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, most).astype(int))]
-
-
-def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
-    """Return what ``reset`` of an environment returns, or raise TypeError if this is not two values."""
-    observation, info = _arrays(env.reset(seed=seed, options=copy_tree(options)), 2)
-    return observation, info
-
-
-def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Return what ``step`` of an environment returns, or raise TypeError if this is not five values."""
-    observation, reward, terminated, truncated, info = _arrays(env.step(action), 5)
-    return observation, reward, terminated, truncated, info
-
-
-def _arrays(returned: Any, length: int) -> Any:
-    """Return a tuple of ``length`` values with arrays instead of tensors."""
-    if not isinstance(returned, tuple) or len(returned) != length:
-        count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
-        raise TypeError(f"expected {length} values, got {count}")
-    return to_arrays(returned)
 
 
 def wrong_shapes(

@@ -118,7 +118,7 @@ def _from_spec(env: CheckedEnv) -> Factory | None:
 def _from_copy(env: CheckedEnv) -> Factory | None:
     """Return a function that makes deep copies, or None if copies would share resources with ``env``."""
     singles = env.unwrapped.envs if isinstance(env.unwrapped, gym.vector.SyncVectorEnv) else [env]
-    if any(owns_resources(single) for single in singles):
+    if any(map(owns_resources, singles)):
         return None
     try:
         pristine = copy.deepcopy(env)

@@ -26,8 +26,6 @@ from her_wrappers.checker.records import (
     ResetRecord,
     Rollout,
     StepRecord,
-    call_reset,
-    call_step,
     ended_rows,
     wrong_shapes,
 )
@@ -293,3 +291,23 @@ def _fit_discrete(space: Any, actions: np.ndarray, before: np.ndarray, moves: np
         return int(space.start + ((after - desired) ** 2).sum(-1).argmin())
 
     return steer
+
+
+def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+    """Return what ``reset`` of an environment returns, or raise TypeError if this is not two values."""
+    observation, info = _arrays(env.reset(seed=seed, options=copy_tree(options)), 2)
+    return observation, info
+
+
+def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Return what ``step`` of an environment returns, or raise TypeError if this is not five values."""
+    observation, reward, terminated, truncated, info = _arrays(env.step(action), 5)
+    return observation, reward, terminated, truncated, info
+
+
+def _arrays(returned: Any, length: int) -> Any:
+    """Return a tuple of ``length`` values with arrays instead of tensors."""
+    if not isinstance(returned, tuple) or len(returned) != length:
+        count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+        raise TypeError(f"expected {length} values, got {count}")
+    return to_arrays(returned)
