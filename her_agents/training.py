@@ -382,7 +382,7 @@ def take_random_step(env: Any, config: Config) -> tuple[float, str]:
 
 
 def require_clippable(rewards: Any, n_steps: int = 1) -> None:
-    """Check that clipped targets fit the rewards.
+    """Raise ValueError if rewards lie outside the range that clipped targets assume.
 
     Args:
         rewards: An array, a tensor or a number: sums of at most ``n_steps`` rewards.

@@ -280,7 +280,7 @@ class Collector:
         for name, value in self._identity.items():
             if state[name] != value:
                 raise ValueError(
-                    f"the state must be of a collector with {name}={value}, as this one, "
+                    f"the state must come from a collector with the same {name}, {value}, "
                     f"got {name}={state[name]}; make both collectors with the same arguments"
                 )
         pending, self._state = (

@@ -51,7 +51,7 @@ MIN_STEPS = 1000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Facts:
-    """Facts of n episodes of T steps together, whose goals have G components, and of the run they come from.
+    """Facts of n episodes with T steps in total and goals of G components, and of the run they come from.
 
     The fields of the episodes are arrays of length 0 if the target has no episodes. Fields whose names end
     with ``_range`` are (2, K) float64: the smallest and the largest value of each of K components.
@@ -111,7 +111,7 @@ class Facts:
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-        """Return the facts of episodes of the same spaces, if any; ``others`` are further fields.
+        """Compute the facts of blocks of episodes, or of no episodes; ``others`` are values of other fields.
 
         Raise ValueError if observations lack a goal key, or goals are not numbers of one size.
         """
@@ -194,9 +194,9 @@ class Facts:
 
     @cached_property
     def has_moved(self) -> np.ndarray:
-        """(n,) bool, whether the achieved goal moved from its start by more than `MOVED` times a distance.
+        """(n,) bool, whether the achieved goal moved from its start by more than `MOVED` times a scale.
 
-        This distance is the median distance to the goal at the start or, if shorter, the diagonal of the box
+        The scale is the median distance to the goal at the start or, if shorter, the diagonal of the box
         of all achieved goals, but at least a hundredth of the median.
         """
         way = float(np.median(self.start_distances))
@@ -220,7 +220,7 @@ class Facts:
 
     @cached_property
     def sparse_pair(self) -> tuple[float, float] | None:
-        """Rewards of a missed and a reached goal: the first of `SPARSE_PAIRS` with all rewards, or None."""
+        """Rewards of failure and success: the first of `SPARSE_PAIRS` that contains all rewards, or None."""
         return next((pair for pair in SPARSE_PAIRS if np.isin(self.rewards, pair).all()), None)
 
     @cached_property
@@ -270,7 +270,7 @@ class Facts:
 
     @cached_property
     def tolerance(self) -> float:
-        """Goals closer than this count as equal: `radius` or, without success, 1e-6 of the widest range."""
+        """Goals closer than this count as equal: `radius` if a step succeeded, else 1e-6 of the widest range."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property

@@ -224,7 +224,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
         Raises:
             ValueError: A value does not fit its space, or the buffer has no environment; nothing is added.
-                Also raised when an episode ends that has a reward that is not finite; it is dropped.
+                Or an episode ends and one of its rewards is not finite; the episode is dropped.
         """
         self._require_env()
         states = self._shapes.read_states(obs, self._open.where)
@@ -300,7 +300,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
-        """A new dict; ``learn`` assigns to its items if ``optimize_memory_usage`` is True, without effect."""
+        """A new dict. SB3's ``learn`` sets items in it if ``optimize_memory_usage`` is True, without effect."""
         return {}
 
     def __getattr__(self, name: str) -> Any:

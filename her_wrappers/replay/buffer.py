@@ -362,7 +362,7 @@ class HindsightReplayBuffer:
         self._add([episode])
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add complete episodes, all or none, which is much faster than adding them one by one.
+        """Add complete episodes, all or none; much faster than one call of `add_episode` for each.
 
         Args:
             episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
@@ -411,7 +411,7 @@ class HindsightReplayBuffer:
         Args:
             episodes: An `EpisodeArchive`, `Episodes`, a ``minari.MinariDataset`` or an iterable of `Episode`.
             on_error: ``"raise"``: the error names the number of the episode. ``"skip"``: episodes that cannot
-                be read or added, and damaged shards, are left out, and a warning has their number.
+                be read or added, and damaged shards, are skipped, and a warning says how many.
 
         Returns:
             Number of episodes that were skipped.

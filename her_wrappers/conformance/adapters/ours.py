@@ -74,7 +74,7 @@ class Ours(ReplayAdapter):
 def buffer_options(
     *, strategy: str, max_episode_steps: int, prioritized: bool = False, **options: Any
 ) -> dict[str, Any]:
-    """Return options of an adapter as our buffers name them; they need no ``max_episode_steps``."""
+    """Return the options of an adapter under the names of our buffers, without ``max_episode_steps``."""
     priorities = Priority() if prioritized else None
     return {"goal_selection_strategy": strategy, "info_keys": ("cost",), "prioritized": priorities, **options}
 
