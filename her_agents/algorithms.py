@@ -50,8 +50,8 @@ def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None
         max_episode_steps: Time limit of episodes; by default that of the environment.
 
     Returns:
-        ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and ``steps``, the length of the run, if the time limit is
-        known.
+        ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and, if the time limit is
+        known, ``steps``, the length of the run.
     """
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
     length = max_episode_steps or declared_time_limit(env)

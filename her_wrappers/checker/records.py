@@ -78,7 +78,7 @@ class StepRecord:
     def of(
         cls, place: tuple[int, int], before: Any, action: Any, live_action: Any, returned: tuple[Any, ...]
     ) -> StepRecord:
-        """Return the record of a step from the five values it returned; ``place`` is its episode and index."""
+        """Return the record of a step that returned five values; ``place`` is its episode and index."""
         live = dict(zip(("observation", *OUTCOME, "info"), returned, strict=True))
         return cls(*place, before, action, **copy_tree(live), live_action=live_action, live=live)
 

@@ -140,8 +140,8 @@ _PROGRAM = (
 def run_worker(file_number: int) -> None:
     """Play rounds in a worker process until the learner closes the connection or ends.
 
-    ``file_number`` is that of the socket to the learner. The first message is a pickled `Setup`. Each further message
-    is a pickled tuple of a `Task` and the pickled policy state or None, or is empty to stop the worker.
+    ``file_number`` is that of the socket to the learner. The first message is a pickled `Setup`. Each further
+    message is a pickled tuple of a `Task` and the pickled policy state or None, or empty to stop the worker.
     """
     link = connection.Connection(file_number)
     messages: SimpleQueue[bytes] = SimpleQueue()

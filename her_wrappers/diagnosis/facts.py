@@ -270,7 +270,7 @@ class Facts:
 
     @cached_property
     def tolerance(self) -> float:
-        """Goals closer than this count as equal: `radius` if a step succeeded, else 1e-6 of the widest range."""
+        """Goals closer than this count as equal: `radius` with successes, else 1e-6 of the widest range."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property

@@ -115,7 +115,7 @@ def _read_path(path: Path) -> Facts:
 
 
 def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `Facts` that a run's ``config.json`` determines; a damaged one may raise any error."""
+    """Return the fields of `Facts` that a run's config determines; a damaged config raises any exception."""
     limits = config["env_kwargs"].get("max_steps"), config.get("max_episode_steps")
     limit = min((each for each in limits if each is not None), default=None)
     rate = config.get("agent", {}).get("learning_rate", 1e-3)

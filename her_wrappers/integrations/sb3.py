@@ -300,7 +300,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
-        """A new dict. SB3's ``learn`` sets items in it if ``optimize_memory_usage`` is True, without effect."""
+        """A new dict. SB3's ``learn`` sets items of it if ``optimize_memory_usage``; this has no effect."""
         return {}
 
     def __getattr__(self, name: str) -> Any:

@@ -29,7 +29,7 @@ class LastStates(NamedTuple):
     def put(self, found: Mapping[str, Any], rows: np.ndarray, ends: np.ndarray) -> None:
         """Overwrite the last states and infos in ``found``, the fields of `Episodes` of m episodes.
 
-        ``rows`` (m,) are their environments, and ``ends`` (m,) the ends of the episodes in the arrays of steps.
+        ``rows`` (m,) are the environments, and ``ends`` (m,) where the episodes end in the arrays of steps.
         """
         which = np.searchsorted(rows, self.rows)
         for array, values in zip(leaf_arrays(found["observations"]), self.observations, strict=True):

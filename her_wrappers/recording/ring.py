@@ -126,7 +126,7 @@ class StepRing:
     def first_infos(
         self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
     ) -> list[dict[str, np.ndarray]]:
-        """Return a dict of infos for each episode; ``present[key]``, (n,) bool, says which episodes have it."""
+        """Return a dict of first infos for each episode, with the keys whose ``present[key]``, (n,), is True."""
         index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
         values = {key: self._take(column, index) for key, column in self.infos.items()}
         count = 1 if rows is None else len(rows)

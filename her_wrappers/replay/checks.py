@@ -48,7 +48,7 @@ class EpisodeChecks:
         self._added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
-        """Check the newest stored episodes together, if the 2nd, 8th, 32nd, ... is one of the ``added`` ones."""
+        """Check the newest episodes together, if the last ``added`` include the 2nd, 8th, 32nd, ... one."""
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:
             return

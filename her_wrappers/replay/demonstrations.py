@@ -99,7 +99,7 @@ class DemonstrationPart:
 
     @classmethod
     def of(cls, owner: Any, given: Demonstrations, arguments: Mapping[str, Any]) -> DemonstrationPart:
-        """Store demonstrations in a new buffer, with the constructor arguments of ``owner``, the outer buffer."""
+        """Store demonstrations in a new buffer, with the ``arguments`` of ``owner``, the outer buffer."""
         episodes, seed = given.read(), arguments["seed"]
         options = {name: arguments[name] for name in type(owner).__init__.__kwdefaults__ or {}}
         # Success flags are recorded by default, and other sources may lack them.

@@ -14,8 +14,8 @@ A *step number* is never used twice. A *goal run* is a sequence of steps of one 
 goals before and after the step; most episodes are one goal run. Each stored step refers to its goal run, and
 the goal run to its episode.
 
-All leaves of one dtype are columns of one matrix, so a batch is one ``take`` per dtype. Matrices of their own
-have the achieved goals, which are also taken alone, and the desired goals, which are stored once per goal run.
+All leaves of one dtype are columns of one matrix, so a batch is one ``take`` per dtype. The achieved goals,
+which are also taken alone, have matrices of their own, and so do the desired goals, stored once per goal run.
 
 `RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
 to rows that no stored episode uses, and become visible by one assignment. An interruption at any moment
@@ -389,7 +389,7 @@ class RowStorage:
     def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
         """Return the desired goals before and after B steps, (B, width) for each matrix of goals.
 
-        The first ``num_achieved`` of ``goals`` (B,) are rows of states: their achieved goals become the desired
+        The first ``num_achieved`` of ``goals`` (B,) are rows of states: their achieved goals become desired
         goals. The others are goal runs: up to ``num_relabeled``, the desired goal after the run is returned
         for both states of the step; the rest are original steps, with the two desired goals of their run.
         """
@@ -469,7 +469,7 @@ class RowStorage:
         return runs
 
     def episode_blocks(self) -> list[np.ndarray]:
-        """Return blocks of episodes, each as the first step numbers of its episodes, and the end of the last."""
+        """Return blocks of episodes, each as the first step numbers of its episodes and the last end."""
         runs, row = self.stored_runs(), 32
         row += sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
         steps = max(1, READ_BYTES // row, self.stored.num_steps // MAX_BLOCKS)

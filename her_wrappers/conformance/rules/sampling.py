@@ -167,7 +167,7 @@ def rows_depend(rows: DecodedRows) -> Iterator[Violation]:
     index = first_of_each(rows, is_long & rows.has_own_goal & (rows.goal_step > rows.step))
     part = bins_of((rows.goal_step - rows.step - 1)[index], (rows.length - rows.step)[index], 4)
     if max(dependence_z(each[index], part) for each in (group, rows.batch)) > LIMIT:
-        yield Violation("the goals of rows in the same batch, or in the same episode of a batch, depend on each other")
+        yield Violation("goals depend on other goals of the same batch, or of the same episode in a batch")
 
 
 def _priority_rule(code: str, **texts: Any) -> Callable[[Check], Check]:
