@@ -47,7 +47,7 @@ def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None
 
     Args:
         env: A goal environment.
-        max_episode_steps: Time limit of episodes; by default that of the environment.
+        max_episode_steps: Time limit of episodes; by default the environment's.
 
     Returns:
         ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and, if the time limit is
@@ -99,8 +99,8 @@ def make_agent(
             ``precision``.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
-        agent: Class of the agent; by default that of ``config.algo``.
-        device: Torch device; by default that of the config.
+        agent: Class of the agent; by default the class of ``config.algo``.
+        device: Torch device; by default the config's.
 
     Raises:
         BrokenModuleError: The module of the agent raised an error.

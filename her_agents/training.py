@@ -1,7 +1,7 @@
 """Training: the agent, replay buffer, environments and progress of one run.
 
 Every epoch starts with new episodes, seeded by the config's seed and the number of resets so far, and ends
-when all episodes have ended that were open after its last step. So checkpoints need no state of the
+when the episodes that were open after its last step have ended. So checkpoints need no state of the
 environments, and a resumed run computes the same results as an uninterrupted one.
 """
 

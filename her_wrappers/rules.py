@@ -290,7 +290,7 @@ class RuleSet(Mapping[str, Rule]):
 
         Args:
             select: Codes or prefixes of codes; a single string counts as one prefix.
-            ignore: Codes or prefixes of codes, likewise.
+            ignore: Codes or prefixes of codes; a single string counts as one prefix.
 
         Raises:
             ValueError: No rule code begins with one of the prefixes.

@@ -75,7 +75,7 @@ def advises_folder(run: object) -> Iterator[None]:
 
 
 def require_single(arguments: Sequence[str]) -> None:
-    """Raise CommandError if an option is given twice, unless each of its values counts."""
+    """Raise CommandError if an option that takes one value is given twice."""
     names = [each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("--")]
     for name in names:
         if names.count(name) > 1 and name not in REPEATABLE:

@@ -75,7 +75,7 @@ def watch(
         episodes: Number of episodes.
         record: GIF to write instead of opening a window; needs no display.
         show: Whether to show pictures; results are always printed.
-        max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
+        max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
         seed: Seed of starts, goals and random actions.
         fps: Steps per second.
     """

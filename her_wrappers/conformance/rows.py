@@ -148,7 +148,7 @@ class BufferDriver:
 
 
 class StepValues(NamedTuple):
-    """The expected values, (B,), of one step in each row's episode, for the goal of the row."""
+    """Expected values, (B,), of one step for each row: the row's own step, or a later one."""
 
     code: Values  # step number in the next achieved goal
     recorded_reward: Values  # as the step was added

@@ -386,12 +386,12 @@ def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
 
 @np.errstate(invalid="ignore", divide="ignore")  # 0 / 0 is 0, by `_finite`
 def action_effects(block: Episodes) -> np.ndarray | None:
-    """Return how strongly the achieved goal (row 0), and anything observed (row 1), depends on each action.
+    """Return how strongly the achieved goal (row 0) and the observation (row 1) depend on each action.
 
     Each of the (2, A) values is the largest partial correlation between a component of the actions (or its
     distance from the mean) and the changes (or their sizes) over this step and the next, given all other
     components. The mean of each episode is subtracted, since an action that is repeated in a whole episode
-    proves nothing. Values that chance explains are 0. A component that changes in no episode has NaN. The
+    proves nothing. Values that chance can explain are 0. A component that changes in no episode gets NaN. The
     result is None for actions that are not floats, for images, and for fewer than `MIN_STEPS` steps.
     """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)

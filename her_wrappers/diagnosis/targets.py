@@ -46,7 +46,7 @@ EPISODE_SHARE = 0.1
 def read_target(
     target: Any, *, max_steps: int = 3000, seed: int = 0, env_options: Mapping[str, Any] | None = None
 ) -> Facts:
-    """Return the facts of a target of `diagnose`; ``env_options`` are those of an environment's name."""
+    """Return the facts of a target of `diagnose`; ``env_options`` are for an environment given by name."""
     if isinstance(target, str | Path):
         if Path(target).exists():
             return _read_path(Path(target))

@@ -103,8 +103,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
-        ValueError: The observation space is not that of a goal environment, its goals have another size than
-            those of the environment (VecFrameStack), or an argument is not valid.
+        ValueError: The observation space is not that of a goal environment, its goals differ in size from
+            the goals of the environment (VecFrameStack), or an argument is not valid.
 
     Attributes:
         hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.

@@ -186,7 +186,7 @@ class HindsightTensorDictReplayBuffer:
         """Sample transitions with replacement; relabeled transitions come first.
 
         Args:
-            batch_size: Number of transitions, B; None for that of the class.
+            batch_size: Number of transitions, B; None for the attribute ``batch_size``.
 
         Returns:
             Tensordict of shape (B,) on ``device``: the entries of `extend`, ``index`` (step numbers),
@@ -269,7 +269,7 @@ class HindsightTensorDictReplayBuffer:
         self.hindsight.save(path)
 
     def loads(self, path: str | os.PathLike[str] | bytes) -> None:
-        """Replace the content by that of a buffer with the same options; open episodes are dropped.
+        """Replace the content by a saved buffer with the same options; open episodes are dropped.
 
         Args:
             path: File of `dumps`, or its content.
@@ -291,7 +291,7 @@ class HindsightTensorDictReplayBuffer:
         return {"hindsight": to_bytes(self.hindsight), "write_count": self.write_count}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Replace the content by that of `state_dict`, see `loads`."""
+        """Replace the content by a buffer that `state_dict` returned, see `loads`."""
         self.loads(state_dict["hindsight"])
         self.write_count = state_dict["write_count"]
 

@@ -163,7 +163,7 @@ class EpisodeAccumulator:
         return self._collect(self._every, self._now, self._none, self._every)
 
     def set_autoreset(self, mode: AutoresetMode, is_ended: np.ndarray) -> None:
-        """Set the mode of the next step, and for which environments it is a reset, (N,) bool."""
+        """Set the autoreset mode, and which environments, (N,) bool, the next step resets."""
         self._mode = mode
         self._is_ended = is_ended.copy()
 

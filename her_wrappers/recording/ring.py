@@ -72,7 +72,7 @@ class StepRing:
             column.data.seek(slot * column.nbytes)
 
     def merge_states(self, moment: int, values: Sequence[np.ndarray], chosen: np.ndarray) -> None:
-        """Write the states of the environments ``chosen``, (N,) bool; the row keeps those of the others."""
+        """Write the states of the environments ``chosen``, (N,) bool; the row keeps all other states."""
         self.seek(moment)
         for column, value, kept in zip(self._states, values, self.states_at(moment), strict=True):
             row = kept.copy()
@@ -126,7 +126,7 @@ class StepRing:
     def first_infos(
         self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
     ) -> list[dict[str, np.ndarray]]:
-        """Return a dict of first infos for each episode, with the keys whose ``present[key]``, (n,), is True."""
+        """Return a dict of first infos for each episode; ``present``, (n,) bool by key, says which exist."""
         index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
         values = {key: self._take(column, index) for key, column in self.infos.items()}
         count = 1 if rows is None else len(rows)

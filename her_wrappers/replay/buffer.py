@@ -451,7 +451,7 @@ class HindsightReplayBuffer:
 
         Args:
             batch_size: Number of transitions, B.
-            beta: Exponent of the weights of this batch, instead of that of ``prioritized``.
+            beta: Exponent of the weights of this batch; by default ``prioritized.beta``.
 
         Raises:
             ValueError: ``batch_size`` is not an integer of at least 1, ``beta`` is out of [0, 1] or given
@@ -584,7 +584,7 @@ class HindsightReplayBuffer:
         """Iterate over copies of the stored episodes, oldest first.
 
         Episodes added after the iteration began are not returned, nor episodes evicted before their turn.
-        Rewards have the precision of float32; infos are those of ``info_keys``.
+        Rewards have the precision of float32; only the infos ``info_keys`` are included.
         """
         with self._lock:
             blocks = self._storage.episode_blocks()

@@ -80,7 +80,7 @@ class Demonstrations:
             raise TypeError(f"Demonstrations takes episodes, got {self.episodes!r}") from error
         for each in listed:
             if not isinstance(each, Episode):
-                raise TypeError(f"Demonstrations takes episodes, got {type(each).__name__} among them")
+                raise TypeError(f"Demonstrations takes Episode objects, got {type(each).__name__}")
         if not listed:
             raise ValueError("Demonstrations must contain at least one episode, got none")
         return listed

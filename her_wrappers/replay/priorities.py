@@ -124,7 +124,7 @@ class Priorities:
         self.largest = largest
 
     def verify(self) -> None:
-        """Raise RuntimeError unless the stored steps and no others have a priority, and the sums agree."""
+        """Raise RuntimeError unless exactly the stored steps have priorities, and the sums are right."""
         numbers = self._first + np.arange(self._capacity)
         agree = np.array_equal(self.scaled(numbers) > 0, numbers < self._end)
         if not agree or not self._tree.is_consistent():

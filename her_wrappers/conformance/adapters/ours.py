@@ -34,7 +34,7 @@ class Ours(ReplayAdapter):
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Add a transition, or those of all environments after the last one has made its step."""
+        """Collect a transition; after that of the last environment, add the transitions of all."""
         self._steps.append(transition)
         if len(self._steps) == self._num_envs:
             self.buffer.add(*(transition if self._num_envs == 1 else stacked(self._steps)))

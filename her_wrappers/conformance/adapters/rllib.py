@@ -68,7 +68,7 @@ class OursForRLlib(ReplayAdapter):
         self._open.pop(env_index)
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities; RLlib sets those of the last batch only, without an index."""
+        """Set priorities by index, while RLlib sets only the priorities of the last batch."""
         self.buffer.hindsight.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:
