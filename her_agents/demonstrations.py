@@ -108,7 +108,7 @@ def record_successes(
     while len(episodes) < count:
         if attempts == ATTEMPTS * count:
             raise ValueError(
-                f"the policy must succeed in 1 of {ATTEMPTS} episodes, got {len(episodes)} of {attempts}; "
+                f"the policy must succeed once in {ATTEMPTS} episodes, got {len(episodes)} of {attempts}; "
                 "lower the noise, or improve the policy"
             )
         attempts += 1

@@ -140,7 +140,7 @@ class NotExercised:
 
 
 class ReportError(ValueError):
-    """A report has errors or, if warnings were asked for, warnings; the message is the report."""
+    """A report has errors or, with ``strict``, warnings; the message is the text of the report."""
 
 
 @dataclass(frozen=True)
