@@ -132,7 +132,7 @@ class Agent:
         return actions[0] if is_single else actions
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions for N observations; without exploration, use only operations that ONNX has.
+        """Return the actions for N observations; without exploration, use only operations of ONNX.
 
         Args:
             inputs: Inputs of the networks for N observations.
@@ -216,7 +216,7 @@ class Agent:
         return target.clamp(*self._bounds)
 
     def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the weighted mean squared error of the values (..., B); `td_errors` returns the errors."""
+        """Return the weighted mean squared error of the values (..., B), and keep `td_errors`."""
         self._errors = values - target
         return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 

@@ -47,10 +47,11 @@ def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None
 
     Args:
         env: A goal environment.
-        max_episode_steps: Time limit of episodes; by default that of the environment.
+        max_episode_steps: Time limit of episodes; by default the environment's.
 
     Returns:
-        ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and ``steps``, if the time limit is known.
+        ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and, if the time limit is
+        known, ``steps``, the length of the run.
     """
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
     length = max_episode_steps or declared_time_limit(env)
@@ -98,8 +99,8 @@ def make_agent(
             ``precision``.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
-        agent: Class of the agent; by default that of ``config.algo``.
-        device: Torch device; by default that of the config.
+        agent: Class of the agent; by default the class of ``config.algo``.
+        device: Torch device; by default the config's.
 
     Raises:
         BrokenModuleError: The module of the agent raised an error.

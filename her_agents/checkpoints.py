@@ -100,7 +100,7 @@ def best_checkpoint(path: str | os.PathLike[str]) -> Path:
 def agent_of(
     checkpoint: Mapping[str, Any], path: Path, *, agent: type[Agent] | None = None, device: str = "cpu"
 ) -> Agent:
-    """Return the agent of a checkpoint, on a device; ``path`` is for the message.
+    """Return the agent of a checkpoint, on a device; error messages name ``path``.
 
     If the agent is the user's own and its class ``agent`` is not given, its module is imported.
 

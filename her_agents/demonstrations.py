@@ -108,7 +108,8 @@ def record_successes(
     while len(episodes) < count:
         if attempts == ATTEMPTS * count:
             raise ValueError(
-                f"{len(episodes)} of {attempts} episodes of the policy succeeded; less noise may help"
+                f"the policy must succeed once in {ATTEMPTS} episodes, got {len(episodes)} of {attempts}; "
+                "lower the noise, or improve the policy"
             )
         attempts += 1
         getattr(policy, "reset", lambda: None)()

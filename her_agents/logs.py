@@ -109,7 +109,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
 
 
 def open_tensorboard(folder: Path, steps: int) -> Any:
-    """Return a writer of event files that drops earlier values of steps after ``steps``, as of a resumed run.
+    """Return a writer of TensorBoard event files; existing values of steps after ``steps`` are discarded.
 
     Raises:
         ValueError: The package tensorboard is not installed.

@@ -63,7 +63,8 @@ class Normalizer:
         """Add vectors to the statistics.
 
         Args:
-            values: (B, D + G) B vectors, each followed by second values of its goal components.
+            values: (B, D + G), B vectors of length D, each followed by a second value of its G goal
+                components.
         """
         values = values.double()
         self.count += len(values)

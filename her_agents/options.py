@@ -68,7 +68,7 @@ class AgentOptions:
     """Options of all agents.
 
     Raises:
-        TypeError: An option that is true or false is not a bool.
+        TypeError: A flag is not a bool.
         ValueError: Another option is out of range.
     """
 

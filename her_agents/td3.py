@@ -55,7 +55,7 @@ class TD3(Agent):
         }
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actor's actions; with ``explore``, with noise, and a share epsilon of them uniform."""
+        """Return the actor's actions; with ``explore``, with noise, and random ones at a rate of epsilon."""
         actions = self.actor(inputs)
         if explore:
             noise = torch.randn(actions.shape, **self._random)

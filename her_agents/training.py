@@ -1,7 +1,7 @@
 """Training: the agent, replay buffer, environments and progress of one run.
 
 Every epoch starts with new episodes, seeded by the config's seed and the number of resets so far, and ends
-when all episodes have ended that were open after its last step. So checkpoints need no state of the
+when the episodes that were open after its last step have ended. So checkpoints need no state of the
 environments, and a resumed run computes the same results as an uninterrupted one.
 """
 
@@ -382,7 +382,7 @@ def take_random_step(env: Any, config: Config) -> tuple[float, str]:
 
 
 def require_clippable(rewards: Any, n_steps: int = 1) -> None:
-    """Check that clipped targets fit the rewards.
+    """Raise ValueError if rewards lie outside the range that clipped targets assume.
 
     Args:
         rewards: An array, a tensor or a number: sums of at most ``n_steps`` rewards.

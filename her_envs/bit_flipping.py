@@ -121,7 +121,7 @@ class BitFlipping(GoalTask):
         return state["bits"].copy()
 
     def start_error(self, state: State) -> str | None:
-        """Return an error for bits that are neither 0 nor 1, which images and integers cannot show."""
+        """Return an error message if a bit is neither 0 nor 1."""
         for name, part in (("state", "bits"), ("goal", "goal")):
             if not np.isin(state[part], (0, 1)).all():
                 return f"reset option {name!r} must contain only 0 and 1, got {state[part].tolist()}"

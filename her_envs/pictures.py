@@ -32,7 +32,7 @@ class Painter:
         self._window: Window | None = None
 
     def append(self, state: State, replace: bool = False) -> None:
-        """Append the next state of all environments; ``replace`` the last one after a reset of some."""
+        """Append the current state of all environments, or ``replace`` the last one if some were reset."""
         if replace and self._states:
             self._states.pop()
         self._states.append(state)
@@ -70,7 +70,7 @@ def mosaic_columns(count: int) -> int:
 
 
 def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
-    """Arrange pictures of one size, (size, size, 3) uint8, in a grid, as square as possible, (H, W, 3) uint8.
+    """Return a grid, (H, W, 3) uint8, as square as possible, of pictures (size, size, 3) uint8.
 
     The pictures are in reading order; empty cells are white.
     """

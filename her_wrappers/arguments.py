@@ -80,7 +80,7 @@ def require_torch(feature: str, *, otherwise: str) -> None:
 def removed_arguments(owner: str, replacements: Mapping[str, str]) -> Callable[[F], F]:
     """Return a decorator that raises TypeError for keyword arguments of former versions of ``owner``.
 
-    ``replacements`` has, for each removed argument, the instruction that ends its message.
+    ``replacements`` names, for each removed argument, the replacement to use.
     """
 
     def decorate(function: F) -> F:

@@ -59,8 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``her``.
 
     Args:
-        arguments: Arguments of the command line, without the name of the program; by default those of the
-            process.
+        arguments: Arguments of the command line, without the name of the program; by default ``sys.argv``.
 
     Returns:
         The exit code.

@@ -181,8 +181,8 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
 def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
     """Return the function or class that ``name`` refers to: ``module:name`` or ``path/to/file.py:name``.
 
-    Messages call the name ``argument``. The errors are those of `import_module`, and EnvNameError if the name
-    has another form or does not exist.
+    ``argument`` is the option or parameter that messages name. The errors are those of `import_module`, and
+    EnvNameError if the name has another form or does not exist.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:

@@ -118,7 +118,7 @@ def _final_name(infos: Any) -> str | None:
 
 
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return infos of N environments as one dict of arrays, with ``keys`` and the infos of last states.
+    """Return the infos ``keys`` of N environments, also of their last states, as one dict of arrays.
 
     Infos in Gymnasium's format are returned as they are, and None as an empty dict. In a list of N dicts, an
     episode's last observation and infos are under ``final_obs`` and ``final_info``, or, as in

@@ -11,7 +11,7 @@ _FORKING = threading.local()  # with the locks that a fork by this thread holds
 
 
 def fork_safe_lock() -> threading.RLock:
-    """Return a reentrant lock that a fork acquires before, and releases after, in both processes."""
+    """Return a reentrant lock. A fork first acquires it, and then both processes release it."""
     lock = threading.RLock()
     _LOCKS.add(lock)
     return lock

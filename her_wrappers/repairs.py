@@ -89,8 +89,7 @@ class BooleanSuccess(_Repair):
     """Sets ``info["is_success"]`` to a bool, at reset and at every step (GE201, GE203).
 
     Without ``success``, the flag is read from ``info["is_success"]`` or ``info["success"]``. If the info has
-    neither, the flag is True if ``compute_reward`` returns at least the reward of a goal that is reached
-    exactly.
+    neither, the flag is True if the reward is at least as high as ``compute_reward`` of two equal goals.
 
     Args:
         env: A goal environment.

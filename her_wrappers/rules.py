@@ -140,7 +140,7 @@ class NotExercised:
 
 
 class ReportError(ValueError):
-    """A report has errors or, if warnings were asked for, warnings; the message is the report."""
+    """A report has errors or, with ``strict``, warnings; the message is the text of the report."""
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class RuleSet(Mapping[str, Rule]):
 
         Args:
             select: Codes or prefixes of codes; a single string counts as one prefix.
-            ignore: Codes or prefixes of codes, likewise.
+            ignore: Codes or prefixes of codes; a single string counts as one prefix.
 
         Raises:
             ValueError: No rule code begins with one of the prefixes.

@@ -175,7 +175,7 @@ def as_leaf(
     if not _is_exact(array, cast):
         repair = ", or use her_wrappers.repairs.CastObservation" if name.startswith("observation") else ""
         raise ValueError(
-            f"{name} must have dtype {dtype}, got {array.dtype} with values that it cannot hold; "
+            f"{name} must have dtype {dtype}, got {array.dtype} with values that {dtype} cannot hold; "
             f"return {dtype} or declare {array.dtype} in the space{repair}"
         )
     return cast

@@ -108,7 +108,7 @@ class Evidence:
         return all(found is not None and found == shapes_found[0] for found in shapes_found)
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
-        """Return goals and info, in one of `INFO_FORMS`, of the pairs ``rows``, which may be empty."""
+        """Return achieved goals, desired goals and info of the pairs ``rows``, which may be empty."""
         chosen = np.array(rows, np.intp)
         achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
         return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])

@@ -187,7 +187,7 @@ class Probe:
 
     @property
     def needs_info(self) -> bool:
-        """Whether batches raised because a key is missing in info."""
+        """Whether a call with a batch raised because a key is missing in info."""
         return any(isinstance(result.error, KeyError) for result in self.info_form_results.values())
 
     @property
@@ -224,7 +224,7 @@ class Probe:
         return self(goals["achieved_goal"], goals["desired_goal"], record.info)
 
     def with_own(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with the goals themselves, which nobody else uses, and a copy of the info."""
+        """Call the function without copying the goals, which the caller must not use elsewhere."""
         try:
             return CallResult(_copy_array(to_arrays(self.function(achieved, desired, copy_tree(info)))))
         except Exception as error:

@@ -77,7 +77,7 @@ class StepRecord:
     def of(
         cls, place: tuple[int, int], before: Any, action: Any, live_action: Any, returned: tuple[Any, ...]
     ) -> StepRecord:
-        """Return the record of a step at ``place``, its episode and index, that returned five values."""
+        """Return the record of a step that returned five values; ``place`` is its episode and index."""
         live = dict(zip(("observation", *OUTCOME, "info"), returned, strict=True))
         return cls(*place, before, action, **copy_tree(live), live_action=live_action, live=live)
 

@@ -1,8 +1,8 @@
 """Replicas: other environments of the same kind as the one under test.
 
 A replica is made by the user's factory, else from the environment's spec, else by a deep copy. If all three
-fail, the rules that need a replica are reported as not exercised. No factory or spec makes an environment
-before the first replica is asked for, after the run: a second connection to a robot can end the first one.
+fail, the rules that need a replica are reported as not exercised. The factory or the spec
+is first called after the run, when a replica is needed: a second connection to a robot can end the first one.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgErr
 
 @dataclass(frozen=True)
 class Budget:
-    """Steps, time, policy and seed of a run; TypeError or ValueError if a value of the user is wrong."""
+    """Steps, time, policy and seed of a run. Wrong values raise TypeError or ValueError."""
 
     # number of steps of the environment under test, summed over the environments of a vector environment.
     # Replicas take further steps, see `check_goal_env`

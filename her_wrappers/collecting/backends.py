@@ -1,10 +1,14 @@
 """Backends, which run the workers of a `Collector` in this process or in other processes on this machine.
 
 `ray_backend` has the backend for a Ray cluster. All backends run the same class, `Worker`, and have the same
-methods: ``start(worker)`` starts the worker with this number, or replaces it by a new worker without tasks.
-``submit(worker, task, state)`` submits a task with a pickled policy state, or None for the initial one, to a
-worker, which runs its tasks in the order of submission. ``receive()`` waits until a worker has completed a
-task or is lost, and returns its number, and the result of `Worker.run` or None. ``close()`` stops them all.
+methods:
+
+- ``start(worker)`` starts the worker with this number, or replaces it by a new worker without tasks.
+- ``submit(worker, task, state)`` submits a task with a pickled policy state, or None for the initial one. A
+  worker runs its tasks in the order of submission.
+- ``receive()`` waits until a worker has completed a task or is lost, and returns the number of the worker
+  and the result of `Worker.run` or None.
+- ``close()`` stops all workers.
 """
 
 from __future__ import annotations
@@ -140,8 +144,8 @@ _PROGRAM = (
 def run_worker(file_number: int) -> None:
     """Play rounds in a worker process until the learner closes the connection or ends.
 
-    ``file_number`` is the socket to the learner. The first message is a pickled `Setup`. Each further message
-    is a pickled tuple of a `Task` and the pickled policy state or None, or is empty to stop the worker.
+    ``file_number`` is that of the socket to the learner. The first message is a pickled `Setup`. Each further
+    message is a pickled tuple of a `Task` and the pickled policy state or None, or empty to stop the worker.
     """
     link = connection.Connection(file_number)
     messages: SimpleQueue[bytes] = SimpleQueue()

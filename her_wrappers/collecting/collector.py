@@ -124,7 +124,7 @@ class Collector:
             worker, the round and the environment.
         deterministic: Whether the same seeds give the same episodes. False plays round 0 once, without the
             comparison with its repetition, which finds state that is kept from earlier episodes.
-        address: Address of a Ray cluster; by default that of the environment variable ``RAY_ADDRESS``. If
+        address: Address of a Ray cluster; by default the environment variable ``RAY_ADDRESS``. If
             this is not set either, a new Ray is started on this machine. If the program has already
             initialized Ray, the collector uses that Ray instead.
 
@@ -280,7 +280,7 @@ class Collector:
         for name, value in self._identity.items():
             if state[name] != value:
                 raise ValueError(
-                    f"the state must be of a collector with {name}={value}, as this one, "
+                    f"the state must come from a collector with the same {name}, {value}, "
                     f"got {name}={state[name]}; make both collectors with the same arguments"
                 )
         pending, self._state = (

@@ -33,7 +33,7 @@ class RayBackend:
         self._actors[worker] = self._make_actor(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Submit a task to an actor. Ray stores a state once for successive tasks with it."""
+        """Submit a task to an actor. Successive tasks with the same state share one copy in Ray."""
         if state is not self._latest_state[0]:
             self._latest_state = state, self._ray.put(state)
         result = self._actors[worker].run.remote(task, self._latest_state[1])

@@ -40,7 +40,7 @@ def check(
         max_steps: Number of steps of the environment.
         max_seconds: Time [s] after which the main run stops; the experiments after it have no limit.
         seed: Seed of the check.
-        replicas: Whether to make further environments, for comparisons; none for a robot.
+        replicas: Whether to make further environments for comparisons; pass --no-replicas for a robot.
     """
     options = terminal.parse_options(option)
     select, ignore = reporting.prefixes()

@@ -36,7 +36,7 @@ def doctor(
         target: Folder of her train, an archive, a saved buffer, or an environment.
         max_steps: Number of steps for which an environment is run.
         seed: Seed of the run of an environment.
-        gamma: Discount per step; by default that of the run.
+        gamma: Discount per step; by default the run's.
         clip_targets: Targets are clipped to returns of rewards in [-1, 0].
         html: File to write: a page with the report and pictures.
     """

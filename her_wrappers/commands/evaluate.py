@@ -41,11 +41,11 @@ def evaluate(
     Args:
         policy: Folder of a run, a checkpoint, a policy file, module:function, path/to/file.py:function, or
             random.
-        env: The environment; by default that of the run.
+        env: The environment; by default the run's.
         recipe: Evaluate the trained policy of a recipe.
         episodes: Number of episodes.
         seed: Seed of the suite of goals.
-        max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
+        max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
         out: Files to write, by their suffixes: .html, .json, or .md with a .png next to it.
     """
     from her_agents.evaluation_report import SUFFIXES, evaluate_goals

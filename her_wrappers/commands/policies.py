@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_run(name: str) -> bool:
-    """Whether a name is that of a run or of a file with an agent, not of an environment or a function."""
+    """Whether a name refers to a run or a file with an agent, not to an environment or a function."""
     return name != "random" and (Path(name).exists() or Path(name).suffix in {".pt", ".policy"})
 
 
@@ -30,9 +30,9 @@ def open_policy(
 
     Args:
         policy: random, module:function, or the folder of a run, a checkpoint or a policy file.
-        env_name: Name of the environment; None for that of the run.
+        env_name: Name of the environment; None for the run's.
         options: Options of the environment.
-        max_episode_steps: Steps after which episodes are truncated; None for those of the run, if any.
+        max_episode_steps: Steps after which episodes are truncated; None for the run's limit, if it has one.
     """
     if is_run(policy):
         agent, config = load_run(policy)

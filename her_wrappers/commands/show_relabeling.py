@@ -178,7 +178,7 @@ def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> 
 def relabel(episode: Episode, goal_state: int, compute_reward: GoalFunction) -> tuple[np.ndarray, np.ndarray]:
     """Return the rewards for the goal that a state achieved, (T,), and the steps that reach it, (T,) bool.
 
-    A step reaches the goal if its reward is at least that of the state, which achieved the goal exactly.
+    A step reaches the goal if its reward is at least as high as for two equal goals.
     """
 
     def select(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:

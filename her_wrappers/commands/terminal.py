@@ -71,11 +71,11 @@ def advises_folder(run: object) -> Iterator[None]:
     try:
         yield
     except EnvNameError as error:
-        raise EnvNameError(f"{error}; use the folder in which the run {run} was started") from error
+        raise EnvNameError(f"{error}; run this command in the folder in which {run} was started") from error
 
 
 def require_single(arguments: Sequence[str]) -> None:
-    """Raise CommandError if an option is given twice, unless each of its values counts."""
+    """Raise CommandError if an option that takes one value is given twice."""
     names = [each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("--")]
     for name in names:
         if names.count(name) > 1 and name not in REPEATABLE:
@@ -89,9 +89,9 @@ def parse(
     about: str,
     default: Any = tyro.MISSING_NONPROP,
 ) -> Any:
-    """Return what a function or a dataclass makes of the arguments of a command; its parameters are options.
+    """Call ``form`` with the parsed arguments of a command, and return the result.
 
-    The part of ``about`` before ``Args:`` is shown by ``--help``.
+    The parameters of ``form`` are the options. ``--help`` shows the part of ``about`` before ``Args:``.
     """
     lines = about.partition("\n    Args:")[0].split("\n")
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])

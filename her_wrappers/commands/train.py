@@ -92,7 +92,7 @@ class RunOptions(Sources):
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """All options of ``her train`` but those of the agent, which depend on the algorithm."""
+    """All options of ``her train``, except the agent's, which depend on the algorithm."""
 
     config: OmitArgPrefixes[ConfigOptions] = ConfigOptions()
     run: OmitArgPrefixes[RunOptions] = RunOptions()

@@ -68,14 +68,14 @@ def watch(
     - her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000
 
     Args:
-        target: An environment; or the folder of a run, a checkpoint or a policy file, in its environment.
+        target: An environment; or the folder of a run, a checkpoint or a policy file, which name their own.
         policy: module:function, or the folder of a run, a checkpoint or a policy file; else random actions.
         recipe: Show the trained policy of a recipe.
         keys: Choose the actions with the keyboard: arrow keys move; 0 to 9, then a to z choose an action.
         episodes: Number of episodes.
         record: GIF to write instead of opening a window; needs no display.
         show: Whether to show pictures; results are always printed.
-        max_episode_steps: Steps after which episodes are truncated; by default those of the run, if any.
+        max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
         seed: Seed of starts, goals and random actions.
         fps: Steps per second.
     """

@@ -38,9 +38,9 @@ OFFERS = {
 class ReplayAdapter(ABC):
     """Base class of adapters, through which `check_replay` uses a replay buffer.
 
-    The constructor makes an empty buffer. ``**options`` contains ``n_steps`` and ``gamma`` in the scenario of
-    the offer ``"n-step"``, ``prioritized=True`` in that of ``"priorities"``, and in that of
-    ``"demonstrations"`` the option ``demonstrations``: a `her_wrappers.Demonstrations` with a list of
+    The constructor makes an empty buffer. ``**options`` depends on the scenario. For the offer
+    ``"n-step"``: ``n_steps`` and ``gamma``. For ``"priorities"``: ``prioritized=True``. For
+    ``"demonstrations"``: ``demonstrations``, a `her_wrappers.Demonstrations` with a list of
     `her_wrappers.Episode`.
 
     Attributes:

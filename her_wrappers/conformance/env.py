@@ -62,7 +62,8 @@ class ConformanceEnv(gym.Env[Any, Any]):
     A goal is the pair (episode, step), encoded as `kind` says. The goal (e, s) is reached in the states
     (e, s) and (e, s + 1). Therefore rewards and terminations change if the two goals are swapped, if the
     achieved goal before the step is used, or if a goal is from another episode. Desired goals have even step
-    numbers s >= `unreached`; the last state of a success has s + 1, so no achieved goal is a desired goal.
+    numbers s >= `unreached`, and a successful episode ends in the state (e, s + 1). So achieved
+    goals never equal desired goals.
 
     Args:
         kind: ``"vector"``: goals are (2,) float64 vectors; ``"image"``: (2, 2) uint8 images; ``"discrete"``:

@@ -46,7 +46,7 @@ def replay_rule(
         strategies: Goal selection strategies. If given, the argument of the function is rows in episodes of
             equal length, and the function is called for each of these strategies that the adapter offers.
         reports_exceptions: Whether this rule, and not HB001, reports the exceptions in ``scenario``.
-        offers: Keys of `OFFERS` that the rule needs, without those of ``scenario`` and of a single strategy.
+        offers: Keys of `OFFERS` that the rule needs, in addition to those of the scenario or strategy.
         source: Source of the requirement, such as a paper or an issue.
         **texts: Other fields of `Rule`, such as ``meaning`` and ``fix``.
     """

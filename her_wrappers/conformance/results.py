@@ -54,7 +54,7 @@ class ScenarioResults:
         """Return the result of a scenario, which is run once; None if it failed or cannot run.
 
         A scenario cannot run if the adapter does not offer its features, if an earlier scenario exceeded its
-        time limit, if the first scenario failed, or if a scenario of its field ``after`` has wrong rows.
+        time limit, if the first scenario failed, or if a scenario in its field ``after`` has wrong rows.
         """
         if name not in self._results:
             if name == f"strategy {first_strategy(self.adapter)}":  # of which the first scenario has rows

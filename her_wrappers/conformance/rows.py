@@ -57,10 +57,11 @@ def first_strategy(adapter: type[ReplayAdapter]) -> str:
 
 
 class BufferDriver:
-    """A new buffer, with methods that add episodes and sample decoded rows; ``options`` are of the adapter.
+    """A new buffer, with methods that add episodes and sample decoded rows.
 
-    An adapter that does not offer ``strategy`` gets the first strategy that it offers. ``known_faults`` are
-    aspects that are not judged, since they are wrong in a simpler scenario.
+    ``options`` are arguments of the adapter. An adapter that does not offer ``strategy`` gets the first
+    strategy that it offers. ``known_faults`` are aspects that are not judged, since they are wrong in a
+    simpler scenario.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class BufferDriver:
         return self
 
     def reload(self) -> None:
-        """Save the buffer, and replace it with one of another seed that loads the file, if offered."""
+        """If saving is offered, save the buffer, and continue with a new one that has loaded the file."""
         if "save" not in self.adapter.offers:
             return
         other = self.adapter(self.env, seed=self.seed + 1, **self.options)
@@ -137,7 +138,7 @@ class BufferDriver:
             if array.shape != shape:
                 raise ScenarioError("HB003", f"{key} has shape {array.shape} instead of {shape}")
             if array.dtype.kind not in "fiub":
-                raise ScenarioError("HB003", f"{key} has dtype {array.dtype}, which is not a type of numbers")
+                raise ScenarioError("HB003", f"{key} has dtype {array.dtype}, which is not numeric")
             arrays[key] = array
         return arrays
 
@@ -147,7 +148,7 @@ class BufferDriver:
 
 
 class StepValues(NamedTuple):
-    """The right values of one step of the episode of each row, (B,), for the goal of the row."""
+    """Expected values, (B,), of one step for each row: the row's own step, or a later one."""
 
     code: Values  # step number in the next achieved goal
     recorded_reward: Values  # as the step was added
@@ -159,9 +160,9 @@ class StepValues(NamedTuple):
 
 
 class DecodedRows:
-    """Transitions of several batches, and what is right for them.
+    """The transitions of several batches, B in total, and the expected values of each row.
 
-    All attributes are (B,) arrays, except those of the arguments and ``columns``, the concatenated batches.
+    ``columns`` has the concatenated batches; the attributes that describe the rows are (B,) arrays.
     """
 
     def __init__(self, driver: BufferDriver, batches: Batches) -> None:
@@ -262,7 +263,7 @@ class DecodedRows:
         return is_equal.reshape(len(self), -1).all(axis=1)
 
     def values_of_step(self, ahead: int = 0) -> StepValues:
-        """Return the right values of the step ``ahead`` steps after each row, for the goal of the row."""
+        """Return the expected values of the step ``ahead`` steps after each row, for the goal of the row."""
         env, step, episode = self.env, self.step + ahead, np.maximum(self.episode, 0)
         is_last = step + 1 == self.length
         code = np.where(is_last & self._successes, env.desired_step(step + 1) + 1, step + 1)
@@ -323,12 +324,12 @@ class DecodedRows:
 
 
 def differ(found: Any, expected: Any) -> Values:
-    """Return in which rows values differ by more than TOLERANCE or are NaN, (B,) bool."""
+    """Return whether the values of each row differ by more than TOLERANCE or are NaN, (B,) bool."""
     return ~(np.abs(found.astype(float) - expected) <= TOLERANCE)
 
 
 def first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
-    """Return the first chosen row of each transition; buffers that relabel when storing repeat its goals."""
+    """Return the first chosen row of each transition; a buffer that relabels when storing repeats goals."""
     index = np.flatnonzero(chosen)
     _, first = np.unique(rows.transition[index], return_index=True)
     return index[first]

@@ -238,7 +238,7 @@ def saved_and_loaded(make: Make) -> SavedAndLoaded:
 
 
 class Prioritized(NamedTuple):
-    """Rows sampled by priorities; the other fields but the last are (B,) bool."""
+    """Rows sampled by priorities; ``is_old`` and ``is_high`` are (B,) bool."""
 
     rows: DecodedRows
     is_old: np.ndarray  # whether the step was added before the last update of priorities
@@ -247,7 +247,7 @@ class Prioritized(NamedTuple):
 
 
 class PrioritizedRows(NamedTuple):
-    """Rows after priorities were set, by the situation."""
+    """Rows sampled after priorities were set, by the name of the situation."""
 
     rounds: dict[str, Prioritized]
     arguments_changed: list[str]  # arguments of update_priorities

@@ -62,7 +62,7 @@ def counts_of(values: np.ndarray, low: int, high: int) -> np.ndarray:
 
 
 def bins_of(position: np.ndarray, size: np.ndarray | int, bins: int) -> np.ndarray:
-    """Return integers that are uniform over [0, bins) if each position is uniform over [0, size).
+    """Return the bin, 0 to ``bins`` - 1, of each position in [0, size); uniform positions give uniform bins.
 
     If ``bins`` does not divide a size, positions at the border of two bins are assigned randomly.
     """

@@ -51,7 +51,7 @@ MIN_STEPS = 1000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Facts:
-    """Facts of n episodes of T steps together, whose goals have G components, and of the run they come from.
+    """Facts of n episodes with T steps in total and goals of G components, and of the run they come from.
 
     The fields of the episodes are arrays of length 0 if the target has no episodes. Fields whose names end
     with ``_range`` are (2, K) float64: the smallest and the largest value of each of K components.
@@ -111,7 +111,7 @@ class Facts:
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-        """Return the facts of episodes of the same spaces, if any; ``others`` are further fields.
+        """Compute the facts of blocks of episodes, or of no episodes; ``others`` are values of other fields.
 
         Raise ValueError if observations lack a goal key, or goals are not numbers of one size.
         """
@@ -194,9 +194,9 @@ class Facts:
 
     @cached_property
     def has_moved(self) -> np.ndarray:
-        """(n,) bool, whether the achieved goal moved from its start by more than `MOVED` times a distance.
+        """(n,) bool, whether the achieved goal moved from its start by more than `MOVED` times a scale.
 
-        This distance is the median distance to the goal at the start or, if shorter, the diagonal of the box
+        The scale is the median distance to the goal at the start or, if shorter, the diagonal of the box
         of all achieved goals, but at least a hundredth of the median.
         """
         way = float(np.median(self.start_distances))
@@ -220,7 +220,7 @@ class Facts:
 
     @cached_property
     def sparse_pair(self) -> tuple[float, float] | None:
-        """Rewards of a missed and a reached goal: the first of `SPARSE_PAIRS` with all rewards, or None."""
+        """Rewards of failure and success: the first of `SPARSE_PAIRS` that contains all rewards, or None."""
         return next((pair for pair in SPARSE_PAIRS if np.isin(self.rewards, pair).all()), None)
 
     @cached_property
@@ -270,7 +270,7 @@ class Facts:
 
     @cached_property
     def tolerance(self) -> float:
-        """Goals closer than this count as equal: `radius` or, without success, 1e-6 of the widest range."""
+        """Goals closer than this count as equal: `radius` with successes, else 1e-6 of the widest range."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property
@@ -386,12 +386,12 @@ def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
 
 @np.errstate(invalid="ignore", divide="ignore")  # 0 / 0 is 0, by `_finite`
 def action_effects(block: Episodes) -> np.ndarray | None:
-    """Return how strongly the achieved goal (row 0), and anything observed (row 1), depends on each action.
+    """Return how strongly the achieved goal (row 0) and the observation (row 1) depend on each action.
 
     Each of the (2, A) values is the largest partial correlation between a component of the actions (or its
     distance from the mean) and the changes (or their sizes) over this step and the next, given all other
     components. The mean of each episode is subtracted, since an action that is repeated in a whole episode
-    proves nothing. Values that chance explains are 0. A component that changes in no episode has NaN. The
+    proves nothing. Values that chance can explain are 0. A component that changes in no episode gets NaN. The
     result is None for actions that are not floats, for images, and for fewer than `MIN_STEPS` steps.
     """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)

@@ -46,7 +46,7 @@ EPISODE_SHARE = 0.1
 def read_target(
     target: Any, *, max_steps: int = 3000, seed: int = 0, env_options: Mapping[str, Any] | None = None
 ) -> Facts:
-    """Return the facts of a target of `diagnose`; ``env_options`` are those of an environment's name."""
+    """Return the facts of a target of `diagnose`; ``env_options`` are for an environment given by name."""
     if isinstance(target, str | Path):
         if Path(target).exists():
             return _read_path(Path(target))
@@ -115,7 +115,7 @@ def _read_path(path: Path) -> Facts:
 
 
 def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `Facts` that ``config.json`` of a run determines; any error if it is damaged."""
+    """Return the fields of `Facts` that a run's config determines; a damaged config raises any exception."""
     limits = config["env_kwargs"].get("max_steps"), config.get("max_episode_steps")
     limit = min((each for each in limits if each is not None), default=None)
     rate = config.get("agent", {}).get("learning_rate", 1e-3)

@@ -64,7 +64,7 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
 
 
 def acquire_lock(path: Path, name: str) -> BaseFileLock:
-    """Return the lock of an object, until its `release` or the end of the process; ``path`` is created.
+    """Acquire and return the lock file ``path`` of an object, held until `release` or the process ends.
 
     Raise InUseError, which has the name of the object, if a writer in any process has the lock.
     """

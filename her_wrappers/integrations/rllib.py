@@ -47,7 +47,7 @@ STATE_KEY = "replay_buffer"
 
 
 class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
-    """Env-to-module connector: the last observation of each episode as a vector, and the success rate.
+    """Env-to-module connector that passes the last observations as vectors, and logs the success rate.
 
     RLlib's ``FlattenObservations`` replaces the observations of the episodes, and the buffer would get no
     goals; this connector leaves them as they are.

@@ -235,7 +235,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         Args:
             num_items: Number of transitions, B.
             batch_length_T: 0 or None; recurrent networks are not supported.
-            beta: Exponent of the weights of this batch, instead of that of ``prioritized``.
+            beta: Exponent of the weights of this batch; by default ``prioritized.beta``.
             **kwargs: Ignored: further arguments of RLlib's buffers.
 
         Returns:
@@ -270,7 +270,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             module_id: Ignored; RLlib passes it.
 
         Raises:
-            ValueError: The number of priorities differs from that of the transitions.
+            ValueError: ``priorities`` does not have one value for each transition of the batch.
         """
         if self._options.get("prioritized") is not None and self.last_batch is not None:
             self.hindsight.update_priorities(self.last_batch.index, np.abs(priorities))
@@ -294,15 +294,14 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         return {"hindsight": to_bytes(self.hindsight), "unfinished": unfinished}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Replace the content of the buffer by that of a buffer with the same options.
+        """Replace the content of the buffer by the saved content of a buffer with the same options.
 
         Args:
             state: State that `get_state` returned.
 
         Raises:
             CorruptFileError: The state is damaged.
-            ValueError: The state is that of a buffer with other spaces or options, or does not contain a
-                buffer.
+            ValueError: The saved buffer has other spaces or options, or the state does not contain a buffer.
         """
         if "hindsight" not in state:
             raise ValueError(

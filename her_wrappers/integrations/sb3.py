@@ -103,8 +103,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
-        ValueError: The observation space is not that of a goal environment, its goals have another size than
-            those of the environment (VecFrameStack), or an argument is not valid.
+        ValueError: The observation space is not that of a goal environment, its goals differ in size from
+            the goals of the environment (VecFrameStack), or an argument is not valid.
 
     Attributes:
         hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
@@ -224,7 +224,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
         Raises:
             ValueError: A value does not fit its space, or the buffer has no environment; nothing is added.
-                Also raised when an episode ends that has a reward that is not finite; it is dropped.
+                Or an episode ends and one of its rewards is not finite; the episode is dropped.
         """
         self._require_env()
         states = self._shapes.read_states(obs, self._open.where)
@@ -300,7 +300,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
-        """A new dict; ``learn`` assigns to its items if ``optimize_memory_usage`` is True, without effect."""
+        """A new dict. SB3's ``learn`` sets items of it if ``optimize_memory_usage``; this has no effect."""
         return {}
 
     def __getattr__(self, name: str) -> Any:

@@ -53,7 +53,7 @@ class RecordedInfos:
         return steps
 
     def evict(self, episodes: Episodes, count: int) -> None:
-        """Drop the infos of all but the last ``count`` stored steps; ``episodes`` were stored last."""
+        """Drop the infos of all but the last ``count`` stored steps; ``episodes`` are those stored last."""
         self._stored.extend(episodes.infos[STEP].tolist())
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]
@@ -71,7 +71,7 @@ class RecordedInfos:
 
 
 class Sb3Shapes:
-    """Shapes and dtypes of transitions in SB3, where Discrete values, and all actions, have an axis.
+    """Shapes and dtypes of transitions in SB3, where Discrete observations and all actions are vectors.
 
     ``states`` and ``actions`` are the spaces of a stored observation and a stored action of one environment,
     ``state_spec`` and ``action_spec`` their leaves; ``n_envs`` is N.
@@ -174,7 +174,7 @@ class VectorEpisodeBytes:
         return [-1 if begun is None else len(self._steps) - begun for begun in self._begun]
 
     def where(self, env: int, ahead: int = 0) -> str:
-        """Return a description of an environment and its step, ``ahead`` of the current one, for messages."""
+        """Return the place of an environment in words, for messages: its current step plus ``ahead``."""
         return f"at step {max(0, self.lengths[env]) + ahead} of environment {env}"
 
     def environments_not_at(self, states: Row) -> list[int]:

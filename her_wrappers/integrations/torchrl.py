@@ -186,7 +186,7 @@ class HindsightTensorDictReplayBuffer:
         """Sample transitions with replacement; relabeled transitions come first.
 
         Args:
-            batch_size: Number of transitions, B; None for that of the class.
+            batch_size: Number of transitions, B; None for the attribute ``batch_size``.
 
         Returns:
             Tensordict of shape (B,) on ``device``: the entries of `extend`, ``index`` (step numbers),
@@ -269,7 +269,7 @@ class HindsightTensorDictReplayBuffer:
         self.hindsight.save(path)
 
     def loads(self, path: str | os.PathLike[str] | bytes) -> None:
-        """Replace the content by that of a buffer with the same options; open episodes are dropped.
+        """Replace the content by a saved buffer with the same options; open episodes are dropped.
 
         Args:
             path: File of `dumps`, or its content.
@@ -291,7 +291,7 @@ class HindsightTensorDictReplayBuffer:
         return {"hindsight": to_bytes(self.hindsight), "write_count": self.write_count}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Replace the content by that of `state_dict`, see `loads`."""
+        """Replace the content by a buffer that `state_dict` returned, see `loads`."""
         self.loads(state_dict["hindsight"])
         self.write_count = state_dict["write_count"]
 
@@ -356,8 +356,8 @@ class HindsightTensorDictReplayBuffer:
             before, after = (self._states.to_tree(piece[name][-1:]) for name in ("state", "state/next"))
             if _has_values(before["desired_goal"]) and not _has_values(after):
                 raise ValueError(
-                    "data must have the states after the last steps of episodes, got zeros, goals included, "
-                    "as GymEnv(id, num_envs=N) returns them; use SerialEnv(N, lambda: GymEnv(id))"
+                    "data must have the state after the last step of each episode, got zeros, "
+                    "which GymEnv(id, num_envs=N) returns instead; use SerialEnv(N, lambda: GymEnv(id))"
                 )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
@@ -366,7 +366,7 @@ class HindsightTensorDictReplayBuffer:
             if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
                     "data without trajectory ids must have consecutive steps of one environment in each row, "
-                    "got a step that does not start at the state after the step before; pass steps of N "
+                    "got a step that does not continue the previous one; pass steps of N "
                     "environments in shape (N, T), such as extend(data.unsqueeze(-1)) for T = 1, and call "
                     "truncate_open_episodes() after a reset"
                 )
@@ -390,8 +390,8 @@ class HindsightTensorDictReplayBuffer:
         if reused and not self._warned_of_reuse:
             self._warned_of_reuse = True
             warn_user(
-                f"{', '.join(reused)} is equal in all states of an episode in one call of extend, but "
-                "changed before the next call: the environment seems to reuse its arrays, which collectors "
+                f"{', '.join(reused)} is the same in all states of an episode in one call of extend, but "
+                "different in the next call: the environment seems to reuse its arrays, which collectors "
                 "do not copy in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
             )
 

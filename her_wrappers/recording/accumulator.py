@@ -142,9 +142,10 @@ class EpisodeAccumulator:
         return None
 
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
-        """Close open episodes of ``which``, (N,) bool or None for all; return those with steps, as truncated.
+        """Close the open episodes of environments ``which``, (N,) bool or None for all, as truncated.
 
-        After a step that may have been taken but is not recorded, all episodes are closed.
+        Return those with at least one step, or None. If the environments may have taken a step that is not
+        recorded, all episodes are closed.
         """
         closed = self._every if which is None or self.is_moving else which
         if self.is_moving:
@@ -162,17 +163,20 @@ class EpisodeAccumulator:
         return self._collect(self._every, self._now, self._none, self._every)
 
     def set_autoreset(self, mode: AutoresetMode, is_ended: np.ndarray) -> None:
-        """Set the mode of the next step, and for which environments it is a reset, (N,) bool."""
+        """Set the autoreset mode, and which environments, (N,) bool, the next step resets."""
         self._mode = mode
         self._is_ended = is_ended.copy()
 
     def compare(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
-        """Yield each leaf with its current value and the one in ``observations``, in the ring's shape."""
+        """Yield each leaf with its value in the current states and its value in ``observations``."""
         for leaf, was in zip(self.observations, self._ring.states_at(self._now), strict=True):
             yield leaf, was, self._check(leaf, observations, 0)
 
     def where(self, ahead: int | None) -> Where:
-        """Return a function that names the step and environment i; ``ahead`` counts from now, None: reset."""
+        """Return a function that describes the current step of environment i, for messages.
+
+        ``ahead`` is added to the step; with None, the place is a reset.
+        """
 
         def place(i: int) -> str:
             step = "at reset" if ahead is None else f"at step {max(0, int(self.lengths[i])) + ahead}"

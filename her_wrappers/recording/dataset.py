@@ -14,7 +14,7 @@ from her_wrappers.user_warning import warn_user
 
 
 class EpisodeErrors:
-    """Raises the errors of single episodes of a source with their number, or counts and skips them."""
+    """Raises errors in single episodes of a source with the number of the episode, or skips the episodes."""
 
     def __init__(self, on_error: str) -> None:
         if on_error not in {"raise", "skip"}:
@@ -34,7 +34,7 @@ class EpisodeErrors:
         self.number += count
 
     def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
-        """Yield the parts of a source, and finish."""
+        """Yield the parts of a source, count their episodes, and call `finish` at the end."""
         for part in parts:
             yield part
             self.number += 1 if isinstance(part, Episode) else len(part)

@@ -155,8 +155,8 @@ class Episodes(Sequence[Episode]):
     ) -> Episodes:
         """Return the episodes of a dataset of flat arrays with N rows, such as those of D4RL and OGBench.
 
-        Without ``next_observations``, the last row of each episode is only its last state, so that the
-        episode is truncated there. The last episode may have no end.
+        Without ``next_observations``, the last row of each episode gives only its last state, and all
+        episodes count as truncated. The last row ends an episode even without a flag.
 
         Args:
             observations: (N, ...) array or tree of arrays, the states before the steps.

@@ -27,9 +27,9 @@ class LastStates(NamedTuple):
     infos: dict[str, np.ndarray]  # the requested infos, each (n, ...)
 
     def put(self, found: Mapping[str, Any], rows: np.ndarray, ends: np.ndarray) -> None:
-        """Replace the last states and infos of collected episodes, ``found`` (fields of `Episodes`).
+        """Overwrite the last states and infos in ``found``, the fields of `Episodes` of m episodes.
 
-        ``rows`` and ``ends``, (m,), are their environments and the numbers of steps up to their ends.
+        ``rows`` (m,) are the environments, and ``ends`` (m,) where the episodes end in the arrays of steps.
         """
         which = np.searchsorted(rows, self.rows)
         for array, values in zip(leaf_arrays(found["observations"]), self.observations, strict=True):
@@ -59,10 +59,10 @@ def read_last_observations(
 class ReuseWatch:
     """Warns if the environment overwrites its last states with the first states of the next episodes.
 
-    Vector environments that reset at the step that ends an episode do not copy its last observation before.
-    If the environment reuses an array, the array then has the first observation of the next episode. A leaf
-    has this fault if in all episodes its last state equals the next first state, and differs from the state
-    before by more than in any other step. The first alone is true where nothing moves at a reset.
+    If a vector environment resets in the step that ends an episode, and reuses an array without copying it,
+    the array of the last observation has the first observation of the next episode. A leaf has this fault if,
+    in all episodes, its last value equals the first value of the next episode, and differs from the value
+    before it by more than in any other step. The second condition excludes leaves that a reset never changes.
     """
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:

@@ -22,7 +22,7 @@ from her_wrappers.user_warning import warn_user
 class OpenEpisodes:
     """The open episodes of `HindsightReplayBuffer.add`; the method `add` has the same arguments.
 
-    In an open episode, ``obs`` of each transition must be the ``next_obs`` before it.
+    In an open episode, ``obs`` of each transition must equal the previous ``next_obs``.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class OpenEpisodes:
             raise ValueError(
                 f"obs must have {'no leading axis' if recorded.is_single else expected}, "
                 f"got {'no leading axis' if count is None else f'{count} rows'}; "
-                "call truncate_open_episode() before other environments"
+                "call truncate_open_episode() before steps of other environments"
             )
         options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": False}
         self._recorded = EpisodeAccumulator(*self._spaces, count, **options)

@@ -42,7 +42,7 @@ Writer: TypeAlias = tuple[LeafSpec, str | None, np.dtype[Any], tuple[int, ...], 
 
 
 class StepRing:
-    """Rows of observations, actions, rewards and infos; a single environment (None) has no axis N."""
+    """Rows of observations, actions, rewards and infos; without axis N if ``num_envs`` is None."""
 
     def __init__(
         self, observations: SpaceSpec, actions: SpaceSpec, num_envs: int | None, capacity: int = 64
@@ -72,7 +72,7 @@ class StepRing:
             column.data.seek(slot * column.nbytes)
 
     def merge_states(self, moment: int, values: Sequence[np.ndarray], chosen: np.ndarray) -> None:
-        """Write the states of the environments ``chosen``, (N,) bool; the row keeps those of the others."""
+        """Write the states of the environments ``chosen``, (N,) bool; the row keeps all other states."""
         self.seek(moment)
         for column, value, kept in zip(self._states, values, self.states_at(moment), strict=True):
             row = kept.copy()
@@ -108,7 +108,7 @@ class StepRing:
             self.infos[key][moment % self.capacity, ...][chosen] = batch.values[chosen]
 
     def collect(self, rows: np.ndarray | None, begun: Any, lengths: Any) -> dict[str, Any]:
-        """Return the fields of `Episodes` that the ring has, of n episodes, in their own memory.
+        """Return copies of n episodes, as those fields of `Episodes` that the ring stores.
 
         ``rows``, ``begun`` and ``lengths``, (n,), are the environments, first moments and numbers of steps of
         the episodes; None and two integers for a single environment.
@@ -126,7 +126,7 @@ class StepRing:
     def first_infos(
         self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
     ) -> list[dict[str, np.ndarray]]:
-        """Return one dict of infos per episode; ``present[key]``, (n,) bool, says which have it."""
+        """Return a dict of first infos for each episode; ``present``, (n,) bool by key, says which exist."""
         index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
         values = {key: self._take(column, index) for key, column in self.infos.items()}
         count = 1 if rows is None else len(rows)

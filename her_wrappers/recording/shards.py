@@ -134,7 +134,7 @@ def read_shard(path: Path, checksum: int) -> Episodes:
 
 
 def flatten_tree(tree: Tree, name: str, leaves: dict[str, np.ndarray]) -> Json:
-    """Add the leaves to ``leaves``; return the tree with their names as leaves, and with lists for tuples."""
+    """Add the leaves to ``leaves``; return the tree with names for leaves and lists for tuples."""
     if isinstance(tree, dict):
         return {key: flatten_tree(part, _name(name, key), leaves) for key, part in tree.items()}
     if isinstance(tree, tuple):

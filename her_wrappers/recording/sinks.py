@@ -70,7 +70,7 @@ class Sinks:
         self.info_keys = tuple(dict.fromkeys(keys))  # infos that the sinks need
 
     def deliver(self, episodes: Episodes, result: tuple[Any, ...] | None = None) -> None:
-        """Pass episodes to all sinks, in order; ``result`` is the one of the step that ended them."""
+        """Pass episodes to all sinks, in order; ``result`` is the result of the step that ended them."""
         errors: dict[str, Exception] = {}  # first error of each sink
         missing: set[int] = set()
         for name, call, takes_many in self._receivers:

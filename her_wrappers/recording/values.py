@@ -45,7 +45,7 @@ def as_flags(name: str, values: Any, count: int, error: type[Exception] = TypeEr
 
 
 def as_batch(leaf: LeafSpec, value: Any, *, count: int, where: Where, rounding: bool = False) -> np.ndarray:
-    """Return a value as a leaf's (count, ...) array, itself if it fits; errors name the first wrong row."""
+    """Return a value as a leaf's (count, ...) array, uncopied if it fits; errors name the first bad row."""
     shape = (count, *leaf.shape)
     if type(value) is np.ndarray and value.dtype is leaf.dtype and value.shape == shape:
         return value

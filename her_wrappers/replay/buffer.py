@@ -362,7 +362,7 @@ class HindsightReplayBuffer:
         self._add([episode])
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add complete episodes, all or none, which is much faster than adding them one by one.
+        """Add complete episodes, all or none; much faster than one call of `add_episode` for each.
 
         Args:
             episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
@@ -411,7 +411,7 @@ class HindsightReplayBuffer:
         Args:
             episodes: An `EpisodeArchive`, `Episodes`, a ``minari.MinariDataset`` or an iterable of `Episode`.
             on_error: ``"raise"``: the error names the number of the episode. ``"skip"``: episodes that cannot
-                be read or added, and damaged shards, are left out, and a warning has their number.
+                be read or added, and damaged shards, are skipped, and a warning says how many.
 
         Returns:
             Number of episodes that were skipped.
@@ -451,7 +451,7 @@ class HindsightReplayBuffer:
 
         Args:
             batch_size: Number of transitions, B.
-            beta: Exponent of the weights of this batch, instead of that of ``prioritized``.
+            beta: Exponent of the weights of this batch; by default ``prioritized.beta``.
 
         Raises:
             ValueError: ``batch_size`` is not an integer of at least 1, ``beta`` is out of [0, 1] or given
@@ -584,7 +584,7 @@ class HindsightReplayBuffer:
         """Iterate over copies of the stored episodes, oldest first.
 
         Episodes added after the iteration began are not returned, nor episodes evicted before their turn.
-        Rewards have the precision of float32; infos are those of ``info_keys``.
+        Rewards have the precision of float32; only the infos ``info_keys`` are included.
         """
         with self._lock:
             blocks = self._storage.episode_blocks()

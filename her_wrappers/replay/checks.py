@@ -26,7 +26,7 @@ JUMP = 3.0  # a change in one step is a jump if it is this many times the larges
 
 
 class EpisodeChecks:
-    """Checks the first episodes, and then a few at powers of two; each check warns once."""
+    """Checks the first episodes, and a few more after 2, 4, 8, ... episodes; each check warns once."""
 
     def __init__(self, relabeler: Relabeler) -> None:
         self._relabeler = relabeler
@@ -36,7 +36,7 @@ class EpisodeChecks:
         self.warned: set[str] = set()  # names of checks
 
     def inspect(self, episodes: Episodes) -> None:
-        """Compare new episodes with the functions; raise ValueError if a function returns a wrong result."""
+        """Check new episodes by calling the goal functions; raise ValueError if a result is not valid."""
         before = self._added
         power = 1 << before.bit_length() >> 1  # the last one up to `before`
         begin = 0 if before - power < CHECKED_EPISODES else 2 * power - before
@@ -48,7 +48,7 @@ class EpisodeChecks:
         self._added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
-        """Compare the newest stored episodes, if the 2nd, 8th, 32nd, ... episode is among the ``added``."""
+        """Check the newest episodes together, if the last ``added`` include the 2nd, 8th, 32nd, ... one."""
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:
             return

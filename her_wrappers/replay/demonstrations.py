@@ -80,7 +80,7 @@ class Demonstrations:
             raise TypeError(f"Demonstrations takes episodes, got {self.episodes!r}") from error
         for each in listed:
             if not isinstance(each, Episode):
-                raise TypeError(f"Demonstrations takes episodes, got {type(each).__name__} among them")
+                raise TypeError(f"Demonstrations takes Episode objects, got {type(each).__name__}")
         if not listed:
             raise ValueError("Demonstrations must contain at least one episode, got none")
         return listed
@@ -99,7 +99,7 @@ class DemonstrationPart:
 
     @classmethod
     def of(cls, owner: Any, given: Demonstrations, arguments: Mapping[str, Any]) -> DemonstrationPart:
-        """Store demonstrations in a new buffer, given the arguments of their owner's constructor."""
+        """Store demonstrations in a new buffer, with the ``arguments`` of ``owner``, the outer buffer."""
         episodes, seed = given.read(), arguments["seed"]
         options = {name: arguments[name] for name in type(owner).__init__.__kwdefaults__ or {}}
         # Success flags are recorded by default, and other sources may lack them.
@@ -128,7 +128,7 @@ class DemonstrationPart:
         return int(batch_size * self._share + self._rng.random())
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
-        """Sample demonstrations in the form of the storage."""
+        """Return a batch of demonstrations, with their step numbers in the outer buffer."""
         batch: Batch = self.buffer._sample(batch_size, beta)
         batch.index += self._offset
         origin = batch._require_provenance()

@@ -24,7 +24,7 @@ class Windows(NamedTuple):
 
     @classmethod
     def of(cls, steps_left: np.ndarray, steps_to_end: np.ndarray, gamma: float, arrays: Any) -> Windows:
-        """Return windows of up to ``steps_left`` steps, ``steps_to_end`` steps before the end, both (B,)."""
+        """Return windows of up to ``steps_left`` (B,) steps, ``steps_to_end`` (B,) steps before the end."""
         order = np.arange(int(steps_left.max()))
         ahead = np.minimum(order, steps_left[:, None] - 1)
         is_last = (ahead == steps_to_end[:, None] - 1).reshape(-1)

@@ -88,7 +88,7 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
 
 
 def options_to_json(options: Mapping[str, Any]) -> dict[str, Json]:
-    """Return options as JSON, without those that are or have a user's function."""
+    """Return options as JSON, leaving out each option that is or contains a function of the user."""
     described = {name: _to_json(value) for name, value in options.items()}
     return {name: value for name, value in described.items() if str(FUNCTION) not in str(value)}
 

@@ -107,7 +107,7 @@ class Priorities:
     def restore(self, scaled: np.ndarray, largest: float, priority: Priority | None) -> None:
         """Set the scaled priorities of all stored steps, which are the last entries of ``scaled``.
 
-        Nothing is restored if ``priority``, the options with which they were scaled, differ from the current.
+        Nothing is restored if they were scaled with options, ``priority``, that differ from the current ones.
         """
         if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
@@ -124,7 +124,7 @@ class Priorities:
         self.largest = largest
 
     def verify(self) -> None:
-        """Raise RuntimeError unless the stored steps and no others have a priority, and the sums agree."""
+        """Raise RuntimeError unless exactly the stored steps have priorities, and the sums are right."""
         numbers = self._first + np.arange(self._capacity)
         agree = np.array_equal(self.scaled(numbers) > 0, numbers < self._end)
         if not agree or not self._tree.is_consistent():
@@ -223,7 +223,7 @@ class SumTree:
     def find(self, fractions: np.ndarray) -> np.ndarray:
         """Return the slots at which the cumulative sum of the values exceeds fractions of the total, (n,).
 
-        The fractions lie in [0, 1); uniform random numbers sample slots. A value must be positive.
+        The fractions lie in [0, 1); uniform random numbers sample slots. At least one value must be positive.
         """
         if self._is_stale:  # an interruption left wrong sums
             leaves = self._levels[0].reshape(-1)

@@ -123,7 +123,7 @@ class Relabeler:
         }
 
     def load_state(self, state: dict[str, Json]) -> None:
-        """Restore a saved `state`, which the same episodes gave."""
+        """Restore a saved `state`, which was found in the episodes that are stored now."""
         for name in ("achieved_reward", "missed_reward"):
             if not isinstance(state[name], float | None):
                 raise TypeError(f"{name} must be a number or None, got {state[name]!r}")
@@ -332,7 +332,7 @@ def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: 
 
 
 def flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
-    """Return (T,) bool with the (n,) flags of episodes at their last steps."""
+    """Return (T,) bool: the (n,) flags of episodes at their last steps, False at all other steps."""
     of_steps = np.zeros(len(episodes.rewards), np.bool_)
     of_steps[episodes.ends[1:] - 1] = flags
     return of_steps

@@ -10,11 +10,12 @@ state of a step is in the next row. Two kinds of integers occur:
     row               r       r + 1   ...     r + T-1   r + T    r + T+1
     step number       n       n + 1   ...     n + T-1   (none)   n + T
 
-A *step number* is never used twice. A *run* is a sequence of steps of one episode with the same desired goals
-before and after the step; most episodes are one run. Each stored step knows its run, and the run its episode.
+A *step number* is never used twice. A *goal run* is a sequence of steps of one episode with the same desired
+goals before and after the step; most episodes are one goal run. Each stored step refers to its goal run, and
+the goal run to its episode.
 
-All leaves of one dtype are columns of one matrix, so a batch is one ``take`` per dtype. Matrices of their own
-have the achieved goals, which are also taken alone, and the desired goals, which are stored once per run.
+All leaves of one dtype are columns of one matrix, so a batch is one ``take`` per dtype. The achieved goals,
+which are also taken alone, have matrices of their own, and so do the desired goals, stored once per goal run.
 
 `RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
 to rows that no stored episode uses, and become visible by one assignment. An interruption at any moment
@@ -77,7 +78,7 @@ class Stored(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """Description of one of the matrices of states."""
+    """Dtype, size and content of one of the matrices of states."""
 
     dtype: np.dtype[Any]
     width: int
@@ -87,7 +88,7 @@ class Matrix(NamedTuple):
 
 
 class Column(NamedTuple):
-    """The place of a leaf."""
+    """The columns of a matrix in which a leaf is stored."""
 
     leaf: LeafSpec
     matrix: int
@@ -388,9 +389,9 @@ class RowStorage:
     def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
         """Return the desired goals before and after B steps, (B, width) for each matrix of goals.
 
-        The first ``num_achieved`` of ``goals`` (B,) are rows of states, whose achieved goals become desired
-        goals; the others are runs. Of these, steps up to ``num_relabeled`` get the desired goal after the
-        run, and the rest keep both goals of their run.
+        The first ``num_achieved`` of ``goals`` (B,) are rows of states: their achieved goals become desired
+        goals. The others are goal runs: up to ``num_relabeled``, the desired goal after the run is returned
+        for both states of the step; the rest are original steps, with the two desired goals of their run.
         """
         take, stored = self.arrays.take, self.stored
         before: list[Any] = []
@@ -449,7 +450,7 @@ class RowStorage:
         return {key: self.arrays.take(column, slots, 0, None, "wrap") for key, column in infos.items()}
 
     def were_achieved(self, rows: np.ndarray, goals: np.ndarray, num_achieved: int) -> np.ndarray:
-        """Return which states had achieved the goals already; see `take_goals` for ``goals``."""
+        """Return whether the states in ``rows`` already achieve ``goals``, see `take_goals`; (B,) bool."""
         arrays, same = self.arrays, np.ones(len(rows), np.bool_)
         desired = self.take_goals(arrays.from_numpy(goals), num_achieved, len(goals))[1]
         for _, number, columns, is_desired in self._observed:
@@ -461,14 +462,14 @@ class RowStorage:
         return same
 
     def stored_runs(self) -> np.ndarray:
-        """Return the stored rows of `Stored.runs`, oldest first."""
+        """Return the rows of `Stored.runs` that are in use, oldest first."""
         stored = self.stored
         order = stored.end_run - stored.num_runs + np.arange(stored.num_runs)
         runs: np.ndarray = stored.runs[order % len(stored.runs)]
         return runs
 
     def episode_blocks(self) -> list[np.ndarray]:
-        """Return blocks of episodes: the first step numbers of episodes, then the end of the last one."""
+        """Return blocks of episodes, each as the first step numbers of its episodes and the last end."""
         runs, row = self.stored_runs(), 32
         row += sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
         steps = max(1, READ_BYTES // row, self.stored.num_steps // MAX_BLOCKS)
@@ -520,7 +521,7 @@ class RowStorage:
         return episodes, goal_independent
 
     def verify(self) -> None:
-        """Raise RuntimeError unless steps, runs and rings agree."""
+        """Raise RuntimeError if steps, goal runs and rings contradict each other."""
         stored, runs = self.stored, self.stored_runs()
         is_first = np.diff(runs[:, EPISODE], prepend=-1) != 0
         lengths, begins = runs[is_first, LENGTH], np.diff(runs[:, END], prepend=stored.first)
@@ -542,7 +543,7 @@ class RowStorage:
         for name, agrees in agreement.items():
             if not agrees:
                 raise RuntimeError(
-                    f"the buffer is corrupted: {name} of its episodes disagree; load a saved one"
+                    f"the buffer is corrupted: {name} of its episodes disagree; load a saved buffer"
                 )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Draws(NamedTuple):
 
     index: Any  # (K, B) step numbers
     rows: Any  # (K, 2, B) rows of the states before and after the steps
-    goals: Any  # (K, B) rows of states or runs, see `RowStorage.take_goals`
+    goals: Any  # (K, B) rows of states or goal runs, see `RowStorage.take_goals`
     relabeled: Any  # (K, B) bool, whether the row gets a new goal
     flags: Any  # (3, K, B) bool, bits of FLAGS: of the step, or with n-step returns of its episode
     discounts: Any  # (K, B) float32, gamma

@@ -111,7 +111,7 @@ def _read_episodes(
     rewards, lengths, flags, counts = (file.read(prefix + name) for name in names)
     states = rewards.size + lengths.size
     if counts.dtype.kind != "i" or not ((counts > 0) & (counts <= states)).all() or counts.sum() != states:
-        raise ValueError(f"the desired goals must belong to {states} states")
+        raise ValueError(f"the desired goals must cover {states} states")
     if flags.shape != (3, lengths.size) or flags.dtype != np.bool_:
         expected = f"3 bools for each of {lengths.size} episodes"
         raise ValueError(f"expected {expected}, got {flags.dtype} {flags.shape}")

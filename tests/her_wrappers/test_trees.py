@@ -67,7 +67,7 @@ def test_casts_that_change_a_value_are_an_error(value, dtype):
 def test_rounding_is_for_floats_and_keeps_them_finite():
     assert as_leaf("x", 0.1, (), np.dtype(np.float32), rounding=True) == np.float32(0.1)
     for value, dtype in ((300, np.int8), (0.5, np.int64), (1e300, np.float32)):
-        with pytest.raises(ValueError, match="with values that it cannot hold"):
+        with pytest.raises(ValueError, match=f"with values that {np.dtype(dtype)} cannot hold"):
             as_leaf("x", value, (), np.dtype(dtype), rounding=True)
 
 

@@ -103,7 +103,7 @@ def _batch_value(in_batch: float, alone: float, row: int, size: int) -> Violatio
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
-    """The results have the axes of the goals except the last one, also for one goal and no goals."""
+    """The result has the shape of the goals without the last axis, also for one goal and for 0 goals."""
     for function in evidence.functions:
         is_reward = function is evidence.reward
         if function.info_form is None or not (is_reward or function.on_views):

@@ -166,7 +166,7 @@ def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
     "GE605",
     "rows-with-one-seed",
     "warning",
-    meaning="A vector environment resets all its environments with the same seed, so that they do the same.",
+    meaning="A vector environment resets all environments with the same seed, so their episodes are alike.",
     fix="give each environment a seed of its own, such as seed + i, as Gymnasium's vector environments do",
     wrong="starts = [env.reset(seed=seed) for env in self.envs]",
     right="starts = [env.reset(seed=seed + i) for i, env in enumerate(self.envs)]",

@@ -34,7 +34,7 @@ class Ours(ReplayAdapter):
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Add a transition, or those of all environments after the last one has made its step."""
+        """Collect a transition; after that of the last environment, add the transitions of all."""
         self._steps.append(transition)
         if len(self._steps) == self._num_envs:
             self.buffer.add(*(transition if self._num_envs == 1 else stacked(self._steps)))
@@ -74,7 +74,7 @@ class Ours(ReplayAdapter):
 def buffer_options(
     *, strategy: str, max_episode_steps: int, prioritized: bool = False, **options: Any
 ) -> dict[str, Any]:
-    """Return options of an adapter as our buffers name them; they need no ``max_episode_steps``."""
+    """Return the options of an adapter under the names of our buffers, without ``max_episode_steps``."""
     priorities = Priority() if prioritized else None
     return {"goal_selection_strategy": strategy, "info_keys": ("cost",), "prioritized": priorities, **options}
 

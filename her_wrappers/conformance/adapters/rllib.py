@@ -17,10 +17,10 @@ from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer
 
 
 class OursForRLlib(ReplayAdapter):
-    """Chunks of one step, as env runners return them, and columns of the learner connector.
+    """Adds chunks of one step, as env runners return them, and reads the columns of the learner connector.
 
-    Observations and goals are those of ``last_batch``, since the columns have them as float32 vectors without
-    the achieved goals.
+    Observations and goals are read from ``last_batch``, since the columns have them as float32 vectors
+    without the achieved goals.
     """
 
     name = "her-toolkit, for RLlib"
@@ -64,11 +64,11 @@ class OursForRLlib(ReplayAdapter):
         }
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Begin another episode, as an env runner does that was restarted."""
+        """Begin another episode, as a restarted env runner does."""
         self._open.pop(env_index)
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities; RLlib sets those of the last batch only, without an index."""
+        """Set priorities by index, while RLlib sets only the priorities of the last batch."""
         self.buffer.hindsight.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:

@@ -29,7 +29,7 @@ class OursForTorchRL(ReplayAdapter):
         self.buffer = HindsightTensorDictReplayBuffer.for_env(env, **buffer_options(**options))
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect transitions, and add those of all environments after `FRAMES` steps."""
+        """Collect transitions, and add them after `FRAMES` steps of all environments."""
         self._steps.append(as_tensordict(transition))
         if len(self._steps) == self._num_envs * FRAMES:
             self._extend()
@@ -91,7 +91,7 @@ def as_tensordict(transition: tuple[Any, ...]) -> TensorDict:
 
 
 def as_arrays(batch: Any, space: Any) -> dict[str, Any]:
-    """Return a batch, (B,), as `ReplayAdapter.sample` describes it; ``space`` is that of the observations."""
+    """Return a batch, (B,), as `ReplayAdapter.sample` describes it; ``space`` is the observation space."""
     arrays = states_of_shape(space, batch, batch["next"])
     arrays |= {key: batch["next", key].numpy()[:, 0] for key in ("reward", "terminated", "truncated")}
     return arrays | {"action": batch["action"].numpy()}

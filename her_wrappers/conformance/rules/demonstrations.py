@@ -19,7 +19,7 @@ rule = partial(replay_rule, scenario="kept demonstrations")
 @rule(
     "HB901",
     meaning="The share of demonstrations in a batch is not the given one.",
-    fix="take the given share of each batch from the demonstrations, also of one row",
+    fix="take the given share of each batch from the demonstrations, also in batches of one row",
     wrong="num_demonstrations = int(share * B)  # no row if B = 1",
     right="num_demonstrations = int(share * B + rng.random())",
     source="Ball et al. 2023, RLPD, section 4.1, arXiv 2302.02948: a fixed share of each batch",

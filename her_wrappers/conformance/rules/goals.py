@@ -109,7 +109,7 @@ def _not_uniform(rows: DecodedRows, first: np.ndarray | int) -> Iterator[Violati
     if uniformity_z(groups) > LIMIT:
         found = max(groups, key=lambda each: uniformity_z([each]))
         states = "states" if len(found) < HORIZON else "parts of the states"
-        yield Violation(f"the {states} that can be chosen, in order, were goals {found.tolist()} times")
+        yield Violation(f"the {states} that can be goals were chosen, first to last, {found.tolist()} times")
 
 
 @replay_rule(
@@ -180,8 +180,8 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     is_own = own.mean() > expected and proportion_z(int(own.sum()), len(own), float(expected)) > LIMIT
     if uniformity_z([by_age, by_step]) > LIMIT or is_own:
         yield Violation(
-            f"of 10 groups of states, from old to new, each had {by_age.tolist()} goals; "
-            f"{own.mean():.0%} of the goals are from the episode of the row"
+            f"states in 10 groups of equal size, oldest first, were chosen {by_age.tolist()} times as goals; "
+            f"{own.mean():.0%} of the goals are from the row's own episode"
         )
 
 

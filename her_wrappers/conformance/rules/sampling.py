@@ -163,11 +163,11 @@ def rows_depend(rows: DecodedRows) -> Iterator[Violation]:
     # Long episodes of one length: in others, goals may be distributed otherwise, which is another fault.
     is_long = rows.length == LONG[-1]
     if dependence_z(group[is_long], rows.relabeled[is_long]) > LIMIT:
-        yield Violation("the rows of one episode in a batch are relabeled together")
+        yield Violation("rows of the same episode in a batch are all relabeled, or all original, too often")
     index = first_of_each(rows, is_long & rows.has_own_goal & (rows.goal_step > rows.step))
     part = bins_of((rows.goal_step - rows.step - 1)[index], (rows.length - rows.step)[index], 4)
     if max(dependence_z(each[index], part) for each in (group, rows.batch)) > LIMIT:
-        yield Violation("the rows of one episode, or of all, in a batch are given related goals")
+        yield Violation("goals depend on other goals of the same batch, or of the same episode in a batch")
 
 
 def _priority_rule(code: str, **texts: Any) -> Callable[[Check], Check]:
@@ -198,7 +198,7 @@ def priorities_ignored(sampled: Prioritized) -> Iterator[Violation]:
     for part in (sampled.is_old & is_first, sampled.is_old & ~is_first):
         if part.any() and sampled.is_high[part].mean() < 0.35:
             share = f"{sampled.is_high[part].mean():.0%} of the rows"
-            yield Violation(f"one step of 4 has a priority of 20 instead of 1, but only {share}")
+            yield Violation(f"one step in 4 has priority 20, the others priority 1, but it has only {share}")
 
 
 @_priority_rule(
@@ -263,7 +263,7 @@ def new_priority(sampled: Prioritized) -> Iterator[Violation]:
         num_low = (PRIORITIZED_CAPACITY - len(new)) * 3 / 4
         low = (sampled.is_old & ~sampled.is_high).sum() / num_low
         if new.mean() < 0.5 * low:
-            found = f"{new.mean():.2g} rows each, those of priority 1 have {low:.2g}"
+            found = f"{new.mean():.2g} rows on average, and old ones of priority 1 have {low:.2g}"
             yield Violation(f"new transitions have {found}")
         elif uniformity_z([new]) > LIMIT:
             found = f"one has {new.max()} rows and another {new.min()}"

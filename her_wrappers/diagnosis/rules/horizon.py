@@ -1,4 +1,4 @@
-"""GD4xx: episodes, or the discount, are too short for the way to the goal."""
+"""GD4xx: episodes, or the horizon of the discount, are too short to reach the goal."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
     "GD403",
     "one-step-episodes",
     "error",
-    meaning="Most episodes have one step, so that the only later goal is that of the same step.",
+    meaning="Most episodes have one step, so a step can be relabeled only with its own next state.",
     fix="return terminated=False until the task ends; call reset() only after terminated or truncated",
     wrong="terminated = not success",
     right="terminated = False  # the time limit truncates",

@@ -80,7 +80,7 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     found = float(is_sparse.mean())
     if 0.05 <= found <= 0.95:
         yield Violation(
-            f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, and the others do not"
+            f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, the rest have others too"
         )
 
 

@@ -112,7 +112,7 @@ def test_a_state_of_another_collector_is_rejected():
     with (
         Collector(Walk, Noisy(), seed=1) as first,
         Collector(Walk, Noisy(), seed=2) as second,
-        pytest.raises(ValueError, match="with seed=2, as this one, got seed=1"),
+        pytest.raises(ValueError, match="with the same seed, 2, got seed=1"),
     ):
         second.load_state_dict(first.state_dict())
 

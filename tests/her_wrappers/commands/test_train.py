@@ -199,7 +199,7 @@ def test_a_run_continues_and_is_shown_in_another_folder(env, options, tmp_path, 
     if env.startswith("mine_module"):
         for failed in (more, shown):
             assert failed.exit_code == 2
-            assert f"use the folder in which the run {tmp_path / 'run'} was started" in failed.stderr
+            assert f"in the folder in which {tmp_path / 'run'} was started" in failed.stderr
     else:
         assert (more.exit_code, shown.exit_code) == (0, 0), more.output + shown.output
 

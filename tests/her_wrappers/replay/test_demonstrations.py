@@ -160,7 +160,7 @@ def test_any_source_of_episodes_can_be_used(tmp_path):
         (lambda: counting_buffer(demonstrations=EPISODES), TypeError, "must be Demonstrations or None"),
         (lambda: with_demonstrations(episodes=[]), ValueError, "at least one episode"),
         (lambda: with_demonstrations(episodes=5), TypeError, "takes episodes, got 5"),
-        (lambda: with_demonstrations(episodes=[*EPISODES, 5]), TypeError, "got int among them"),
+        (lambda: with_demonstrations(episodes=[*EPISODES, 5]), TypeError, "takes Episode objects, got int"),
     ],
 )
 def test_wrong_demonstrations_are_an_error(make, error, message):
