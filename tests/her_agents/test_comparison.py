@@ -47,12 +47,7 @@ def test_censored_runs_count_until_their_end():
         ends_at(week, reached=False) for week in censored
     ]
     reached, (median, low, high) = time_until(logs, 0.9)
-    assert (reached, median, low, high) == (
-        9,
-        23,
-        13,
-        math.inf,
-    )
+    assert (reached, median, low, high) == (9, 23, 13, math.inf)
     assert time_until(logs, 0.9, minutes=True)[1].value == 23
 
 
