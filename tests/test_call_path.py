@@ -1,7 +1,5 @@
 """The tool for call paths counts calls, functions, files and switches exactly."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

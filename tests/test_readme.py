@@ -1,7 +1,5 @@
 """The examples and the commands of the README run and print what it shows."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The programs in tools: mutants of a module, generated texts, sizes."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """The benchmark of the collector runs, and its requirements are judged by the measured values."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmark of environments: it measures all environments that its requirements compare."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks import env_speed

@@ -1,7 +1,5 @@
 """The benchmark of recording: it measures all recorders, and judges its requirements."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The benchmark of replay buffers: it judges its requirements, and rejects buffers that relabel wrongly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Pages of results: cells, requirements and sections."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmark of training with Stable-Baselines3: it measures both buffers, and judges its requirements."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The matrix of situations: how its cells are judged."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

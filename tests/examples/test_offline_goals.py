@@ -1,7 +1,5 @@
 """The example of offline learning: its goals, and a short run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import chisquare

@@ -1,7 +1,5 @@
 """The example with cpprb: it learns with cpprb, and names the missing package without it."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """Checkpoints: agents are loaded without an environment, and other files raise an error."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Trainings with workers: the weights depend on the number of workers, not on backend, timing or kills."""
 
-from __future__ import annotations
-
 import os
 import signal
 

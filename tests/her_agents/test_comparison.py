@@ -1,7 +1,5 @@
 """Comparison of groups of runs: statistics with exact oracles, groups, tables and figures."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The normalizer, and network inputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

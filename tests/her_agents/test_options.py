@@ -1,7 +1,5 @@
 """Options of agents: their ranges, and names that an algorithm does not have."""
 
-from __future__ import annotations
-
 import pytest
 
 from her_agents.options import AGENT_OPTIONS, agent_options

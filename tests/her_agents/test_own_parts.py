@@ -1,7 +1,5 @@
 """Environments, factories, agents and classes of the user in a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gymnasium as gym

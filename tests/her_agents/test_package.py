@@ -1,7 +1,5 @@
 """The package: its public names, and its error without torch."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The function `train`: environments, buffer and agent of a training, and its end."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """Drawing: without a display, in one shared window, and without pygame."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """TaskEnv: every bundled environment fulfills the contracts of Gymnasium and of goal environments."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Rewards of every bundled task are computed as relabeling needs: for any batch, in NumPy and torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The rules of each bundled task."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

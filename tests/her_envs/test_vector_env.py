@@ -1,7 +1,5 @@
 """TaskVectorEnv: its results equal those of Gymnasium's SyncVectorEnv of single environments."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

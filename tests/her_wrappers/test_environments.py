@@ -1,7 +1,5 @@
 """Environments by name: ids, classes, functions and files, and errors that list the available names."""
 
-from __future__ import annotations
-
 import re
 import sys
 

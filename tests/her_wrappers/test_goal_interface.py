@@ -1,7 +1,5 @@
 """GoalInterface finds goal functions in all wrappers, and rejects environments without goals."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Names of her_wrappers, of which some are imported at their first use."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Leaves of trees: values that fit a space are accepted, casts that lose information are errors."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

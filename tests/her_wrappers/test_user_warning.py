@@ -1,7 +1,5 @@
 """warn_user: warnings name the user's line."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

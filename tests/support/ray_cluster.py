@@ -1,7 +1,5 @@
 """Ray on this machine, reachable by the loopback address only, for tests that start and stop it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

@@ -1,7 +1,5 @@
 """`HindsightTensorDictReplayBuffer` with the collectors, environments and losses of TorchRL."""
 
-from __future__ import annotations
-
 import warnings
 
 import gymnasium as gym

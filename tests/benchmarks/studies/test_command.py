@@ -1,7 +1,5 @@
 """The command of each study with short runs: complete, interrupted, changed and failing studies."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 

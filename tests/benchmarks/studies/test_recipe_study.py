@@ -1,7 +1,5 @@
 """The studies ``recipe`` and ``ablation`` with very short runs, and their requirements."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

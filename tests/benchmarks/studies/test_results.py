@@ -1,7 +1,5 @@
 """Statistics of results: means, times and requirements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Studies in a Ray cluster: the same results as in one process, also if a node is lost."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import threading

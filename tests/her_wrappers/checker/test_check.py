@@ -1,7 +1,5 @@
 """check_goal_env: budgets, seeds, policies, reset options, selected rules, and exceptions."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from types import SimpleNamespace

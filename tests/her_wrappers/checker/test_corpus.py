@@ -1,7 +1,5 @@
 """The checker reports each planted fault by its own rule, and reports nothing for correct environments."""
 
-from __future__ import annotations
-
 import warnings
 
 import gymnasium as gym

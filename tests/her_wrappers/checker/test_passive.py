@@ -1,7 +1,5 @@
 """GoalEnvChecker finds faults of an environment in use, changes nothing, and warns once."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Comparisons of values: exact, up to rounding, and of memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Mistakes of a collector's users: each raises an error of one clear sentence."""
 
-from __future__ import annotations
-
 import builtins
 import threading
 from functools import partial

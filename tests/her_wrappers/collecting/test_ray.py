@@ -1,7 +1,5 @@
 """The Ray backend: the same episodes as in one process, on a cluster that loses workers and nodes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

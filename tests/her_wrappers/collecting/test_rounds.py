@@ -1,7 +1,5 @@
 """Rounds of a collector: their episodes, the states of the policy, and continuing from a saved state."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import gymnasium as gym

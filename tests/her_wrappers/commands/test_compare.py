@@ -1,7 +1,5 @@
 """``her compare``, ``her evaluate``, ``her train --seeds`` and ``her record --policy RUN``."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """``her doctor``, its page, and its use by ``her train``."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Environments and data that cannot be used: one sentence, exit code 3, no traceback, no usage."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``her record`` and ``her inspect``."""
 
-from __future__ import annotations
-
 import json
 import sys
 

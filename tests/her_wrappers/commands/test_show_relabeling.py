@@ -1,7 +1,5 @@
 """``her show-relabeling``: files, error messages, rewards and pictures."""
 
-from __future__ import annotations
-
 import io
 import sys
 

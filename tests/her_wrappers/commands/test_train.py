@@ -1,7 +1,5 @@
 """The command ``her train``."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

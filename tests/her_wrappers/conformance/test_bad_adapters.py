@@ -1,7 +1,5 @@
 """Adapters that are incomplete, raise, do not return, or return wrong values give findings or one error."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each rule finds its planted cause and names it first; healthy runs have no finding."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Minari: episodes come back exactly, or writing raises one clear error."""
 
-from __future__ import annotations
-
 import re
 
 import gymnasium as gym

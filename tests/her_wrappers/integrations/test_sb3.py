@@ -1,7 +1,5 @@
 """Comparison of `HerReplayBuffer` with SB3's class, for every method."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle

@@ -1,7 +1,5 @@
 """Errors of `HerReplayBuffer` for invalid arguments and steps."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

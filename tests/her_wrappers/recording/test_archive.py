@@ -1,7 +1,5 @@
 """EpisodeArchive: added episodes are read back exactly."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Dataset: any object with the interface of Minari's datasets can be read."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

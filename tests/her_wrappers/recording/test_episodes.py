@@ -1,7 +1,5 @@
 """Episode and Episodes: validation of the arrays, concatenation and indexing."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

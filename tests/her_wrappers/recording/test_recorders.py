@@ -1,7 +1,5 @@
 """EpisodeRecorder and VectorEpisodeRecorder: every step of every environment is recorded once."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 

@@ -1,7 +1,5 @@
 """Sinks: each sink gets every episode once, also if another sink raises."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recorders do not change the environments, above and below other wrappers."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -3,8 +3,6 @@
 Each row of a table has a call or value, the exception, and a word of the message.
 """
 
-from __future__ import annotations
-
 import copy
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Situations in which relabeling is wrong give one warning with the cause; correct environments give none."""
 
-from __future__ import annotations
-
 import warnings
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Demonstrations: their share, rows, files and errors. Random programs have demonstrations too."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Torch devices: batches of tensors, functions for tensors, and no wait for the device."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import subprocess

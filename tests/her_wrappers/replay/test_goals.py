@@ -1,7 +1,5 @@
 """New goals: their dtypes and bits, and users' strategies. See also test_distributions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Memory: each state is stored once, pickles have stored rows only, and too little memory is an error."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 import tracemalloc

@@ -1,7 +1,5 @@
 """Saving and loading: the same sequence of batches, options of `load`, functions that are given again."""
 
-from __future__ import annotations
-
 import copy
 
 import gymnasium as gym
