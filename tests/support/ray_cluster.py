@@ -11,26 +11,6 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
 @contextlib.contextmanager
-def one_node(num_cpus=8):
-    """Start one node, and connect this process to it."""
-    import ray  # noqa: PLC0415 - an optional dependency
-
-    ray.shutdown()
-    ray.init(
-        "local",
-        num_cpus=num_cpus,
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        logging_level="error",
-        log_to_driver=False,
-    )
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-@contextlib.contextmanager
 def three_nodes(num_cpus=2):
     """Start three nodes, and connect this process to the first."""
     import ray  # noqa: PLC0415 - an optional dependency

@@ -26,7 +26,7 @@ ODD = {
     "object": object(),
 }
 
-STEPS = 60
+STEPS = 30
 
 
 class Replaces:
