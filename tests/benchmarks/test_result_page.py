@@ -13,7 +13,6 @@ from benchmarks.result_page import (
     at_most,
     command_line,
     in_words,
-    listing,
     measured_grid,
     provenance,
     spread,
@@ -47,10 +46,6 @@ def test_a_ratio_of_times_says_faster_or_slower():
         "1.4 times faster",
         "1.4 times slower",
     ]
-
-
-def test_a_list_ends_with_and():
-    assert [listing(list(parts)) for parts in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
 
 
 def test_page_begins_with_question_answer_picture_and_table(tmp_path, capsys):

@@ -64,12 +64,6 @@ def test_a_checkpoint_never_names_code_that_is_imported(trained, tmp_path):
     assert actions[0] == pytest.approx(actions[1], abs=2e-2)
 
 
-def test_the_help_lists_the_options_of_an_own_agent():
-    output = her("train", "--algo", OWN, "--help").output
-    assert "--agent.width" in output
-    assert "Units of each hidden layer of the critics" in output
-
-
 @pytest.mark.parametrize(
     ("algo", "code", "message"),
     [

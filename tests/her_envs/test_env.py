@@ -152,13 +152,6 @@ def test_continuous_actions_are_clipped():
     np.testing.assert_allclose(env.step([np.inf, -7])[0]["observation"], [0.6, 0.4], atol=1e-7)
 
 
-def test_step_does_not_change_the_action():
-    env, action = TaskEnv(PointReach()), np.array([3.0, -3.0])
-    env.reset(seed=0)
-    env.step(action)
-    assert action.tolist() == [3.0, -3.0]
-
-
 def test_step_and_render_before_reset_raise_an_error():
     env = TaskEnv(BitFlipping(n_bits=1), render_mode="rgb_array")
     with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
@@ -201,8 +194,3 @@ def test_state_is_a_copy_and_needs_a_reset():
 def test_no_episode_starts_at_its_goal(env_id, options):
     env = make(env_id, **options)
     assert not any(env.reset(seed=seed)[1]["is_success"] for seed in range(100))
-
-
-def test_success_does_not_terminate_episodes_of_a_task_that_does_not_say_so(monkeypatch):
-    monkeypatch.delattr(PointReach, "terminate_on_success")
-    assert not TaskEnv(PointReach()).terminate_on_success

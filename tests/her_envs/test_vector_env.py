@@ -169,23 +169,6 @@ def overwrite(tree):
             overwrite(part)
 
 
-def arrays_of(tree):
-    """Return all numeric arrays in a tree."""
-    if isinstance(tree, np.ndarray) and tree.dtype != object:
-        return [tree]
-    parts = tree.values() if isinstance(tree, dict) else tree
-    return [array for part in parts if part is not None for array in arrays_of(part)]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("task", [PointReach(), PointPush(), BitFlipping()])
-def test_returned_arrays_share_no_memory(task, mode):
-    env = TaskVectorEnv(task, 3, autoreset_mode=mode, max_steps=1)
-    results = arrays_of([env.reset(seed=0), env.step(env.action_space.sample())])
-    for i, first in enumerate(results):
-        assert not any(np.shares_memory(first, second) for second in results[:i])
-
-
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_arrays_that_a_task_keeps_are_not_changed(mode):
     """A reset of some environments must not write into arrays that the task returned."""

@@ -112,12 +112,6 @@ def test_a_run_stops_early_when_its_observations_exceed_the_memory_limit(monkeyp
     ]
 
 
-def test_a_report_says_that_max_seconds_stopped_the_run():
-    report = check_goal_env(Reach, max_steps=10**7, max_seconds=0.05)
-    assert 0 < report.steps < 10**6
-    assert [reason for reason in gaps(report) if "max_seconds has passed" in reason]
-
-
 def test_a_report_says_that_no_episode_ended():
     report = check_goal_env(NeverEnds, max_steps=200)
     assert report.steps == 200

@@ -294,12 +294,6 @@ def test_a_policy_of_the_present_folder_acts_in_the_workers(tmp_path, monkeypatc
         np.testing.assert_allclose(episode.actions[0], way.clip(-1, 1), rtol=1e-6)
 
 
-def test_a_policy_that_fails_in_the_workers_is_one_sentence(tmp_path):
-    result = record_with_workers(tmp_path, "--backend", "local", "--policy", "math:sqrt")
-    assert result.exit_code == 3, result.output
-    assert "worker 0 failed 3 times in round 0" in result.output
-
-
 @pytest.mark.usefixtures("policies")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_noise_is_added_to_the_actions_of_a_policy(tmp_path, workers):

@@ -128,13 +128,6 @@ def test_a_bad_batch_size(batch_size):
     assert len(buffer.sample(8)) == 8
 
 
-def test_a_buffer_without_a_complete_episode_cannot_be_sampled():
-    buffer = counting_buffer()
-    buffer.add(*next(transitions(counting_episode(0, 2))))
-    with pytest.raises(ValueError, match="no complete episode"):
-        buffer.sample(1)
-
-
 def test_priorities_of_a_buffer_without_priorities():
     buffer = filled()
     assert_rejected(buffer, lambda: buffer.sample(8, beta=0.5), ValueError, "prioritized=Priority")
