@@ -68,11 +68,7 @@ def test_a_checkpoint_never_names_code_that_is_imported(trained, tmp_path):
     ("algo", "code", "message"),
     [
         ("missing.py:Agent", 3, "there is no file missing.py"),
-        (
-            "her_envs:PointReach",
-            2,
-            "algo must be a subclass of her_agents.agent.Agent, got her_envs:PointReach",
-        ),
+        ("her_envs:PointReach", 2, "algo must be a subclass of her_agents.agent.Agent, got"),
         ("sacc", 2, "'tqc', 'iql', or pass path/to/file.py:Class"),
     ],
 )

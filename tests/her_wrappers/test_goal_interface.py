@@ -235,21 +235,9 @@ BAD = [
         "must have the same shape and dtype",
     ),
     (lambda: GoalInterface.of(NoRewardFunction()), ValueError, "NoRewardFunction has no compute_reward"),
-    (
-        lambda: GoalInterface.of(make_reach(), compute_reward=1.0),
-        TypeError,
-        "compute_reward must be a function of .*, got 1.0",
-    ),
-    (
-        lambda: GoalInterface.of(make_reach(), compute_terminated="success"),
-        TypeError,
-        "compute_terminated must be a function of .*, got 'success'",
-    ),
-    (
-        lambda: GoalInterface.of(WrongShape(PointReach())),
-        ValueError,
-        r"shape \(2,\) for 2 goals, got \(2, 1\)",
-    ),
+    (lambda: GoalInterface.of(make_reach(), compute_reward=1.0), TypeError, "compute_reward must be a"),
+    (lambda: GoalInterface.of(make_reach(), compute_terminated="success"), TypeError, "compute_terminated"),
+    (lambda: GoalInterface.of(WrongShape(PointReach())), ValueError, r"shape \(2,\) for 2 goals, got \(2"),
 ]
 
 

@@ -139,14 +139,8 @@ def test_endless_episodes_are_truncated_or_an_error(name, workers, tmp_path, mon
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["her_envs/PointReach-v0", "--policy", "ppo"],
-            "must be random, a run, or module:function, got 'ppo'",
-        ),
-        (
-            ["her_envs/PointReach-v0", "--info-keys", "cost"],
-            "--info-keys must be keys of the infos, ['is_success'], got 'cost'",
-        ),
+        (["her_envs/PointReach-v0", "--policy", "ppo"], "must be random, a run, or module:function, got"),
+        (["her_envs/PointReach-v0", "--info-keys", "cost"], "--info-keys must be keys of the infos"),
         (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
     ],
 )
