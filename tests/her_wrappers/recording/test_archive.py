@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from her_wrappers import EpisodeArchive, EpisodeRecorder, Episodes, InUseError
+from her_wrappers.files.atomic import PART
 from her_wrappers.recording import archive as archive_module
 from her_wrappers.recording import shards
 from tests.support.archived_episodes import Nested, assert_same_episodes, files, random_episode
@@ -250,3 +251,11 @@ except OSError as error:
     assert output.count("was opened before this process was forked") == 3
     assert "InUseError" in output, "the end of the fork does not release the lock"
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(3)])
+
+
+def test_files_of_a_process_that_was_killed_before_its_first_shard_are_no_obstacle(tmp_path):
+    for name in (archive_module.LOCK, f"manifest.json{PART}"):
+        (tmp_path / name).touch()
+    with EpisodeArchive(tmp_path) as archive:
+        archive(random_episode(1))
+    assert len(EpisodeArchive(tmp_path)) == 1

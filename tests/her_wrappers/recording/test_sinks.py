@@ -79,17 +79,6 @@ def test_an_error_has_the_episodes_and_all_sinks_are_called():
         assert (str(error), error.result, len(error.episode)) == (str(caught.value), result, 3)
 
 
-def test_an_error_of_add_episodes_has_all_episodes():
-    class Full(Store):
-        def add_episodes(self, episodes):
-            raise MemoryError("full")
-
-    episodes = episodes_of(1, 2)
-    with pytest.raises(SinkError, match=r"on 2 episodes, .*Full.* raised MemoryError: full") as caught:
-        Sinks([Full()]).deliver(episodes)
-    assert caught.value.episodes is episodes
-
-
 @pytest.mark.parametrize("spelled", SPELLINGS)
 def test_the_info_keys_of_all_sinks_are_joined(spelled):
     other = Store()
