@@ -1,7 +1,5 @@
 """The checker has no findings in bundled vector environments; `CORRECT` has the single ones."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import pytest
 

@@ -1,7 +1,5 @@
 """Importing a package, or the command, does not import the packages of extras; see also `make lint`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

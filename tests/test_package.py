@@ -1,7 +1,5 @@
 """The metadata of the package: version, URLs, citation, and a description without relative links."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The programs in tools: mutants of a module, generated texts, sizes."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest
@@ -10,7 +8,7 @@ pytest.importorskip("coverage", reason="coverage is missing: the extra test")
 
 from tools import size
 from tools.generate import generate
-from tools.mutants import Module, change_functions, only_changes_code, wilson
+from tools.mutants import Module, change_functions, only_changes_code
 
 SOURCE = '''
 def f(a: int | None, text="é") -> bool:
@@ -82,10 +80,6 @@ def test_functions_in_use_get_the_code_of_a_mutant(tmp_path, monkeypatch):
         module.f.cache_clear()
         assert change()
         path.write_text(DECORATED)
-
-
-def test_the_interval_of_a_share():
-    assert wilson(120, 150) == pytest.approx((0.729, 0.856), abs=1e-3)
 
 
 def test_a_generated_number_is_replaced():

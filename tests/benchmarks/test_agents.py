@@ -1,7 +1,5 @@
 """The benchmark of agents: it compares the update of every agent with its learning step."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

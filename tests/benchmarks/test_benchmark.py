@@ -1,7 +1,5 @@
 """Options and pages of all benchmarks."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

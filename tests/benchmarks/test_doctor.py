@@ -1,7 +1,5 @@
 """The benchmark of the diagnosis, with fewer episodes."""
 
-from __future__ import annotations
-
 from benchmarks.doctor import BLOCK, STEPS, main, write_archive
 from her_wrappers.diagnosis import diagnose
 

@@ -1,7 +1,5 @@
 """The benchmark of priorities: it judges its requirements, and rejects buffers with wrong probabilities."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

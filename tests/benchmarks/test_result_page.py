@@ -1,7 +1,5 @@
 """Pages of results: cells, requirements and sections."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np
@@ -15,7 +13,6 @@ from benchmarks.result_page import (
     at_most,
     command_line,
     in_words,
-    listing,
     measured_grid,
     provenance,
     spread,
@@ -51,10 +48,6 @@ def test_a_ratio_of_times_says_faster_or_slower():
     ]
 
 
-def test_a_list_ends_with_and():
-    assert [listing(list(parts)) for parts in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
-
-
 def test_page_begins_with_question_answer_picture_and_table(tmp_path, capsys):
     facts = provenance(command_line("a.b", ["--out", "a file"]), datetime(2026, 3, 1, tzinfo=UTC), ["rich"])
     grid = Grid("Times", ["n", "what"], [["1", "[x]"]])
@@ -71,12 +64,5 @@ def test_page_begins_with_question_answer_picture_and_table(tmp_path, capsys):
     )
     assert "## How it was measured\n\n- command: `python -m a.b --out 'a file'`\n- date: 2026-03-01" in text
     assert text.endswith("\n\nAs told.\n\n### More\n\n| a |\n| --- |\n")
-    for told in (
-        "date: 2026-03-01",
-        "gymnasium 1.",
-        "rich 1",
-        "[x]",
-        "speed is 1;",
-        "written to",
-    ):
+    for told in ("date: 2026-03-01", "gymnasium 1.", "rich 1", "[x]", "speed is 1;", "written to"):
         assert told in shown

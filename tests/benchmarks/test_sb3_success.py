@@ -1,7 +1,5 @@
 """The benchmark of success with Stable-Baselines3: its runs, intervals and tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The scoreboard shows stored reports of pinned versions; failures have tests, offers have quotations."""
 
-from __future__ import annotations
-
 import ast
 import re
 

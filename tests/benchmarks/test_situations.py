@@ -1,13 +1,11 @@
 """The matrix of situations: how its cells are judged."""
 
-from __future__ import annotations
-
 import re
 import warnings
 
 import pytest
 
-from benchmarks.situations import COLUMNS, SITUATIONS, Reach, judge
+from benchmarks.situations import COLUMNS, Reach, judge
 from her_wrappers import HindsightReplayBuffer
 
 
@@ -61,7 +59,3 @@ def test_a_warning_about_the_correct_environment_is_a_false_alarm():
         return COLUMNS["EpisodeRecorder"][1](situation, at_end)
 
     assert judge("correct", warns)[0] == "**false alarm**"
-
-
-def test_every_situation_has_a_title_of_its_own():
-    assert len({title for title, _ in SITUATIONS.values()}) == len(SITUATIONS)

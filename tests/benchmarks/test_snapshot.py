@@ -1,7 +1,5 @@
 """The benchmark of saving and loading buffers."""
 
-from __future__ import annotations
-
 import re
 
 from benchmarks import snapshot

@@ -1,7 +1,5 @@
 """The page on archives: its commands and examples run and print the output shown."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

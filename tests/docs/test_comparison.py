@@ -1,7 +1,5 @@
 """The comparison with other libraries cites existing tests."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on the bundled environments: its examples and commands run."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

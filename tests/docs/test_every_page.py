@@ -1,7 +1,5 @@
 """Properties of every page: its code runs, its links have targets, its commands have the options shown."""
 
-from __future__ import annotations
-
 import functools
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The page on migration: its examples with her-toolkit run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The measured results of the recipes are those of their result pages, and each policy has a picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

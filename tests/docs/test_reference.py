@@ -1,7 +1,5 @@
 """The reference has every public name with its members, every command, and every name of a type."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The page on reproduction: its commands are valid, its table of columns is complete, its program runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page on Stable-Baselines3: its examples run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The page on TorchRL: its programs run with a few steps; the trainings of the page are a campaign."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

@@ -1,7 +1,5 @@
 """The page on training: its examples run, and its tables are complete."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on writing a task: its example runs, and its environment passes the checks."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

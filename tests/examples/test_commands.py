@@ -1,7 +1,5 @@
 """All example commands: help with examples, and options."""
 
-from __future__ import annotations
-
 import pytest
 import tyro
 

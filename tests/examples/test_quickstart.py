@@ -1,7 +1,5 @@
 """The quickstart: a short run as a user starts it, with its table and pictures."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """The example with cpprb: it learns with cpprb, and names the missing package without it."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 
@@ -11,8 +9,6 @@ import pytest
 
 from examples.relabel_for_cpprb import (
     ENV_ID,
-    LinearQ,
-    features,
     main,
     make_replay,
     store,
@@ -29,30 +25,6 @@ def test_without_cpprb_the_error_names_the_command_that_installs_it(monkeypatch)
     monkeypatch.setitem(sys.modules, "cpprb", None)
     with pytest.raises(ImportError, match=r"examples.relabel_for_cpprb needs cpprb; run: pip install cpprb"):
         main(episodes=1)
-
-
-def test_features_contain_the_number_of_equal_bits():
-    """The diagonal sum of products is the number of equal bits minus the number of different bits."""
-    states, goals = np.random.default_rng(0).integers(0, 2, (2, 20, 6), dtype=np.int8)
-    products = features(states, goals).reshape(20, 7, 7)[:, 1:, 1:]
-    alike = np.trace(products, axis1=1, axis2=2)
-    assert (alike == 6 - 2 * (states != goals).sum(axis=1)).all()
-
-
-def test_updates_move_values_to_their_targets():
-    rows = {
-        "obs": np.int8([[1, 0]]),
-        "goal": np.int8([[1, 1]]),
-        "act": np.int64([[1]]),
-        "rew": np.float32([[-1.0]]),
-        "next_obs": np.int8([[1, 1]]),
-        "done": np.array([[True]]),
-        "weights": np.float32([1.0]),
-    }
-    agent = LinearQ(2, seed=0)
-    errors = [agent.update(rows)[0] for _ in range(50)]
-    assert errors[0] == -1
-    assert errors[-1] == pytest.approx(0, abs=1e-3)
 
 
 @needs_cpprb

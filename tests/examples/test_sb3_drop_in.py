@@ -1,7 +1,5 @@
 """The example with Stable-Baselines3: a short run, and the two lines that differ."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

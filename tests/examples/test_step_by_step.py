@@ -1,7 +1,5 @@
 """The short examples: each runs in a small setting, and behaves as its text says."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 

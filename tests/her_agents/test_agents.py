@@ -1,7 +1,5 @@
 """The agents: targets computed by hand, losses, exploration, saving and loading."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Behavior cloning: agents imitate demonstrated actions that are better than their own."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 

@@ -1,7 +1,5 @@
 """Trainings with workers: the weights depend on the number of workers, not on backend, timing or kills."""
 
-from __future__ import annotations
-
 import os
 import signal
 
@@ -48,15 +46,6 @@ def test_workers_act_by_what_the_agent_has_learned(monkeypatch):
     assert len(used) > 5
     assert all(map(torch.equal, given, used))
     assert not torch.equal(used[0], used[-1])
-
-
-def test_a_resumed_training_is_the_uninterrupted_one_to_the_last_bit(tmp_path):
-    whole = trained("local", workers=2)
-    first = {"folder": tmp_path, "on_epoch": None, "stop": lambda history: True}
-    assert len(train(tiny(workers=2), backend="local", **first).history) == 1
-    resumed = train(tiny(workers=2), folder=tmp_path, resume=True, on_epoch=None, backend="local")
-    assert same(resumed.agent.state_dict(), whole.agent.state_dict())
-    assert without_time(resumed.history) == without_time(whole.history)
 
 
 class RemembersEpisodes(gym.Wrapper):

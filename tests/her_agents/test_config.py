@@ -1,7 +1,5 @@
 """Configs: options, their ranges, and their files."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

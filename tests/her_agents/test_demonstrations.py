@@ -1,7 +1,5 @@
 """Runs with demonstrations: of an archive, a saved buffer, or a policy that plays when the run begins."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """Agents on other devices than the CPU: on every GPU of the machine, and on the meta device everywhere."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Evaluation of policies in complete episodes."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Where a policy succeeds: a fixed suite of goals, groups of goals, and reports."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Implicit Q-learning in cases that can be computed by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Tasks that the agents solve within a number of steps; `docs/training.md` shows the times."""
 
-from __future__ import annotations
-
 import pytest
 
 from her_agents.config import make_config

@@ -1,7 +1,5 @@
 """The normalizer, and network inputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -116,15 +114,9 @@ def image_space(observation, goal, *, dtype=np.uint8):
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (
-            BitFlipping(observation="integer").observation_space,
-            "observation must be a vector .*, got Discrete",
-        ),
+        (BitFlipping(observation="integer").observation_space, "observation must be a vector .*, got"),
         (image_space((9, 9, 3), (24, 24, 3)), "images of observation must have at least 20 x 20 pixels"),
-        (
-            image_space((24, 24, 3), (2,), dtype=np.float32),
-            "observation must be a vector .* or a uint8 image",
-        ),
+        (image_space((24, 24, 3), (2,), dtype=np.float32), "observation must be a vector .* or a uint8"),
         (image_space((24, 24, 3), (24, 30, 3)), "images in observations must have the same size"),
     ],
 )

@@ -1,7 +1,5 @@
 """Runs that learn from recorded episodes: archives, saved buffers, Minari datasets, and resuming."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """ONNX models act like the agent, without torch and without this package."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,10 +1,8 @@
 """Options of agents: their ranges, and names that an algorithm does not have."""
 
-from __future__ import annotations
-
 import pytest
 
-from her_agents.options import AGENT_OPTIONS, agent_options
+from her_agents.options import agent_options
 
 BAD_OPTIONS = [
     ("dqn", {"hidden": 3}, ValueError, "hidden must be a list of integers, got 3"),
@@ -28,12 +26,3 @@ BAD_OPTIONS = [
 def test_invalid_options_raise_an_error(algo, options, error, message):
     with pytest.raises(error, match=message):
         agent_options(algo, options)
-
-
-@pytest.mark.parametrize("algo", AGENT_OPTIONS)
-def test_the_defaults_are_valid(algo):
-    assert agent_options(algo, {}) == AGENT_OPTIONS[algo]()
-
-
-def test_a_list_of_units_is_equal_to_a_tuple():
-    assert agent_options("dqn", {"hidden": [8, 8]}) == agent_options("dqn", {"hidden": (8, 8)})

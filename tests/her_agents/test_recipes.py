@@ -1,7 +1,5 @@
 """Recipes: their files, their options, and their policies."""
 
-from __future__ import annotations
-
 import pytest
 
 from her_agents.algorithms import ALGORITHMS

@@ -1,7 +1,5 @@
 """The folder of a training: logs, checkpoints, and resuming."""
 
-from __future__ import annotations
-
 import csv
 import signal
 import subprocess

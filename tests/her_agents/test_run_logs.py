@@ -1,7 +1,5 @@
 """Success rates of runs, read from folders, CSV files and TensorBoard logs."""
 
-from __future__ import annotations
-
 import json
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """TQC: its targets and its loss, compared with the equations of the paper."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,17 +1,13 @@
 """The function `train`: environments, buffer and agent of a training, and its end."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import closing
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
 from her_agents.algorithms import ALGORITHMS
-from her_agents.checkpoints import load_checkpoint
 from her_agents.dqn import DQN
 from her_agents.loop import interrupt_flag, train
 from her_agents.training import Training
@@ -25,16 +21,6 @@ from tests.support.trainings import TASKS, tiny, without_time
 def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
     histories = [without_time(train(tiny(seed=seed, steps=400)).history) for seed in (1, 1, 2)]
     assert histories[0] == histories[1] != histories[2]
-
-
-def test_environments_without_a_native_vector_environment_are_trained():
-    """Such environments run in Gymnasium's SyncVectorEnv."""
-    gym.register("her-test/Plain-v0", "her_envs.registration:bit_flipping", kwargs={"n_bits": 4})
-    try:
-        result = train(tiny(env="her-test/Plain-v0", env_kwargs={}, steps=400))
-    finally:
-        del gym.registry["her-test/Plain-v0"]
-    assert [row["epoch"] for row in result.history] == [1, 2]
 
 
 def run_epochs(training, number):
@@ -124,19 +110,6 @@ def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
         assert 0.5 < row["goal_age"] < 5, "with 5 bits, goals are at most 4 steps away"
 
 
-def test_stop_ends_the_training_which_is_saved(tmp_path):
-    asked = []
-
-    def stop(history):
-        asked.append([row["epoch"] for row in history])
-        return len(history) == 2
-
-    result = train(tiny(history_every=0, save_every=9), folder=tmp_path, stop=stop)
-    assert asked == [[1], [1, 2]]
-    assert (len(result.history), result.interrupted) == (2, False)
-    assert load_checkpoint(tmp_path / "latest.pt")["counts"]["epochs"] == 2
-
-
 def test_second_ctrl_c_raises_keyboard_interrupt():
     around = signal.signal(
         signal.SIGINT, signal.default_int_handler
@@ -150,27 +123,6 @@ def test_second_ctrl_c_raises_keyboard_interrupt():
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, around)
-
-
-MISTAKES = [
-    ({"env": "no/Such-v0"}, ValueError, "cannot make no/Such-v0"),
-    ({"env_kwargs": {"bits": 3}}, ValueError, "cannot make her_envs/BitFlipping-v0: .*'bits'"),
-    ({"env": "CartPole-v1", "env_kwargs": {}}, ValueError, "observation space must be a Dict"),
-    ({"algo": "sac"}, TypeError, "sac needs a Box action space, got Discrete"),
-    ({"termination": "goal"}, ValueError, "unknown termination 'goal'; choose from 'recompute'"),
-    (
-        {"env_kwargs": {"reward_type": "dense"}},
-        ValueError,
-        "clip_targets=True needs rewards from -1 to 0, got -",
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "error", "message"), MISTAKES)
-def test_inconsistent_options_raise_an_error(options, error, message, tmp_path):
-    with pytest.raises(error, match=message):
-        train(tiny(**options), folder=tmp_path)
-    assert not list(tmp_path.glob("*.pt"))
 
 
 @pytest.mark.parametrize(("termination", "discount"), [("success", 0.0), ("never", np.float32(0.98))])

@@ -1,7 +1,5 @@
 """Bad input raises an error that names the argument, in the call that received it; episodes continue."""
 
-from __future__ import annotations
-
 import re
 
 import gymnasium as gym

@@ -1,11 +1,5 @@
 """Drawing: without a display, in one shared window, and without pygame."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pygame
 import pytest
@@ -34,17 +28,6 @@ def test_picture_changes_with_the_state_and_earlier_pictures_do_not():
     np.testing.assert_array_equal(before, kept)
 
 
-def test_pictures_need_no_display():
-    code = (
-        "import gymnasium as gym, her_envs, pygame\n"
-        "env = gym.make('her_envs/PointReach-v0', render_mode='rgb_array')\n"
-        "env.reset(); env.render(); env.close()\n"
-        "assert not pygame.display.get_init()\n"
-    )
-    environment = {"SDL_VIDEODRIVER": "no-such-driver", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-
-
 def test_environments_share_the_window_and_the_last_one_closes_it():
     first, second = (make(BIT_FLIPPING, render_mode="human", render_size=64 * n) for n in (1, 2))
     first.metadata = second.metadata = first.metadata | {"render_fps": 1000}
@@ -58,13 +41,6 @@ def test_environments_share_the_window_and_the_last_one_closes_it():
     first.close()
     first.close()
     assert not pygame.display.get_init()
-
-
-def test_rendering_without_render_mode_warns_and_returns_none():
-    env = make(BIT_FLIPPING)
-    env.reset()
-    with pytest.warns(UserWarning, match="needs a render_mode, got None"):
-        assert env.render() is None
 
 
 @pytest.mark.parametrize("n_bits", [1, 7, 15, 50, 200])
@@ -96,17 +72,6 @@ def test_caption_shows_task_step_return_and_success(monkeypatch):
     assert pygame.display.get_caption()[0] == "PointReach | step 1 | return -1 | no success"
     env.step([0.0, 1.0])
     assert pygame.display.get_caption()[0] == "PointReach | step 2 | return -1 | success"
-    env.close()
-
-
-def test_human_mode_waits_according_to_render_fps(monkeypatch):
-    monkeypatch.setitem(TaskEnv.metadata, "render_fps", 50)
-    env = TaskEnv(PointReach(), render_mode="human", render_size=32)
-    env.reset(seed=0)
-    begin = time.perf_counter()
-    for _ in range(10):
-        env.step([0.0, 0.0])
-    assert 0.16 <= time.perf_counter() - begin < 2
     env.close()
 
 

@@ -1,7 +1,5 @@
 """Floor plans: layouts are validated, and no move crosses a wall."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings

@@ -1,7 +1,5 @@
 """PointMaze and PointPush: their rules; a policy solves them, random actions do not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rewards of every bundled task are computed as relabeling needs: for any batch, in NumPy and torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -100,22 +98,3 @@ def test_reward_of_an_exactly_reached_goal_is_positive_zero(env_id, options, rew
 
     np.testing.assert_array_equal(rewards, 0)
     assert not np.signbit(rewards).any()
-
-
-@pytest.mark.parametrize("reward_type", REWARD_TYPES)
-@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_results_of_step_equal_those_of_the_goal_functions(env_id, options, reward_type):
-    env = make(env_id, reward_type=reward_type, **options)
-    env.action_space.seed(1)
-    env.reset(seed=1)
-    for _ in range(100):
-        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
-        goals = observation["achieved_goal"], observation["desired_goal"]
-        assert type(reward) is float
-        assert reward == env.compute_reward(*goals, info)
-        assert type(terminated) is type(truncated) is type(info["is_success"]) is bool
-        assert terminated == env.compute_terminated(*goals, info)
-        assert info["is_success"] == env.task.success(*goals)
-        if terminated or truncated:
-            _, info = env.reset()
-            assert info == {"is_success": False}

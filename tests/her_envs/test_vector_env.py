@@ -1,7 +1,5 @@
 """TaskVectorEnv: its results equal those of Gymnasium's SyncVectorEnv of single environments."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -169,23 +167,6 @@ def overwrite(tree):
     elif isinstance(tree, list | tuple | np.ndarray):
         for part in tree:
             overwrite(part)
-
-
-def arrays_of(tree):
-    """Return all numeric arrays in a tree."""
-    if isinstance(tree, np.ndarray) and tree.dtype != object:
-        return [tree]
-    parts = tree.values() if isinstance(tree, dict) else tree
-    return [array for part in parts if part is not None for array in arrays_of(part)]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("task", [PointReach(), PointPush(), BitFlipping()])
-def test_returned_arrays_share_no_memory(task, mode):
-    env = TaskVectorEnv(task, 3, autoreset_mode=mode, max_steps=1)
-    results = arrays_of([env.reset(seed=0), env.step(env.action_space.sample())])
-    for i, first in enumerate(results):
-        assert not any(np.shares_memory(first, second) for second in results[:i])
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])

@@ -1,7 +1,5 @@
 """Windows without a display, in one process with MuJoCo, and with pygame or pygame-ce."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Validation of arguments that several public functions share."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

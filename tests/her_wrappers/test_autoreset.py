@@ -1,7 +1,5 @@
 """declared_mode: the autoreset mode of a vector environment, also if environments share their metadata."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

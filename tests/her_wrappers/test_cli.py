@@ -1,7 +1,5 @@
 """The ``her`` command."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

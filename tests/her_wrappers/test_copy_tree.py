@@ -1,7 +1,5 @@
 """copy_tree: copies share no memory with the original or within themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from her_wrappers.trees import copy_tree

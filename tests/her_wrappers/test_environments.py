@@ -1,7 +1,5 @@
 """Environments by name: ids, classes, functions and files, and errors that list the available names."""
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -9,7 +7,6 @@ import gymnasium as gym
 import pytest
 
 from her_wrappers.environments import BrokenModuleError, make_env, make_vector_env
-from tests.support.commands import her
 
 ARM = """
 import gymnasium as gym
@@ -127,24 +124,3 @@ def test_an_error_of_the_module_is_shown_with_its_line(tmp_path):
         make_env("arm4:X")
     with pytest.raises(BrokenModuleError, match=rf"cannot import arm4\.py: {message}"):
         make_env("arm4.py:X")
-
-
-COMMANDS = [
-    ["check", "--max-steps", 200],
-    ["watch", "--record", "a.gif", "--episodes", 1],
-    ["record", "--out", "a", "--episodes", 1],
-    ["show-relabeling", "--out", "b.gif"],
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_every_command_accepts_the_path_of_a_file(command):
-    result = her(command[0], "inner/arm2.py:make_arm", *command[1:])
-    assert result.exit_code == 0, result.output
-
-
-def test_every_command_lists_the_existing_environments():
-    for command in ("check", "watch", "record"):
-        result = her(command, "arm2:ArmReach-v0", *(["--out", "x"] if command == "record" else []))
-        assert result.exit_code == 2
-        assert "use arm2:ArmReach" in " ".join(result.output.replace("│", " ").split())

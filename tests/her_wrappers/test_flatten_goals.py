@@ -1,7 +1,5 @@
 """FlattenGoalObservation: environments whose spaces are not vectors or images."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """batched_terminated returns one bool for each row, for functions of batches and of single goals."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import nullcontext
 

@@ -1,7 +1,5 @@
 """A process that is forked while another thread works with a buffer or an archive can use them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import threading
 

@@ -1,7 +1,5 @@
 """A hundredth of the random trials of `benchmarks/reliability.py`: no trial gives wrong data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

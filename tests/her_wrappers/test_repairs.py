@@ -1,7 +1,5 @@
 """Repair wrappers: each fixes the findings that name it."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 

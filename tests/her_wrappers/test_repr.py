@@ -1,7 +1,5 @@
 """The repr of objects that users print is one readable line."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import pytest
 

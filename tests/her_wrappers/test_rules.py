@@ -1,7 +1,5 @@
 """RuleSet and Report: rules are selected, applied and ordered; reports are text, JSON or annotations."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The package lerobot reads datasets of `to_lerobot`, and `from_lerobot` reads datasets of the package."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from lerobot.datasets.lerobot_dataset import LeRobotDataset

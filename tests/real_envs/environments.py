@@ -1,7 +1,5 @@
 """Functions that make widely used environments of other packages, by name."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import gymnasium as gym

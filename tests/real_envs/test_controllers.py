@@ -1,7 +1,5 @@
 """Scripted controllers, whose episodes are demonstrations, solve their tasks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The environments of the recipes panda_*: their seeds, their output, and their known findings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Each finding of `test_verdicts.py` reproduced by a few lines that do not use her_wrappers."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 

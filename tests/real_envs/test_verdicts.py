@@ -1,7 +1,5 @@
 """Findings of the checker for widely used environments, which `docs/real_environments.md` explains."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """DQN and SAC of RLlib with our buffer: several env runners, checkpoints, and settings that are errors."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The buffer for RLlib: chunks of episodes, columns of the learners, state, and errors."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The page on RLlib: its code runs, its programs solve their tasks."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

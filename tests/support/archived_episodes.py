@@ -1,7 +1,5 @@
 """Episodes of nested spaces for archives, and their exact comparison."""
 
-from __future__ import annotations
-
 import json
 import zlib
 

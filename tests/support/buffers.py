@@ -1,7 +1,5 @@
 """Buffers of counting episodes on every device, and episodes as arguments of `add`."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """An environment that cannot be copied, and the rules that a report lists as not exercised."""
 
-from __future__ import annotations
-
 from tests.support.specimens.reach import Reach
 
 

@@ -1,7 +1,5 @@
 """Chi-square tests of counts."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

@@ -1,7 +1,5 @@
 """Environments and policies for collectors, and comparisons of the rounds of collectors."""
 
-from __future__ import annotations
-
 import os
 import time
 

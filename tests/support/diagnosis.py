@@ -1,7 +1,5 @@
 """Episodes and histories for the tests of the diagnosis, healthy or with one planted cause for each rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import gymnasium as gym

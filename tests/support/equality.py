@@ -1,7 +1,5 @@
 """Assertions that batches, episodes and trees of arrays are bit-identical."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

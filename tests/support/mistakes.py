@@ -3,8 +3,6 @@
 `python -m tests.support.mistakes` writes the table into the page.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Environments whose states identify environment, episode and step, and the comparison of their episodes."""
 
-from __future__ import annotations
-
 import itertools
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Goal environments outside her_envs, for the commands that accept any environment."""
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 

@@ -1,7 +1,5 @@
 """Ray on this machine, reachable by the loopback address only, for tests that start and stop it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 
@@ -10,26 +8,6 @@ LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of the machine i
 # Normal priority, so that Ray's workers get processor time on a busy machine, and no usage reports.
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-
-
-@contextlib.contextmanager
-def one_node(num_cpus=8):
-    """Start one node, and connect this process to it."""
-    import ray  # noqa: PLC0415 - an optional dependency
-
-    ray.shutdown()
-    ray.init(
-        "local",
-        num_cpus=num_cpus,
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        logging_level="error",
-        log_to_driver=False,
-    )
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 @contextlib.contextmanager

@@ -1,7 +1,5 @@
 """An environment that returns some of its arrays at every step, with new content."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.specimens.reach import DenseReach

@@ -1,7 +1,5 @@
 """Buffers for Stable-Baselines3, and small models with them."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

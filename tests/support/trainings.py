@@ -1,7 +1,5 @@
 """Configs of very short trainings, and comparison of their results."""
 
-from __future__ import annotations
-
 import torch
 
 from her_agents.config import make_config

@@ -1,7 +1,5 @@
 """Batches that repeat one transition, whose targets are known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from her_envs import BitFlipping, PointReach

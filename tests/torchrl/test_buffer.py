@@ -1,7 +1,5 @@
 """`HindsightTensorDictReplayBuffer` with the collectors, environments and losses of TorchRL."""
 
-from __future__ import annotations
-
 import warnings
 
 import gymnasium as gym
@@ -20,7 +18,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # TorchRL warns when it is imported
     from tensordict import TensorDict
     from torchrl.collectors import Collector, MultiSyncCollector
-    from torchrl.collectors.utils import split_trajectories
     from torchrl.envs import FrameSkipTransform, GymWrapper, RewardScaling, SerialEnv, TransformedEnv
 
 from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer  # noqa: E402
@@ -345,13 +342,6 @@ def test_padding_of_trajectories_is_ignored(options):
     assert len(buffer) >= 400
 
 
-def test_trajectories_that_the_user_splits_are_episodes_without_their_padding():
-    buffer = counting_buffer()
-    data = torch.cat([episode(3), episode(5, first=20)])
-    buffer.extend(split_trajectories(data))
-    assert lengths(buffer) == [3, 5]
-
-
 def test_episodes_that_the_collector_resets_are_stored_as_truncated():
     buffer = make_buffer()
     for data in collector(reach, 8, total=800, reset_at_each_iter=True):
@@ -459,12 +449,6 @@ def test_extend_returns_no_index_of_which_priorities_could_be_set():
     with pytest.raises(ValueError, match="extend of HindsightTensorDictReplayBuffer returns no index"):
         buffer.update_priority(buffer.extend(episode(4)), torch.ones(4))
     buffer.update_priority(buffer.sample(5)["index"], torch.ones(5))
-
-
-def test_the_batch_size_is_an_attribute():
-    buffer = counting_buffer(batch_size=8)
-    buffer.extend(episode(4))
-    assert len(buffer.sample()) == buffer.batch_size == 8
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """`HindsightTensorDictReplayBuffer` passes the conformance suite through the interface of TorchRL."""
 
-from __future__ import annotations
-
 import pytest
 
 from her_wrappers.conformance import check_replay

@@ -1,7 +1,5 @@
 """Very short runs in all tests of the studies."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.studies import bitflip, reach, runs, strategies

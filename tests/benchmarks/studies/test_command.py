@@ -1,14 +1,11 @@
 """The command of each study with short runs: complete, interrupted, changed and failing studies."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.studies import bitflip, run_all, strategies
-from benchmarks.studies import study as study_module
 from benchmarks.studies.runs import WITH_HER, Run, execute
 from her_wrappers.files.atomic import acquire_lock
 from tests.support.studies import RUNS, do, do_quick, tiny_bits
@@ -102,12 +99,6 @@ def test_failed_run_is_named_and_the_others_continue(tmp_path, monkeypatch):
     assert "**failed**" not in (tmp_path / "bitflip.md").read_text()
 
 
-def test_no_page_is_written_if_all_runs_fail(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_all, "execute", None)
-    assert do_quick("bitflip", tmp_path).exit_code == 1
-    assert not (tmp_path / "bitflip.md").exists()
-
-
 def test_second_study_in_a_folder_raises_an_error(tmp_path):
     claim = acquire_lock(tmp_path / "bitflip.lock", "it")
     result = do_quick("bitflip", tmp_path)
@@ -127,13 +118,6 @@ def test_longest_runs_start_first(monkeypatch):
     assert len(order) == len(study.runs) + 3
 
 
-def test_help_names_the_studies_and_shows_examples():
-    result = do("--help")
-    assert result.exit_code == 0
-    assert set(RUNS) <= set(result.output.split())
-    assert "python -m benchmarks.studies bitflip --quick" in result.output
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -147,16 +131,3 @@ def test_help_names_the_studies_and_shows_examples():
 def test_wrong_usage_ends_with_exit_code_2(arguments, message):
     result = do(*arguments)
     assert (result.exit_code, message in result.output) == (2, True)
-
-
-def test_quick_uses_another_folder_and_seeds_sets_the_number_of_seeds(monkeypatch):
-    asked = []
-
-    def note(study, folder, jobs, *_, **__):
-        asked.append((str(folder), len({run.config.seed for run in study.runs}), jobs))
-        return []
-
-    monkeypatch.setattr(study_module, "reproduce", note)
-    do("bitflip", "--jobs", 7)
-    do("bitflip", "--quick", "--seeds", 2)
-    assert asked == [("docs/results", 3, 7), ("runs/reproduce", 2, run_all.usable_cores())]

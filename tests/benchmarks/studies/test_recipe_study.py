@@ -1,7 +1,5 @@
 """The studies ``recipe`` and ``ablation`` with very short runs, and their requirements."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -79,18 +77,6 @@ def test_runs_longer_than_the_target_miss_it_although_they_are_solved_earlier():
     is_met = {requirement.what: requirement.is_met for requirement in recipes._judge(results)}
     assert is_met["minutes until 0.95, median"]
     assert is_met["minutes of the run, median"] is False
-
-
-def test_a_recipe_without_a_target_has_no_requirements(monkeypatch):
-    monkeypatch.setattr(recipes, "TARGETS", {"tiny": None})
-    assert recipes._judge(results_with([0.5, 1.0])) == []
-
-
-def test_a_recipe_says_when_its_task_counts_as_solved(folder):
-    (folder / "tiny.toml").write_text("solved = 0.70\n" + RECIPE)
-    results = results_with([0.0, 0.7, 0.6])
-    assert recipes._tabulate(results).header[1:3] == ["steps until 0.70", "minutes until 0.70"]
-    assert recipes._tabulate(results).rows[0][1] == "20"
 
 
 def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folder, monkeypatch):

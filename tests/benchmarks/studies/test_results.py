@@ -1,14 +1,12 @@
 """Statistics of results: means, times and requirements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.studies import bitflip, strategies
+from benchmarks.studies import strategies
 from benchmarks.studies.results_file import RunResults
-from benchmarks.studies.runs import WITH_HER, Run
+from benchmarks.studies.runs import Run
 from benchmarks.studies.study import make_page, wall_clock_seconds
 from her_agents.config import Config
 from tests.support.studies import result_of
@@ -36,15 +34,3 @@ def test_the_strategy_future_is_judged_by_its_success_rate(rate, is_met):
     missed = [] if is_met else ["median success rate of future with k = 4 is 0.89; at least 0.9 is required"]
     assert list(map(str, make_page(replace(study, quick=False), results, {}).missed)) == missed
     assert make_page(study, results, {}).missed == [], "a short version is not judged"
-
-
-@pytest.mark.parametrize(("solved", "bits"), [((), 0), ((5,), 5), ((5, 10, 20), 20)])
-def test_the_answer_names_the_largest_number_of_bits_that_is_solved(solved, bits):
-    study = bitflip.make_study(1, quick=False)
-    results = RunResults([
-        result_of(run, [0.5], final=float(run.labels["n"] in solved and run.labels["goals"] == WITH_HER))
-        for run in study.runs
-    ])
-    assert study.answer(results) == (
-        f"DQN with HER solves BitFlipping with up to {bits} bits, without HER with up to 0."
-    )

@@ -1,7 +1,5 @@
 """The CSV file of a study: only complete results are read."""
 
-from __future__ import annotations
-
 from benchmarks.studies import bitflip
 from benchmarks.studies.results_file import ResultsFile
 from benchmarks.studies.runs import execute

@@ -1,7 +1,5 @@
 """Runs of a study: when a run ends, what is measured, and parallel processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

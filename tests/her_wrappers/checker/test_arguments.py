@@ -1,7 +1,5 @@
 """Bad arguments of check_goal_env raise an error that names the argument."""
 
-from __future__ import annotations
-
 import pytest
 
 from her_wrappers import check_goal_env

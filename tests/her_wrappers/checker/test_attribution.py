@@ -1,7 +1,5 @@
 """A finding that a wrapper causes names the wrapper."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

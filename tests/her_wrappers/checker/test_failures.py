@@ -1,7 +1,5 @@
 """Exceptions, old Gym APIs and invalid goals: GE000 names the line that raised, actions stay valid."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gymnasium as gym

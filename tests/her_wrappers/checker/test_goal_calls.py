@@ -1,7 +1,5 @@
 """Goal functions are called with copies; relabeled pairs have both rewards and both sides of a threshold."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A check ends with a report for all values that an environment can return."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 
@@ -28,7 +26,7 @@ ODD = {
     "object": object(),
 }
 
-STEPS = 60
+STEPS = 30
 
 
 class Replaces:

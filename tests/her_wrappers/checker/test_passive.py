@@ -1,7 +1,5 @@
 """GoalEnvChecker finds faults of an environment in use, changes nothing, and warns once."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 
@@ -58,7 +56,9 @@ def test_faults_that_need_no_experiments_are_found(specimen, code):
     env = GoalEnvChecker(specimen())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        use(env, steps=200)
+        use(env, steps=40)
+        if code not in env.report().codes:
+            use(env, steps=160)
     assert code in env.report().codes
     assert {finding.code for finding in env.report().of_severity("error")} <= {code}
     messages = [str(warning.message) for warning in caught]

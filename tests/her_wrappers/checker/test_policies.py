@@ -1,7 +1,5 @@
 """Policies: steering reaches goals that random actions do not."""
 
-from __future__ import annotations
-
 import itertools
 
 import gymnasium as gym

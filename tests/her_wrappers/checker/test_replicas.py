@@ -1,7 +1,5 @@
 """Replicas are made by a factory, a spec or a copy, and comparisons with them find differences."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import gymnasium as gym

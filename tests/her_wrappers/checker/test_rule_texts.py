@@ -1,7 +1,5 @@
 """Every rule has texts in the form that reports and pages need, and implies existing rules."""
 
-from __future__ import annotations
-
 import pytest
 
 from her_wrappers.checker import GOAL_ENV_RULES

@@ -1,7 +1,5 @@
 """GE005 names the property of a space that a value does not have."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gymnasium import spaces

@@ -1,7 +1,5 @@
 """Torch tensors in observations, rewards, flags, infos and actions are read as arrays."""
 
-from __future__ import annotations
-
 import warnings
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Comparisons of values: exact, up to rounding, and of memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,8 +9,6 @@ from her_wrappers.checker.values import (
     first_difference,
     identical,
     share_memory,
-    show,
-    type_name,
 )
 
 ROW = np.arange(6.0)
@@ -89,13 +85,3 @@ def test_only_writeable_arrays_share_memory():
     assert not share_memory(base[:, 0], base[:, 1])
     assert not share_memory(base, base.copy())
     assert not share_memory(base, read_only)
-
-
-def test_values_are_shown_on_one_short_line():
-    assert show(np.float32(0.5)) == "0.5"
-    assert show(np.array([1, 2])) == "[1, 2]"
-    assert show(np.eye(2)) == "[[1., 0.], [0., 1.]]"
-    assert len(show("x" * 500)) == 80
-    assert "\n" not in show(np.zeros((50, 50)))
-    assert type_name(np.int8(1)) == "numpy.int8"
-    assert type_name(1.0) == "float"

@@ -1,7 +1,5 @@
 """Vector environments: rollouts are split into episodes in all autoreset modes."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

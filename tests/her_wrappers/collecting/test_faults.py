@@ -1,7 +1,5 @@
 """Faults of a collector's workers: killed processes, exceptions, Ctrl-C, and a learner that is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The Ray backend: the same episodes as in one process, on a cluster that loses workers and nodes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -31,50 +29,26 @@ LONGER = {"num_envs": 8, "steps": 6_000, "steps_per_epoch": 1_000}
 SETTINGS = {"num_envs": 3, "seed": 7, "info_keys": ["place"]}
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """Three nodes for all tests of this file, since starting Ray takes seconds."""
-    with three_nodes() as nodes:
-        yield nodes
+def test_killed_actors_and_a_lost_node_change_no_episode(monkeypatch):
+    """One test, since starting three nodes takes seconds."""
+    with three_nodes() as cluster:
+        with Collector(Slow, Noisy(), backend="ray", num_workers=3, **SETTINGS) as collector:
 
+            def disturb(number):
+                if number == 1:
+                    cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+                else:
+                    ray.kill(collector._backend._actors[number % 3])
 
-@pytest.fixture
-def connected(cluster):
-    """The cluster, to which this process is connected, as by a program that has initialized Ray."""
-    if not ray.is_initialized():
-        ray.init(
-            address=cluster.address, _node_ip_address=LOOPBACK, logging_level="error", log_to_driver=False
-        )
-    return cluster
-
-
-@pytest.mark.usefixtures("connected")
-def test_ray_returns_the_episodes_of_one_process_bit_for_bit():
-    rounds = collect("ray", num_workers=4)
-    assert_same_rounds(rounds, collect("local", num_workers=4))
-    assert ray.is_initialized(), "a Ray that the program initialized is not shut down"
-    rounds[0].observations[:] = 0  # raises if the array is read-only
-
-
-def test_killed_actors_and_a_lost_node_change_no_episode(connected):
-    with Collector(Slow, Noisy(), backend="ray", num_workers=3, **SETTINGS) as collector:
-
-        def disturb(number):
-            if number == 1:
-                connected.remove_node(connected.list_all_nodes()[-1], allow_graceful=False)
-            else:
-                ray.kill(collector._backend._actors[number % 3])
-
-        rounds = collect_with_updates(collector, 3, disturb=disturb)
-    assert_same_rounds(rounds, collect("local", 3, num_workers=3))
-
-
-def test_the_environment_variable_of_ray_is_an_address(cluster, monkeypatch):
-    ray.shutdown()
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    with Collector(Walk, Noisy(), backend="ray", **SETTINGS) as collector:
-        next(collector.rounds())
-        assert len(ray.nodes()) == 3
+            rounds = collect_with_updates(collector, 3, disturb=disturb)
+        assert ray.is_initialized(), "a Ray that the program initialized is not shut down"
+        assert_same_rounds(rounds, collect("local", 3, num_workers=3))
+        rounds[0].observations[:] = 0  # raises if the array is read-only
+        ray.shutdown()
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        with Collector(Walk, Noisy(), backend="ray", **SETTINGS) as collector:
+            next(collector.rounds())
+            assert len(ray.nodes()) == 3, "the environment variable of Ray is an address"
 
 
 def unused_port():

@@ -1,7 +1,5 @@
 """Rounds of a collector: their episodes, the states of the policy, and continuing from a saved state."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import gymnasium as gym
@@ -133,21 +131,6 @@ def test_vector_environments_in_all_autoreset_modes_play_whole_episodes(mode):
     rounds = collect("local", make_env=make_envs, num_envs=None)
     assert [len(episodes) for episodes in rounds] == [8] * 4
     assert all(episodes.terminated.all() for episodes in rounds)
-
-
-def test_episodes_own_their_memory():
-    with Collector(Walk, Noisy(), backend="process") as collector:
-        episodes = next(collector.rounds()).episodes
-    episodes.observations[:] = 0  # raises if the array is read-only
-
-
-def test_statistics_of_a_round():
-    with Collector(Walk, Noisy(), num_workers=2) as collector:
-        each = next(collector.rounds())
-    assert each.steps_per_second.shape == (2,)
-    assert (each.steps_per_second > 0).all()
-    assert each.seconds_waiting > 0
-    assert each.lost_workers == 0
 
 
 def test_a_module_that_registers_its_environments_again_in_the_worker_causes_no_warning(

@@ -1,7 +1,5 @@
 """Files that cannot be used, of every kind and in every command: one sentence, a documented exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """``her check`` and ``her rules``: output and exit codes."""
 
-from __future__ import annotations
-
 import json
 import re
 

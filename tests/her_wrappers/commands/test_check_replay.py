@@ -1,7 +1,5 @@
 """``her check-replay`` reports findings of an adapter; wrong usage has exit code 2."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``her compare``, ``her evaluate``, ``her train --seeds`` and ``her record --policy RUN``."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -99,16 +97,6 @@ def test_mistakes_are_one_sentence(arguments, exit_code, message, seeds, *, tmp_
     result = her(*(each.format(runs=seeds[0]) for each in arguments))
     assert (result.exit_code, message in result.stderr) == (exit_code, True), result.output
     assert len(result.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("package", ["scipy", "matplotlib"])
-def test_a_missing_package_is_named(package, seeds, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, "her_agents.comparison", raising=False)
-    result = her("compare", seeds[0], "--out", tmp_path / "f.png")
-    assert (result.exit_code, 'pip install "her-toolkit[agents]"' in result.stderr) == (2, True), (
-        result.output
-    )
 
 
 def test_evaluate_uses_the_environment_of_the_run(seeds, tmp_path):

@@ -1,7 +1,5 @@
 """``her doctor``, its page, and its use by ``her train``."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -48,14 +46,6 @@ def test_options_of_an_environment_can_be_given():
     assert "error GD402 time-limit-too-short" in result.output
 
 
-def test_the_json_report_has_the_attributes_of_the_report(tmp_path):
-    content = json.loads(her("doctor", archive_of("GD102", tmp_path / "a"), "--format", "json").output)
-    assert content["episodes"] == 40
-    assert content["seed"] is None
-    [finding] = content["findings"]
-    assert finding["code"] == "GD102"
-
-
 def test_the_page_escapes_names_and_loads_nothing(tmp_path):
     pytest.importorskip("matplotlib")
     page = tmp_path / "report.html"
@@ -77,12 +67,6 @@ def test_the_page_of_a_run_has_pictures_of_its_history(tmp_path):
     text = (tmp_path / "report.html").read_text()
     for caption in ("Success rate in evaluations", "Mean value of the critic", "Temperature of SAC"):
         assert caption in text
-
-
-def test_the_page_without_findings_has_the_success_rate(tmp_path):
-    pytest.importorskip("matplotlib")
-    her("doctor", archive_of(None, tmp_path / "archive"), "--html", tmp_path / "report.html")
-    assert "No findings; success rate 0." in (tmp_path / "report.html").read_text()
 
 
 def test_the_picture_of_distances_keeps_episodes_that_ended():

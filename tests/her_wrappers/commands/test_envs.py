@@ -1,7 +1,5 @@
 """``her envs``: the list of bundled environments and their options."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

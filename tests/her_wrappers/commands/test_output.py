@@ -1,7 +1,5 @@
 """Standard output and error: every encoding, closed, full, and a pipe whose reader leaves."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import subprocess

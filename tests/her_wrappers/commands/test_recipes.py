@@ -1,7 +1,5 @@
 """``her train --recipe``, ``her train --recipes`` and ``her watch --recipe``."""
 
-from __future__ import annotations
-
 import json
 import re
 

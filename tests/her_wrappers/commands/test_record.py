@@ -1,7 +1,5 @@
 """``her record`` and ``her inspect``."""
 
-from __future__ import annotations
-
 import json
 import sys
 
@@ -141,14 +139,8 @@ def test_endless_episodes_are_truncated_or_an_error(name, workers, tmp_path, mon
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["her_envs/PointReach-v0", "--policy", "ppo"],
-            "must be random, a run, or module:function, got 'ppo'",
-        ),
-        (
-            ["her_envs/PointReach-v0", "--info-keys", "cost"],
-            "--info-keys must be keys of the infos, ['is_success'], got 'cost'",
-        ),
+        (["her_envs/PointReach-v0", "--policy", "ppo"], "must be random, a run, or module:function, got"),
+        (["her_envs/PointReach-v0", "--info-keys", "cost"], "--info-keys must be keys of the infos"),
         (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
     ],
 )
@@ -160,30 +152,11 @@ def test_wrong_usage_ends_with_exit_code_two_and_one_sentence(tmp_path, argument
     assert len(EpisodeArchive(tmp_path)) == 1
 
 
-def test_a_folder_in_use_and_a_file_are_errors(tmp_path):
-    with EpisodeArchive(tmp_path / "used", env=gym.make("her_envs/PointReach-v0")):
-        result = her(*REACH, "--out", tmp_path / "used")
-    assert result.exit_code == 3
-    assert "is in use: another process or object writes to it" in result.output
-    (tmp_path / "file").touch()
-    assert "expected the path of a folder, got the file" in her(*REACH, "--out", tmp_path / "file").output
-
-
 def test_environments_without_goals_are_recorded_and_shown(tmp_path):
     assert her("record", "CartPole-v1", "--episodes", 3, "--out", tmp_path, "--seed", 0).exit_code == 0
     output = her("inspect", tmp_path).output
     assert "is_success was not recorded" in output
     assert "goals" not in output
-
-
-def test_json_has_the_whole_summary(tmp_path):
-    her(*REACH, "--episodes", 4, "--out", tmp_path, "--seed", 0)
-    found = json.loads(her("inspect", tmp_path, "--json").stdout)
-    assert (found["episodes"], found["steps"]) == (4, 20)
-    assert found["source"]["env_id"] == "her_envs/PointReach-v0"
-    assert found["lengths"] == {"least": 5, "mean": 5, "most": 5}
-    assert set(found["goals"]) == {"desired", "achieved", "covered"}
-    assert "numpy" in found["versions"]
 
 
 def test_an_empty_archive_is_shown_as_empty(tmp_path):
@@ -294,12 +267,6 @@ def test_a_policy_of_the_present_folder_acts_in_the_workers(tmp_path, monkeypatc
         first = {key: rows[0] for key, rows in episode.observations.items()}
         way = first["desired_goal"] - first["achieved_goal"]
         np.testing.assert_allclose(episode.actions[0], way.clip(-1, 1), rtol=1e-6)
-
-
-def test_a_policy_that_fails_in_the_workers_is_one_sentence(tmp_path):
-    result = record_with_workers(tmp_path, "--backend", "local", "--policy", "math:sqrt")
-    assert result.exit_code == 3, result.output
-    assert "worker 0 failed 3 times in round 0" in result.output
 
 
 @pytest.mark.usefixtures("policies")

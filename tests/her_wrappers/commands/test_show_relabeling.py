@@ -1,20 +1,17 @@
 """``her show-relabeling``: files, error messages, rewards and pictures."""
 
-from __future__ import annotations
-
 import io
 import sys
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 from PIL import Image
 
 from her_envs import BitFlipping, PointReach, TaskEnv
 from her_envs.canvas import AGENT, FAINT, REACHED
 from her_wrappers.commands import screen
-from her_wrappers.commands.show_relabeling import draw_other, draw_page, draw_task, find_miss, make_policy
+from her_wrappers.commands.show_relabeling import draw_other, draw_page, draw_task, find_miss
 from her_wrappers.replay.goal_selection import STRATEGIES
 from tests.support.commands import her
 from tests.support.other_envs import ImageGoals, NeedsInfo, Other, Silent
@@ -154,19 +151,6 @@ def test_the_rewards_are_those_of_the_relabeled_goals(make, strategy):
     assert after.reached[hindsight.goal_state - 1]
 
 
-def test_the_failed_episode_that_got_farthest_is_shown():
-    env = TaskEnv(PointReach(success_radius=0.2))
-    distances = {}
-    for seed in range(30):
-        try:
-            achieved = find_miss(env, "wander", [seed], "final").episode.observations["achieved_goal"]
-        except ValueError:  # it reached its goal
-            continue
-        distances[seed] = np.linalg.norm(achieved[-1] - achieved[0]) * (np.diff(achieved, axis=0) != 0).mean()
-    assert 0 < len(distances) < 30, "some miss, some do not"
-    assert find_miss(env, "wander", range(30), "final").seed == max(distances, key=distances.get)
-
-
 def test_is_success_of_an_environment_counts_as_reached():
     class Flag(Silent):
         """An environment with a success flag at every second step, independent of the reward."""
@@ -225,17 +209,6 @@ def test_cells_and_texts_show_reached_goals_and_rewards(reward_type):
         first, count = np.flatnonzero(after.reached)[0] + 1, after.reached.sum()
         assert after.outcome(50) == f"reached at step {first}: {count} of 50 steps rewarded"
         assert before.outcome(50) == "not reached: 0 of 50 steps rewarded"
-
-
-def test_wandering_actions_are_correlated_and_in_their_space():
-    for space in (spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 4, (2,))):
-        space.seed(0)
-        act = make_policy(space, "wander")
-        actions = np.array([act(None) for _ in range(2000)])
-        assert all(space.contains(action) for action in actions)
-        assert np.corrcoef(actions[:-1, 0], actions[1:, 0])[0, 1] > 0.7
-        assert abs(np.corrcoef(actions[:, 0], actions[:, 1])[0, 1]) < 0.3
-    assert spaces.Discrete(4).contains(make_policy(spaces.Discrete(4), "wander")(None))
 
 
 def test_a_color_that_only_the_last_picture_has_is_kept(tmp_path):

@@ -1,7 +1,5 @@
 """The command ``her train``."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -63,25 +61,6 @@ def test_strategy_may_be_shares_of_strategies(options, tmp_path):
     assert config["goal_selection_strategy"] == {"future": 0.5, "desired": 0.5}
 
 
-def test_resume_continues_after_the_last_epoch(options, tmp_path):
-    her(
-        "train",
-        "--config",
-        options,
-        "--steps",
-        100,
-        "--out",
-        tmp_path / "a",
-        "--no-tensorboard",
-        "--no-check",
-    )
-    result = her("train", "--resume", tmp_path / "a", "--steps", 200, "--no-tensorboard")
-    assert result.exit_code == 0, result.output
-    assert "epoch   1" not in result.output
-    assert "epoch   2" in result.output
-    assert load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["epochs"] == 2
-
-
 def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "her_agents.loop.epoch_line", lambda row: signal.raise_signal(signal.SIGINT) or "epoch"
@@ -141,30 +120,6 @@ def test_exits_with_code_3_if_environment_or_data_cannot_be_used(arguments, mess
     (tmp_path / "damaged" / "latest.pt").write_text("not a checkpoint")
     result = her("train", *arguments)
     assert (result.exit_code, message in result.stderr) == (3, True), result.output
-
-
-def reached(achieved_goal, desired_goal, info):
-    """Whether a goal is reached, for ``--termination``."""
-    return (achieved_goal == desired_goal).all(-1)
-
-
-def test_termination_is_a_function_of_a_module(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c.json").write_text(json.dumps(SMALL))
-    env = [
-        "her_envs/BitFlipping-v0",
-        "-o",
-        "n_bits=4",
-        "--config",
-        "c.json",
-        "--no-tensorboard",
-        "--no-check",
-    ]
-    result = her("train", *env, "--steps", 100, "--termination", f"{__name__}:reached", "--out", "a")
-    assert result.exit_code == 0, result.output
-    assert load_checkpoint("a/latest.pt")["config"]["termination"] == f"{__name__}:reached"
-    resumed = her("train", "--resume", "a", "--steps", 200, "--no-stop", "--no-tensorboard")
-    assert resumed.exit_code == 0, resumed.output
 
 
 REACHED = """

@@ -1,7 +1,5 @@
 """The command ``her watch``: agents, policies, random actions, and the keyboard."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

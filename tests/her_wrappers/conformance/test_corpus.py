@@ -1,7 +1,5 @@
 """Each faulty buffer gets a finding of its own rule only; correct buffers get no errors or warnings."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -12,6 +10,7 @@ from her_wrappers.conformance.adapters.ours import Ours
 from her_wrappers.conformance.adapters.sb3 import OursForStableBaselines3
 from her_wrappers.conformance.check import MAX_SECONDS
 from her_wrappers.conformance.results import ScenarioResults
+from her_wrappers.conformance.rows import BufferDriver
 from tests.support.replay_specimens import (  # noqa: F401
     faulty_goals,
     faulty_storage,
@@ -51,21 +50,37 @@ def assert_clean(adapter, seed=0):
     assert not report.not_exercised
 
 
+def sample_fewer(patch):
+    """Let each scenario sample a third of its batches, which shows most faults."""
+    batches = BufferDriver.batches
+    patch.setattr(BufferDriver, "batches", lambda self, count, rows=128: batches(self, -(-count // 3), rows))
+
+
 @pytest.mark.parametrize(
     ("specimen", "code"), FAULTS, ids=[f"{each.__name__}-{code}" for each, code in FAULTS]
 )
-def test_each_fault_is_found_by_its_own_rule(specimen, code):
-    violations = REPLAY_RULES[code].check(ScenarioResults(specimen, seed=0, max_seconds=MAX_SECONDS))
-    assert next(violations, None)  # runs the scenarios only until the first violation
+def test_each_fault_is_found_by_its_own_rule(specimen, code, monkeypatch):
+    def violations():
+        return REPLAY_RULES[code].check(ScenarioResults(specimen, seed=0, max_seconds=MAX_SECONDS))
+
+    with monkeypatch.context() as patch:
+        sample_fewer(patch)
+        found = next(violations(), None)  # runs the scenarios only until the first violation
+    assert found or next(violations(), None)
 
 
 @pytest.mark.parametrize("adapter", [*CORRECT, *OURS], ids=lambda each: each.__name__)
-def test_correct_buffers_get_neither_errors_nor_warnings(adapter):
-    assert_clean(adapter)
+def test_correct_buffers_get_neither_errors_nor_warnings(adapter, monkeypatch):
+    with monkeypatch.context() as patch:
+        sample_fewer(patch)
+        report = check_replay(adapter)
+    assert not report.not_exercised
+    if report.of_severity("error", "warning"):  # a statistic of few rows
+        assert_clean(adapter)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adapter", OTHER_OURS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("adapter", [*OURS, *OTHER_OURS], ids=lambda each: each.__name__)
 def test_our_buffer_is_clean_with_every_strategy_and_termination(adapter):
     assert_clean(adapter)
 
@@ -78,7 +93,7 @@ def test_each_fault_is_the_only_finding_with_every_seed(seed, part):
         assert {each.code for each in report.of_severity("error", "warning")} == {code}, report.text()
 
 
-@pytest.mark.parametrize("seed", SEEDS[1:])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_correct_buffers_are_clean_with_every_seed(seed):
     for adapter in [*CORRECT, Ours]:
         assert_clean(adapter, seed)

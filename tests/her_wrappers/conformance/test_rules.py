@@ -1,7 +1,5 @@
 """Rules on replay buffers explain themselves; the report counts episodes; statistics have their limit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from her_wrappers.conformance import REPLAY_RULES, check_replay

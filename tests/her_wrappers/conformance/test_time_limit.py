@@ -1,7 +1,5 @@
 """The time limit of a scenario stops loops and sleeps; time while the process was stopped is not counted."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Each rule finds its planted cause and names it first; healthy runs have no finding."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -297,10 +295,7 @@ def test_the_last_finite_value_of_a_loss_tells_what_came_before_nan():
 @pytest.mark.parametrize(
     ("options", "summary"),
     [
-        (
-            {"history": history(37, success_rate=[0.0] * 37)},
-            "success rate 0.00 in the last of 37 evaluations",
-        ),
+        ({"history": history(37, success_rate=[0.0] * 37)}, "success rate 0.00 in the last of 37"),
         ({}, "in the last quarter of 40 episodes"),
     ],
 )

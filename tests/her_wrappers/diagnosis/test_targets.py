@@ -1,7 +1,5 @@
 """Targets of a diagnosis: archives, run folders, buffers, episodes and environments; unusable ones."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files of arrays: arrays are read exactly, or reading raises one clear error."""
 
-from __future__ import annotations
-
 import json
 import os
 import tracemalloc

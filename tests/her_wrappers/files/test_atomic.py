@@ -1,7 +1,5 @@
 """Atomic writing: a file is complete or absent."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """LeRobot: episodes come back exactly, images up to the codec of videos; other data lose their last step."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The integration of RLlib where RLlib is missing; its other tests are in tests/rllib."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

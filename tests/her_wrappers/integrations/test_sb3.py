@@ -1,7 +1,5 @@
 """Comparison of `HerReplayBuffer` with SB3's class, for every method."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle
@@ -21,7 +19,6 @@ from tests.support.reusing import KEPT, Reusing
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 from stable_baselines3.common.env_util import make_vec_env  # noqa: E402 - after the check that it is there
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
-from stable_baselines3.common.noise import NormalActionNoise  # noqa: E402
 from stable_baselines3.common.vec_env import (  # noqa: E402
     DummyVecEnv,
     SubprocVecEnv,
@@ -248,14 +245,6 @@ def test_overwritten_infos_are_noticed(kept):
     assert [text.startswith("the environment returns the same info dict") for text in messages] == [
         True
     ] * len(kept)
-
-
-def test_images_and_action_noise_work():
-    env = make_vec_env(lambda: BitFlippingEnv(3, continuous=True, image_obs_space=True), 2)
-    noise = NormalActionNoise(np.zeros(3), 0.1 * np.ones(3))
-    model = model_of(sb3.TD3, env, action_noise=noise)
-    model.learn(40)
-    assert model.replay_buffer.sample(5).observations["observation"].shape == (5, 1, 36, 36)
 
 
 @BOTH

@@ -98,20 +98,6 @@ def test_unused_batches_are_dropped_when_an_episode_is_stored():
         assert (buffer.sample(8).observations["achieved_goal"][:, 0] == 1).any()
 
 
-def test_the_number_of_batches_sampled_at_once_follows_past_use():
-    buffer, made = make_buffer(), []
-    make = buffer.hindsight.sample
-    buffer.hindsight.sample = lambda rows: made.append(rows // 8) or make(rows)
-    for number, asked in enumerate((5, 7, 6)):
-        add(buffer, [counting_episode(number, 4)])
-        made.clear()
-        for _ in range(asked):
-            buffer.sample(8)
-        assert made == ([1, 1, 2, 4], [5, 1, 1], [5, 1])[number]
-    buffer.sample(2)
-    assert made == [5, 1, 0]  # no batch of this size was used before
-
-
 def test_episodes_that_end_at_different_steps_are_stored_completely():
     buffer = make_buffer(300, n_envs=3)
     lengths = (2, 3, 7)
@@ -155,16 +141,6 @@ def test_an_episode_as_long_as_the_buffer_can_be_sampled(n_envs):
     buffer = make_buffer(5 * n_envs, n_envs=n_envs)
     add(buffer, [counting_episode(i, 5) for i in range(n_envs)])
     assert set(buffer.sample(300).observations["achieved_goal"][:, 1].tolist()) == set(range(5))
-
-
-def test_a_longer_episode_is_truncated_like_at_a_time_limit():
-    buffer = make_buffer(10)
-    add(buffer, [counting_episode(0, 13)])
-    episodes = list(buffer.hindsight.episodes())
-    assert [(len(episode), episode.terminated) for episode in episodes] == [(3, True)]
-    add(buffer, [counting_episode(1, 27)])
-    assert buffer.hindsight.num_episodes == 1  # 10, 10, 7: the oldest are evicted
-    assert buffer.hindsight.verify() is None
 
 
 def test_compute_reward_gets_the_infos_of_the_same_steps():
@@ -223,13 +199,6 @@ def test_n_step_batches_have_discounts():
     left = (5 - batch.observations["achieved_goal"][:, 1]).clip(max=3)
     torch.testing.assert_close(batch.discounts[:, 0], (0.5**left).float())
     torch.testing.assert_close(batch.rewards[:, 0], -(2 - 2 * 0.5**left).float())
-
-
-@needs_n_steps
-def test_one_step_batches_have_no_discounts():
-    buffer = make_buffer()
-    add(buffer, [counting_episode(0, 5)])
-    assert buffer.sample(4).discounts is None
 
 
 @needs_n_steps

@@ -1,7 +1,5 @@
 """Errors of `HerReplayBuffer` for invalid arguments and steps."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys
@@ -46,12 +44,6 @@ def test_without_an_environment_only_calls_that_need_it_raise():
     assert loaded.sample(4).rewards.shape == (4, 1)
 
 
-def test_without_relabeling_no_environment_is_needed():
-    buffer = copy.deepcopy(make_buffer(n_sampled_goal=0))
-    add(buffer, [counting_episode(0, 5)])
-    assert buffer.sample(4).rewards.shape == (4, 1)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -79,20 +71,6 @@ def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
             add_rest.actions[t : t + 1], add_rest.rewards[t : t + 1], np.array([t == 4]), [{}],
         )  # fmt: skip
     assert [len(episode) for episode in buffer.hindsight.episodes()] == [5]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"termination": "recompute"}, "needs compute_terminated"),
-        ({"termination": "sometimes"}, "unknown termination 'sometimes'"),
-        ({"goal_selection_strategy": "futur"}, "unknown goal_selection_strategy 'futur'"),
-        ({"n_sampled_goal": -1}, "n_sampled_goal must be an integer"),
-    ],
-)
-def test_a_wrong_argument_raises(options, message):
-    with pytest.raises(ValueError, match=message):
-        make_buffer(**options)
 
 
 def test_an_argument_of_former_versions_raises_and_names_the_replacement():

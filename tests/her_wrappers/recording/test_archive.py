@@ -1,7 +1,5 @@
 """EpisodeArchive: added episodes are read back exactly."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -261,10 +259,3 @@ def test_files_of_a_process_that_was_killed_before_its_first_shard_are_no_obstac
     with EpisodeArchive(tmp_path) as archive:
         archive(random_episode(1))
     assert len(EpisodeArchive(tmp_path)) == 1
-
-
-def test_infos_of_another_shape_begin_another_shard(tmp_path):
-    episodes = [random_episode(3, infos={"place": np.ones((3, size))}) for size in (2, 3)]
-    with EpisodeArchive(tmp_path) as archive:
-        archive.add_episodes(episodes)
-    assert_same_episodes(EpisodeArchive(tmp_path), episodes)

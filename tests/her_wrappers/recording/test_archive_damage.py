@@ -1,7 +1,5 @@
 """EpisodeArchive: damaged files raise CorruptFileError, and undamaged shards are found."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """EpisodeArchive: episodes that it cannot store raise one clear error, and nothing is added."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

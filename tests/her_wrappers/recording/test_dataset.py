@@ -1,7 +1,5 @@
 """Dataset: any object with the interface of Minari's datasets can be read."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 from her_wrappers import EpisodeArchive, Episodes
 from her_wrappers.files.arrays import CorruptFileError
-from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
+from her_wrappers.recording.dataset import EpisodeErrors, episodes_of
 from tests.support.counting import counting_buffer, counting_episode
 
 
@@ -56,12 +54,6 @@ def test_infos_of_states_are_split_into_reset_info_and_infos():
     assert episode.infos["cost"].tolist() == [1, 2, 3]
     assert episode.infos["deep/force"].tolist() == [0, 1, 2]
     assert episode.infos["name"].tolist() == ["a", "b", "c"]
-
-
-def test_episodes_and_buffers_are_not_datasets():
-    assert isinstance(Recorded(), Dataset)
-    for other in ([], counting_episode(0, 3), counting_buffer(), "some/thing-v0"):
-        assert not isinstance(other, Dataset)
 
 
 def test_the_error_names_the_bad_episode_and_skip_leaves_it_out():

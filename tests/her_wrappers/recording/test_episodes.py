@@ -1,7 +1,5 @@
 """Episode and Episodes: validation of the arrays, concatenation and indexing."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -97,10 +95,7 @@ def parts(*observations):
     ("episodes", "message"),
     [
         ([], "expected at least one episode, got none"),
-        (
-            parts({"a": np.zeros(2)}, {"b": np.zeros(2)}),
-            "all observations must have the same keys, got a and b",
-        ),
+        (parts({"a": np.zeros(2)}, {"b": np.zeros(2)}), "all observations must have the same keys, got a"),
         (parts(np.zeros(2), (np.zeros(2),)), "got an array and a tuple of 1"),
         (parts(np.zeros((2, 1)), np.zeros((2, 2))), "observations must have rows of one shape"),
         (parts(np.array([2**53 + 1] * 2), np.zeros(2)), "float64 does not hold all their values"),

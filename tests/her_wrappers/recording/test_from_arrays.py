@@ -1,7 +1,5 @@
 """Episodes.from_arrays: flat arrays of datasets, in which flags mark where episodes end."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Infos are recorded as columns whose dtype holds all their values."""
 
-from __future__ import annotations
-
 import pickle
 
 import gymnasium as gym

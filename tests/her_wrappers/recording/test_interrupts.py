@@ -1,7 +1,5 @@
 """Recorders: after an error between any two instructions, no sink gets a wrong step, or a step twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.interrupted_recorder import RECORDERS, instructions, interrupt_recorder

@@ -1,7 +1,5 @@
 """OpenEpisodes: transitions of one episode continue each other. Random programs test the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

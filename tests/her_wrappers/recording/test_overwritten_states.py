@@ -1,7 +1,5 @@
 """Environments that reuse arrays: last states are right, or a warning says that they are lost."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Recorders: errors of environments and sinks are named, and recorded steps are kept."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,14 +1,11 @@
 """EpisodeRecorder and VectorEpisodeRecorder: every step of every environment is recorded once."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -172,16 +169,6 @@ def test_overwritten_last_observations_cause_one_warning():
         drive(env, 4)
 
 
-def test_an_episode_without_a_step_is_not_delivered():
-    episodes = []
-    env = EpisodeRecorder(Numbered([[9]]), episodes.append)
-    env.reset()
-    drive(env, 2)
-    env.close()
-    env.close()
-    assert [len(episode) for episode in episodes] == [2]
-
-
 @pytest.mark.parametrize("make", [lambda: Numbered([[3]]), lambda: vector(2, [[3]], NEXT_STEP)])
 def test_an_episode_has_its_own_memory_and_can_be_pickled(make):
     episodes, env = [], make()
@@ -193,15 +180,6 @@ def test_an_episode_has_its_own_memory_and_can_be_pickled(make):
     np.testing.assert_array_equal(episodes[0].observations["place"], kept)
     assert episodes[0].rewards.flags.writeable
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(episodes[0])).observations["place"], kept)
-
-
-def test_step_needs_a_reset_before_the_first_and_after_the_last():
-    env = EpisodeRecorder(Numbered([[1]]))
-    for _ in range(2):
-        with pytest.raises(ResetNeeded, match="call reset"):
-            env.step(np.zeros(2, np.float32))
-        env.reset()
-        env.step(np.zeros(2, np.float32))
 
 
 def test_actions_of_another_float_dtype_are_rounded():

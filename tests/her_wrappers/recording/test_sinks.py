@@ -1,7 +1,5 @@
 """Sinks: each sink gets every episode once, also if another sink raises."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -79,17 +77,6 @@ def test_an_error_has_the_episodes_and_all_sinks_are_called():
     for error in (caught.value, copied):
         assert [len(each) for each in error.episodes] == [3, 4]
         assert (str(error), error.result, len(error.episode)) == (str(caught.value), result, 3)
-
-
-def test_an_error_of_add_episodes_has_all_episodes():
-    class Full(Store):
-        def add_episodes(self, episodes):
-            raise MemoryError("full")
-
-    episodes = episodes_of(1, 2)
-    with pytest.raises(SinkError, match=r"on 2 episodes, .*Full.* raised MemoryError: full") as caught:
-        Sinks([Full()]).deliver(episodes)
-    assert caught.value.episodes is episodes
 
 
 @pytest.mark.parametrize("spelled", SPELLINGS)

@@ -1,7 +1,5 @@
 """Descriptions of spaces as JSON: a space that is written and read equals the original."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fixture parameter ``device`` of tests in which the device matters."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.buffers import DEVICES

@@ -1,7 +1,5 @@
 """Adding transitions, of one environment and of several, and adding episodes."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 

@@ -3,8 +3,6 @@
 Each row of a table has a call or value, the exception, and a word of the message.
 """
 
-from __future__ import annotations
-
 import copy
 
 import gymnasium as gym
@@ -128,13 +126,6 @@ def test_a_bad_batch_size(batch_size):
     with pytest.raises(ValueError, match="batch_size"):
         buffer.sample(batch_size)
     assert len(buffer.sample(8)) == 8
-
-
-def test_a_buffer_without_a_complete_episode_cannot_be_sampled():
-    buffer = counting_buffer()
-    buffer.add(*next(transitions(counting_episode(0, 2))))
-    with pytest.raises(ValueError, match="no complete episode"):
-        buffer.sample(1)
 
 
 def test_priorities_of_a_buffer_without_priorities():

@@ -1,7 +1,5 @@
 """The buffer as a whole: batches, seeds, copies, statistics, episodes, environments."""
 
-from __future__ import annotations
-
 import time
 
 import gymnasium as gym

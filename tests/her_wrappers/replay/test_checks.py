@@ -1,7 +1,5 @@
 """Situations in which relabeling is wrong give one warning with the cause; correct environments give none."""
 
-from __future__ import annotations
-
 import warnings
 
 import gymnasium as gym
@@ -292,10 +290,7 @@ def rotated(vector, angle):
         (lambda a, d: 0.3 * d[0] - 0.7 * d[1] + a[0], "is a linear function of desired_goal and"),
         (lambda a, d: rotated(d - a, 5 * a[0]), "{} is the desired_goal relative to the achieved_goal"),
         (lambda a, d: np.round(d, 1), "{} is a monotonic function of desired_goal,"),
-        (
-            lambda a, d: np.clip(d - a, -0.2, 0.2),
-            "{} is a monotonic function of desired_goal - achieved_goal,",
-        ),
+        (lambda a, d: np.clip(d - a, -0.2, 0.2), "{} is a monotonic function of desired_goal -"),
         (lambda a, d: np.exp(-np.linalg.norm(d - a)), "is a monotonic function of the distance of"),
     ],
 )

@@ -3,8 +3,6 @@
 The contents of files are altered through `ArrayFile` and `write_arrays`, without knowledge of the format.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

@@ -1,7 +1,5 @@
 """Demonstrations: their share, rows, files and errors. Random programs have demonstrations too."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -151,11 +149,7 @@ def test_any_source_of_episodes_can_be_used(tmp_path):
     ("make", "error", "message"),
     [
         (lambda: Demonstrations(EPISODES, 1.0), ValueError, r"share of Demonstrations must lie in \(0, 1\)"),
-        (
-            lambda: Demonstrations(EPISODES, "0.5"),
-            ValueError,
-            r"share of Demonstrations must lie in \(0, 1\)",
-        ),
+        (lambda: Demonstrations(EPISODES, "0.5"), ValueError, r"share of Demonstrations must lie in \(0"),
         (lambda: Demonstrations(EPISODES[0]), TypeError, r"pass \[episode\]"),
         (lambda: counting_buffer(demonstrations=EPISODES), TypeError, "must be Demonstrations or None"),
         (lambda: with_demonstrations(episodes=[]), ValueError, "at least one episode"),

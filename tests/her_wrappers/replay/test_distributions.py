@@ -1,7 +1,5 @@
 """Rows, goals and strategies have their exact distributions, by chi-square tests with fixed seeds."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """New goals: their dtypes and bits, and users' strategies. See also test_distributions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -58,17 +56,6 @@ def test_no_evicted_step_is_sampled_after_a_strategy_raised():
             buffer.sample(8)
     fails.clear()
     assert (buffer.sample(8).index >= 5).all()
-
-
-def test_a_strategy_is_never_called_with_empty_arrays():
-    def loop(t, length, rng):
-        return np.array([rng.integers(a + 1, b + 1) for a, b in zip(t, length, strict=True)])
-
-    mixture = Mixture({loop: 0.01, "final": 0.01, "original": 0.98})
-    for resample in (False, True):
-        buffer = filled(goal_selection_strategy=mixture, resample_achieved_goals=resample)
-        for _ in range(50):
-            assert len(buffer.sample(3)) == 3
 
 
 def test_shares_and_gammas_of_float32_are_converted_to_float64():

@@ -1,7 +1,5 @@
 """After an error at any instruction, a call had no effect, its full effect, or only evicted episodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Memory: each state is stored once, pickles have stored rows only, and too little memory is an error."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 import tracemalloc
@@ -24,18 +22,6 @@ def test_no_state_is_stored_twice():
     goals = [2 * 2 * 8, 3 * 2 * 8]  # one goal per episode, or a desired goal per state
     per_state = 8 + 4 + 3 * 8  # action, reward, integers
     assert buffer.nbytes / 10_000 < 1.1 * (max(goals) + per_state)
-
-
-def test_priorities_take_less_than_nine_bytes_a_transition():
-    plain, prioritized = (counting_buffer(buffer_size=10**5, prioritized=each) for each in (None, Priority()))
-    assert 8 < (prioritized.nbytes - plain.nbytes) / 1e5 < 9
-
-
-def test_infos_take_memory_only_if_they_are_stored():
-    plain, with_infos = (counting_buffer(buffer_size=10_000, info_keys=keys) for keys in ([], ["cost"]))
-    for buffer in (plain, with_infos):
-        buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros(3), "force": np.zeros(3)}))
-    assert 8 <= (with_infos.nbytes - plain.nbytes) / 10_000 < 9
 
 
 def image_episode(number, length, *, apart=False):

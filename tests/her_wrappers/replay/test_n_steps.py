@@ -1,7 +1,5 @@
 """Returns of several steps under one goal; the oracle tests them with random programs in every mode."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Random programs of calls, spaces and options, judged by the oracle in plain Python."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """relabel_episode on episodes whose values identify episode and step."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rewards: recorded ones are compared; new ones use goals, infos, states and actions."""
 
-from __future__ import annotations
-
 import warnings
 
 import gymnasium as gym

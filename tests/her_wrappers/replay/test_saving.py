@@ -1,7 +1,5 @@
 """Saving and loading: the same sequence of batches, options of `load`, functions that are given again."""
 
-from __future__ import annotations
-
 import copy
 
 import gymnasium as gym
@@ -12,13 +10,11 @@ from gymnasium import spaces
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import (
     CorruptFileError,
-    EpisodeRecorder,
     Geometric,
     HindsightReplayBuffer,
     Mixture,
     Priority,
 )
-from her_wrappers.replay.goal_selection import final
 from tests.support.buffers import DEVICES, FUNCTIONS, filled, load_buffer, make_buffer, transitions, wrapped
 from tests.support.counting import (
     SPACE,
@@ -163,11 +159,6 @@ def test_an_open_episode_longer_than_the_loaded_buffer_is_an_error_but_no_damage
     assert not isinstance(error.value, CorruptFileError)
 
 
-def test_a_strategy_of_ours_may_be_given_as_its_function(tmp_path):
-    buffer = wrapped(goal_selection_strategy=final)
-    assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, goal_selection_strategy=final))
-
-
 def test_without_functions_all_works_but_relabeling(tmp_path):
     buffer, results = wrapped(n_sampled_goal=1), set()
     buffer.save(tmp_path / "buffer")
@@ -184,17 +175,6 @@ def test_without_functions_all_works_but_relabeling(tmp_path):
     assert results == {False, True}
     wrapped(n_sampled_goal=0).save(tmp_path / "buffer")
     assert len(HindsightReplayBuffer.load(tmp_path / "buffer").sample(50)) == 50
-
-
-def test_the_environment_gives_the_functions(tmp_path):
-    env = gym.make("her_envs/PointReach-v0", max_steps=9)
-    buffer = HindsightReplayBuffer.for_env(env, seed=0)
-    recorder = EpisodeRecorder(env, buffer)
-    recorder.reset(seed=0)
-    for _ in range(9):
-        recorder.step(env.action_space.sample())
-    buffer.save(tmp_path / "buffer")
-    assert_same_batches(buffer, HindsightReplayBuffer.load(tmp_path / "buffer", env))
 
 
 BAD_OPTIONS = [

@@ -1,7 +1,5 @@
 """Millions of transitions through a full buffer: memory stays constant, and all rows are correct."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

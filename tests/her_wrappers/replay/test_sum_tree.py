@@ -1,7 +1,5 @@
 """SumTree compared with a list: values, sampling probabilities, and no samples of slots with value 0."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

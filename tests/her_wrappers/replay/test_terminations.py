@@ -1,7 +1,5 @@
 """Terminations of relabeled steps; see also the oracle, which random programs use in every mode."""
 
-from __future__ import annotations
-
 import contextlib
 
 import numpy as np

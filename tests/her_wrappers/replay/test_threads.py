@@ -1,7 +1,5 @@
 """Several threads add, sample, update and save at the same time: all rows and files are correct."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

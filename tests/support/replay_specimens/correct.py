@@ -1,7 +1,5 @@
 """Correct buffers with unusual implementations."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.replay_specimens.reference import Demonstrated, Full, Reference

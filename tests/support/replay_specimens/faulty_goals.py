@@ -1,7 +1,5 @@
 """Buffers with one fault in their goals, in the relabeled share, or in the choice of transitions."""
 
-from __future__ import annotations
-
 from tests.support.replay_specimens.reference import Reference
 
 

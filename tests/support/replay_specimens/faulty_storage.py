@@ -1,7 +1,5 @@
 """Buffers with one fault in their storage, memory, random numbers or files."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.replay_specimens.correct import Ring, SamplesOpenEpisodes

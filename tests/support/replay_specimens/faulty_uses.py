@@ -1,7 +1,5 @@
 """Buffers whose one fault appears only after use, in some episodes, or in an optional field of a batch."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.replay_specimens.faulty_goals import ChoosesFrom, achieved

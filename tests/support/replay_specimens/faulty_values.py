@@ -1,7 +1,5 @@
 """Buffers with one fault in their rewards, terminations, returns or priorities."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.replay_specimens.reference import Full, Reference

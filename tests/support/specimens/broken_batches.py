@@ -1,7 +1,5 @@
 """Specimens whose reward is correct for one pair of goals and wrong for a batch."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.specimens.reach import DenseReach, DistanceReward, FlagReward, Reach

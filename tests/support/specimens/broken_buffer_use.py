@@ -1,7 +1,5 @@
 """Specimens whose goal functions fail only when they are called as in a replay buffer."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Specimens with faults in success flags, terminations, memory, seeds or infos."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.specimens.reach import DenseReach, Reach

@@ -1,7 +1,5 @@
 """Specimens whose observation contains values that depend on the desired goal."""
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 

@@ -1,7 +1,5 @@
 """Specimens with faults in terminations, in resets, and in the use of random generators."""
 
-from __future__ import annotations
-
 import random
 
 import gymnasium as gym

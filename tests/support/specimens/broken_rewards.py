@@ -1,7 +1,5 @@
 """Specimens whose reward is not a pure function of two goals and the info."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.specimens.reach import DenseReach, DistanceReward, FlagReward, Reach

@@ -1,7 +1,5 @@
 """Specimens with faults in observations or spaces."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces

@@ -1,7 +1,5 @@
 """Specimens whose compute_terminated is right for recorded steps, and wrong when a buffer calls it."""
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 

@@ -1,7 +1,5 @@
 """Faulty vector environments of correct environments."""
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 

@@ -1,7 +1,5 @@
 """Correct environments, for which a checker must report nothing."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces

@@ -1,7 +1,5 @@
 """Correct environments whose goals are not small float vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 

@@ -3,8 +3,6 @@
 `python -m tests.support.specimens.findings` writes the page; review the difference.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reach: a correct environment, of which most broken specimens are subclasses with one fault."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces

@@ -1,7 +1,5 @@
 """Correct environments in wrappers and vector environments, and the table of all unusual environments."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Correct environments with unusual actions, dynamics, episodes and resets."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Correct environments with unusual goals."""
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 

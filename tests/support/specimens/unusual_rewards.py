@@ -1,7 +1,5 @@
 """Correct environments with unusual rewards, terminations and infos."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.specimens.reach import DenseReach, Reach
