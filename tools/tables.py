@@ -24,7 +24,7 @@ PEERS = ("Stable-Baselines3", "cpprb", "TorchRL", "Tianshou")
 COLUMNS = {
     "GE": {"what is wrong": "meaning", "repair wrapper": "repair"},
     "HB": {"what is wrong": "meaning", "fix": "fix"},
-    "GD": {"what is wrong": "meaning", "change to try": "fix"},
+    "GD": {"what is wrong": "meaning"},  # a finding and `her rules CODE` have the change to try
 }
 """Columns of the tables of rules: the field of a rule by heading, after code, name and severity."""
 
@@ -234,7 +234,10 @@ def results() -> str:
     parts = []
     for topic, names in QUESTIONS.items():
         rows = []
-        for name in names:
+        if topic == "What is solved?":
+            answer = "The table of recipes has the results of all; its links lead to their pages."
+            rows.append(["[How fast does each recipe solve its task?](../recipes.md)", answer])
+        for name in (name for name in names if not name.startswith("recipe_")):
             title, answer = read(RESULTS / f"{name}.md").removeprefix("# ").split("\n\n")[:2]
             rows.append([f"[{title}]({name}.md)", " ".join(answer.split())])
         parts.append(f"## {topic}\n\n{table(['question', 'answer'], rows)}")
