@@ -15,13 +15,10 @@ reward is `-(norm(achieved - desired) > 0.05)` as float32, in NumPy; for TorchRL
 rows of every large buffer are checked: four fifths are relabeled, their goals were achieved in the same step
 or later in the episode, and every reward matches its goals.
 
-**Measurements.** *Sampling*: `sample(n)`, called as in each library's documentation. Batches are arrays, or
-tensors if the library returns tensors; ours is also measured with `to_torch()`. *Adding and sampling*: a
-batch of 256 after every step, with steps added one by one (Stable-Baselines3's default), and a batch of 256
-after every episode, added by the fastest method that the library documents. The arguments of these calls are
-computed before the measurement. *Copying the rows*, a lower bound: two gathers of records with all data of a
-step, and one gather of goals for the relabeled rows, by `numpy.take` at random indices, which are sampled
-before the measurement.
+**Measurements.** *Sampling*: `sample(n)`, called as in each library's documentation. *Adding and sampling*:
+a batch of 256 after every step, with steps added one by one, and a batch of 256 after every episode, added by
+the fastest method that the library documents. *Copying the rows*, a lower bound: two gathers of records with
+all data of a step, and one of goals for the relabeled rows, by `numpy.take` at given random indices.
 
 **Method.** One thread. All buffers run in turns, and sample a few batches before each measurement. Every
 ratio is computed within one turn, so that a busy machine slows both sides; the tables show medians over the

@@ -86,9 +86,8 @@ class Grid:
 
     def markdown(self, level: int = 2) -> str:
         """Return the table for a page, with its title as a heading."""
-        lines = [self.header, ["---"] * len(self.header), *self.rows]
-        table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-        return f"{'#' * level} {self.title}\n\n{table}"
+        head, *body = (f"| {' | '.join(cells)} |\n" for cells in [self.header, *self.rows])
+        return f"{'#' * level} {self.title}\n\n{head}|{'---|' * len(self.header)}\n{''.join(body)}"
 
 
 @dataclass(frozen=True)

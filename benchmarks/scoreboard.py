@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.result_page import listing
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
 from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 
@@ -81,12 +82,9 @@ breaks; the other rules, which `her rules` lists, are followed or [not offered](
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
 - `-`: the library does not offer the subject of the rule.
-- `not run`: the rule is newer than the stored report.
+- `not run`: the rule is newer than the report.
 - a code: not judged, because findings of the rule would follow from the finding with this code. Rules on
   special cases (HB502 to HB513, HB517, HB605) do not judge what is already wrong without them.
-
-RLLTE 1.0.1 was not run; the [comparison](comparison.md#errors-in-the-peers) describes its buffer from the
-source.
 
 """
 
@@ -99,8 +97,8 @@ The test after each failure reproduces it in a few lines without our code.
 OFFERS_HEAD = """
 ## What each library offers
 
-A rule applies to a buffer only if the documentation of the library claims its subject; the quotations are in
-`benchmarks/scoreboard_claims.py`.
+A rule applies to a buffer only if the documentation of the library claims its subject; quotations and
+reasons are in `benchmarks/scoreboard_claims.py`.
 """
 
 
@@ -149,19 +147,22 @@ def _implies(code: str, other: str) -> bool:
 
 def render(reports: dict[str, dict[str, Any]]) -> str:
     """Return the page."""
-    names = [report["target"] for report in reports.values()]
+    same = [report["target"] for report in list(reports.values())[1:] if not report["findings"]]
+    shown = [report for report in reports.values() if report["target"] not in same]
+    names = [report["target"] for report in shown]
     lines = ["| rule | | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
     counts = {
-        severity: [sum(f["severity"] == severity for f in report["findings"]) for report in reports.values()]
+        severity: [sum(f["severity"] == severity for f in report["findings"]) for report in shown]
         for severity in ("error", "warning")
     }
     for severity, numbers in counts.items():
         lines.append(f"| all | {severity}s | " + " | ".join(map(str, numbers)) + " |")
     for code, rule in sorted(REPLAY_RULES.items()):
-        cells = [verdict(report, code) for report in reports.values()]
+        cells = [verdict(report, code) for report in shown]
         if not {"ok", "-"}.issuperset(cells):
             lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
-    text = HEAD + "\n".join(lines) + "\n" + FAILURES
+    clean = f"\nNo rule is broken by {listing(same)} either.\n" if same else ""
+    text = HEAD + "\n".join(lines) + "\n" + clean + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:
             text += f"\n### {report['target']}\n\n"
@@ -176,8 +177,8 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
 def render_offers(adapter: str, report: dict[str, Any]) -> str:
     """Return the paragraph on what a library offers."""
     offered = ", ".join(offer for claim in CLAIMS[adapter] for offer in claim.offers)
-    reasons = [f"{', '.join(offers)}: {reason}" for offers, reason in NOT_OFFERED[adapter].items()]
-    return f"\n**{report['target']}** offers {offered}. Not offered: {'; '.join(reasons)}.\n"
+    absent = ", ".join(offer for offers in NOT_OFFERED[adapter] for offer in offers)
+    return f"\n**{report['target']}** offers {offered}. Not offered: {absent}.\n"
 
 
 def main() -> None:

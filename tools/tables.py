@@ -24,7 +24,7 @@ PEERS = ("Stable-Baselines3", "cpprb", "TorchRL", "Tianshou")
 COLUMNS = {
     "GE": {"what is wrong": "meaning", "repair wrapper": "repair"},
     "HB": {"what is wrong": "meaning", "fix": "fix"},
-    "GD": {"what is wrong": "meaning", "change to try": "fix"},
+    "GD": {"what is wrong": "meaning"},  # a finding and `her rules CODE` have the change to try
 }
 """Columns of the tables of rules: the field of a rule by heading, after code, name and severity."""
 
@@ -78,16 +78,12 @@ def recipes() -> str:
 
 def recipe_details() -> str:
     """Return the table of all recipes: their tasks, and the medians in docs/results."""
-    heads = ["recipe", "task", "algorithm", "steps to 0.95", "minutes", "final success", "seeds"]
+    heads = ["recipe", "task", "steps to 0.95", "minutes", "final success", "seeds"]
     rows = []
     for name in recipe_names():
         recipe = read_recipe(name)
         task = re.sub(r"(?: \([^()]*\))?\.$", "", recipe.task)
-        head = [
-            f"`{name}`",
-            f"{recipe.environment}: {task[0].lower()}{task[1:]}",
-            recipe.options["algo"].upper(),
-        ]
+        head = [f"`{name}`", f"{recipe.environment}: {task[0].lower()}{task[1:]}"]
         if recipe.measured is None:
             rows.append([*head, "not measured yet", "", "", ""])
             continue
@@ -234,7 +230,11 @@ def results() -> str:
     parts = []
     for topic, names in QUESTIONS.items():
         rows = []
-        for name in names:
+        if topic == "What is solved?":
+            links = (f"[{name}]({name}.md)".replace("[recipe_", "[") for name in names if "recipe_" in name)
+            answer = f"{', '.join(links)}: the page of recipes compares them."
+            rows.append(["[How fast does each recipe solve its task?](../recipes.md)", answer])
+        for name in (name for name in names if not name.startswith("recipe_")):
             title, answer = read(RESULTS / f"{name}.md").removeprefix("# ").split("\n\n")[:2]
             rows.append([f"[{title}]({name}.md)", " ".join(answer.split())])
         parts.append(f"## {topic}\n\n{table(['question', 'answer'], rows)}")

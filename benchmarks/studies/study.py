@@ -29,9 +29,8 @@ SIMULATORS: dict[str, tuple[str, ...]] = {
 }
 """Distributions whose versions a page shows, by the package of the environments."""
 
-RULES = f"""A run ends after two evaluations without a failed episode, or after its last step.
-Success rates are those of the final greedy policy in {FINAL_EPISODES} other episodes. Tables show medians
-over the seeds (lowest to highest), learning curves are those of [`her compare`](../compare.md)."""
+RULES = f"""Success rates are those of the final policy in {FINAL_EPISODES} other episodes, tables show medians
+(lowest to highest): [how to read it](../reproduce.md#how-to-read-the-figures)."""
 
 
 @dataclass(frozen=True)

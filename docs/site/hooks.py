@@ -59,6 +59,15 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> st
     return LINK.sub(convert, markdown)
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep words with hyphens in inline code on one line, such as ``--n-sampled-goal``."""
+
+    def keep(code: re.Match[str]) -> str:
+        return re.sub(r"[^\s<>]*-[^\s<>]*", lambda word: f'<span class="word">{word[0]}</span>', code[0])
+
+    return re.sub(r"(?<=<code>)[^<]{1,200}(?=</code>)", keep, html)
+
+
 def _with_results(entry: Any) -> Any:
     """Return the navigation, or an entry of it, with the pages of results by the topics of their list."""
     if isinstance(entry, dict):

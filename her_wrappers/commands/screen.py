@@ -39,6 +39,12 @@ def require_writable(path: Path) -> None:
         import PIL  # noqa: F401
     except ImportError:
         fail('pictures in files need pillow; run: pip install "her-toolkit[render]"')
+    if path.suffix.lower() == ".mp4":
+        try:
+            import av  # noqa: F401
+            import imageio  # noqa: F401
+        except ImportError:
+            fail("MP4 files need imageio and PyAV; run: pip install imageio av")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
     target = path if path.exists() else path.parent
@@ -46,7 +52,7 @@ def require_writable(path: Path) -> None:
         fail(f"cannot write {path}: it is a folder, or its folder is not writable")
 
 
-def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | int) -> None:
+def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | float) -> None:
     """Write an animated GIF that repeats, or a PNG of one picture, by the suffix of the file.
 
     Pictures are (H, W, 3) uint8, and are shown for ``milliseconds`` each, or for one duration each.
@@ -61,3 +67,14 @@ def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: lis
         palette = samples.quantize(256, dither=Image.Dither.NONE)
         pages = [page.quantize(palette=palette, dither=Image.Dither.NONE) for page in pages]
     pages[0].save(path, save_all=True, append_images=pages[1:], duration=milliseconds, loop=0)
+
+
+def write_movie(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
+    """Write pictures (H, W, 3) uint8 as an MP4 or an animated GIF, by the suffix of the file."""
+    if path.suffix.lower() == ".gif":
+        write_pictures(path, pictures, 1000 / fps)
+        return
+    import imageio.v3 as imageio
+
+    height, width = (size // 2 * 2 for size in pictures[0].shape[:2])  # H.264 needs even sizes
+    imageio.imwrite(path, np.stack(pictures)[:, :height, :width], plugin="pyav", codec="libx264", fps=fps)

@@ -53,7 +53,7 @@ def watch(
     show: bool = True,
     max_episode_steps: Positive | None = None,
     seed: NotNegative = 0,
-    fps: Positive = 10,
+    fps: Positive | None = None,
 ) -> None:
     """Show an environment with an agent, a policy, random actions or the keyboard; measure the success rate.
 
@@ -63,7 +63,7 @@ def watch(
 
     - her watch her_envs/PointMaze-v0 -o layout=four_rooms --keys
     - her watch her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif
-    - her watch runs/PointReach-v0-sac-0
+    - her watch runs/PointReach-v0-sac-0 --record reach.mp4
     - her watch --recipe fetch_push
     - her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000
 
@@ -73,19 +73,19 @@ def watch(
         recipe: Show the trained policy of a recipe.
         keys: Choose the actions with the keyboard: arrow keys move; 0 to 9, then a to z choose an action.
         episodes: Number of episodes.
-        record: GIF to write instead of opening a window; needs no display.
+        record: GIF or MP4 to write instead of opening a window; needs no display. MP4 needs PyAV.
         show: Whether to show pictures; results are always printed.
         max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
         seed: Seed of starts, goals and random actions.
-        fps: Steps per second.
+        fps: Steps per second; by default render_fps of the environment, or 10 if it has none.
     """
     if (target is None) == (recipe is None):
         raise CommandError("expected an environment, a run or --recipe NAME; pass one of them")
     if keys and (policy or record or not show):
         raise CommandError("--keys needs a window and no policy; remove --policy, --record and --no-show")
     if record is not None:
-        if record.suffix.lower() != ".gif":
-            raise CommandError(f"--record must be a file that ends in .gif, got {record}")
+        if record.suffix.lower() not in {".gif", ".mp4"}:
+            raise CommandError(f"--record must be a file that ends in .gif or .mp4, got {record}")
         screen.require_writable(record)
     options = terminal.parse_options(option)
     if show or record:
@@ -94,11 +94,12 @@ def watch(
         target, policy if recipe is None else policy_of_recipe(recipe), options, max_episode_steps
     )
     env.action_space.seed(seed)
+    fps = fps or round(env.metadata.get("render_fps") or 10)
     with contextlib.closing(env):
         if record is not None:
             pictures: list[np.ndarray] = []
             _run(env, act, episodes, seed, lambda caption: pictures.append(screen.picture_of(env)))
-            screen.write_pictures(record, pictures, 1000 // fps)
+            screen.write_movie(record, pictures, fps)
             print(f"{len(pictures)} pictures in {record}")
         elif not show:
             _run(env, act, episodes, seed, lambda caption: None)

@@ -63,6 +63,13 @@ def test_page_begins_with_question_answer_picture_and_table(tmp_path, capsys):
         in text
     )
     assert "## How it was measured\n\n- command: `python -m a.b --out 'a file'`\n- date: 2026-03-01" in text
-    assert text.endswith("\n\nAs told.\n\n### More\n\n| a |\n| --- |\n")
-    for told in ("date: 2026-03-01", "gymnasium 1.", "rich 1", "[x]", "speed is 1;", "written to"):
+    assert text.endswith("\n\nAs told.\n\n### More\n\n| a |\n|---|\n")
+    for told in (
+        "date: 2026-03-01",
+        "gymnasium 1.",
+        "rich 1",
+        "[x]",
+        "speed is 1;",
+        "written to",
+    ):
         assert told in shown

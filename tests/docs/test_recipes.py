@@ -21,6 +21,6 @@ def test_the_measured_result_is_that_of_the_result_page(name):
 
 
 @pytest.mark.parametrize("name", [name for name in recipe_names() if read_recipe(name).policy.exists()])
-def test_the_page_shows_each_trained_policy_in_a_small_picture(name):
+def test_the_page_shows_each_trained_policy_in_a_picture_of_less_than_a_megabyte(name):
     assert f"](images/{name}.gif)" in (DOCS / "recipes.md").read_text()
-    assert (DOCS / "images" / f"{name}.gif").stat().st_size < 300_000
+    assert (DOCS / "images" / f"{name}.gif").stat().st_size < 900_000

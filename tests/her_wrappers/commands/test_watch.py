@@ -103,10 +103,29 @@ def test_an_episode_is_recorded_without_any_display(tmp_path):
     assert imageio.imread(tmp_path / "out.gif").shape == (5, 64, 64, 3)
 
 
+@pytest.mark.parametrize(("fps", "expected"), [([], 10), (["--fps", "25"], 25)])
+def test_a_movie_has_the_render_fps_of_the_environment_or_the_given_one(fps, expected, tmp_path):
+    pytest.importorskip("av", reason="PyAV is missing")
+    options = ["-o", "max_steps=4", "-o", "render_size=65", "--episodes", 1]
+    for name in ("out.mp4", "out.gif"):
+        result = her("watch", "her_envs/PointReach-v0", *options, "--record", tmp_path / name, *fps)
+        assert result.exit_code == 0, result.output
+    assert imageio.immeta(tmp_path / "out.mp4", plugin="pyav")["fps"] == expected
+    assert imageio.imread(tmp_path / "out.mp4", plugin="pyav").shape == (5, 64, 64, 3)
+    assert imageio.immeta(tmp_path / "out.gif")["duration"] == 1000 / expected
+
+
+def test_a_missing_package_for_movies_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    result = her("watch", *BITS, "--record", tmp_path / "out.mp4")
+    assert result.exit_code == 3
+    assert "pip install imageio av" in result.stderr
+
+
 MISTAKES = [
     ([*BITS, "--policy", "clever"], "policy must be"),
     ([*BITS, "--policy", "math:pi"], "policy must be random, a run, or module:function, got 3.14"),
-    ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
+    ([*BITS, "--record", "out.avi"], "--record must be a file that ends in .gif or .mp4, got out.avi"),
     ([*BITS, "--keys", "--record", "out.gif"], "remove --policy, --record"),
     (["best.pt", "--policy", "math:sin"], "the policy math:sin needs an environment"),
 ]
