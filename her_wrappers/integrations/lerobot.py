@@ -1,12 +1,12 @@
 """LeRobot: write and read episodes as datasets of LeRobot's format v3, without the package lerobot.
 
 pyarrow writes and reads the Parquet files, PyAV the videos. ``docs/archives.md`` lists the differences
-between the formats. The files of a dataset are::
+between the formats. The files of a dataset, of which those with a number belong to one episode, are::
 
     meta/info.json                              features, numbers of episodes and frames
     meta/stats.json, meta/tasks.parquet
-    meta/episodes/chunk-000/file-000.parquet    a row per episode: its files, and its rows there
-    meta/her_toolkit.parquet                    ours: a row per episode with its last state and reset info
+    meta/episodes/chunk-000/file-000.parquet    a row per episode: its files
+    meta/her_toolkit/chunk-000/file-000.npz     ours: last state, reset info, names and dtypes of arrays
     data/chunk-000/file-000.parquet             a row (frame) per step
     videos/KEY/chunk-000/file-000.mp4
 """
@@ -18,7 +18,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,10 +26,10 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from her_wrappers.files.arrays import as_corrupt
+from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
 from her_wrappers.recording.dataset import EpisodeErrors
 from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.shards import build_tree, flatten_tree
+from her_wrappers.recording.shards import TREES, build_tree, flatten_tree
 from her_wrappers.success_flag import flag_name
 from her_wrappers.trees import NUMBERS, as_leaf
 from her_wrappers.user_warning import warn_user
@@ -45,15 +45,15 @@ except ImportError as error:
         'pip install "her-toolkit[lerobot]"'
     ) from error
 
-VERSION = 1  # of our part of the format
 INFO, EPISODES = "meta/info.json", "meta/episodes"
-OURS, OURS_KEY = "meta/her_toolkit.parquet", b"her_toolkit"
-DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-VIDEO = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+PLACE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
+DATA, VIDEO = f"data/{PLACE}.parquet", f"videos/{{video_key}}/{PLACE}.mp4"
+OURS, KIND = f"meta/her_toolkit/{PLACE}.npz", "LeRobot"
 CHUNK_FILES = 1000  # files in a folder
-FILE_BYTES = 100 * 2**20  # size at which the next files begin
 STATE, ACTION, REWARD = "observation.state", "action", "next.reward"
 DONE, TERMINATED, TRUNCATED, SUCCESS = "next.done", "next.terminated", "next.truncated", "next.success"
+QUANTILES = (1, 10, 50, 90, 99)  # percent, in ``stats.json``
+PIXELS = 1000  # random pixels of each episode, of which the statistics of images are computed
 
 
 def to_lerobot(
@@ -73,7 +73,7 @@ def to_lerobot(
 
     Args:
         episodes: Iterable of episodes of the same structure, such as a list or an `EpisodeArchive`; one
-            episode at a time is in memory.
+            episode at a time is in memory and, at the end, one feature that is not an image.
         folder: Folder of the dataset, which must be empty or not exist.
         fps: Steps per second.
         task: Description of the task in natural language.
@@ -105,12 +105,10 @@ def to_lerobot(
                 raise TypeError(f"episodes must yield Episode objects, got {got}")  # noqa: TRY301 - deletes the files
             try:
                 writer.add(episode)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 raise ValueError(f"episode {number} cannot be stored: {error}") from error
         writer.finish()
     except BaseException:
-        with contextlib.suppress(Exception):  # of an incomplete video
-            writer.close_files()
         shutil.rmtree(root, ignore_errors=True)
         raise
 
@@ -148,77 +146,7 @@ def from_lerobot(
         >>> buffer.extend(from_lerobot("datasets/push"))  # doctest: +SKIP
     """
     errors = EpisodeErrors(on_error)
-    yield from errors.counted(_Reader(Path(folder), achieved_goal, compute_reward).episodes(errors))
-
-
-class _Column(NamedTuple):
-    """A feature of the dataset, for an array of (rows, ...) elements."""
-
-    feature: str
-    dtype: str  # "str" for texts
-    shape: tuple[int, ...]  # of one row
-    kind: str = ""  # "video" or "image"
-
-    @classmethod
-    def of(cls, name: str, rows: np.ndarray, *, use_videos: bool) -> _Column:
-        """Return the feature for an array of `flatten_tree`, such as ``observations/achieved_goal``."""
-        shape, is_text = rows.shape[1:], rows.dtype.kind == "U"
-        if not (rows.dtype.kind in NUMBERS or (is_text and shape == ())) or 0 in shape:
-            raise ValueError(f"{name} must have numbers, or a text per step, got {rows.dtype}, shape {shape}")
-        kind = ""
-        if rows.dtype == np.uint8 and len(shape) == 3 and shape[2] == 3:
-            kind = "video" if use_videos and shape[0] % 2 == shape[1] % 2 == 0 else "image"
-        tree, *keys = [unquote(part).replace("/", ".") for part in name.split("/")]
-        names = {"observations": "observation", "actions": ACTION, "rewards": REWARD, "infos": "info"}
-        if tree == "observations" and kind:
-            tree = "observation.images" if keys else "observation.image"
-        elif tree == "observations" and keys in ([], ["observation"]):
-            tree, keys = STATE, []
-        feature = ".".join([names.get(tree, tree), *keys])
-        return cls(feature, "str" if is_text else rows.dtype.str, shape, kind)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the entry of the feature in ``info.json``."""
-        dtype = "string" if self.dtype == "str" else np.dtype(self.dtype).name
-        names = ["height", "width", "channels"] if self.kind else None
-        return {"dtype": self.kind or dtype, "shape": list(self.shape or (1,)), "names": names}
-
-    @classmethod
-    def of_info(cls, name: str, entry: dict[str, Any]) -> _Column:
-        """Return a feature of ``info.json``; images are read with their channels last."""
-        dtype, shape = entry["dtype"], tuple(entry["shape"])
-        kind = dtype if dtype in {"video", "image"} else ""
-        return cls(name, "|u1" if kind else dtype.replace("string", "str"), shape, kind)
-
-    def to_arrow(self, rows: np.ndarray) -> Any:
-        """Return a Parquet column: a number, a text, (nested) lists or a PNG file per row."""
-        if self.kind:
-            files = [io.BytesIO() for _ in rows]
-            for file, picture in zip(files, rows, strict=True):
-                Image.fromarray(picture).save(file, "PNG")
-            content = [{"bytes": file.getvalue(), "path": None} for file in files]
-            return pa.array(content, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
-        flat = rows.ravel()
-        is_text = self.dtype == "str"
-        values = pa.array(flat.tolist() if is_text else flat.astype(flat.dtype.newbyteorder("=")))
-        for size in () if self.shape == (1,) else reversed(self.shape):
-            values = pa.FixedSizeListArray.from_arrays(values, size)
-        return values
-
-    def from_arrow(self, column: Any) -> np.ndarray:
-        """Return the rows of a Parquet column."""
-        values = column.combine_chunks()
-        if self.kind:
-            files = [io.BytesIO(each["bytes"]) for each in values.to_pylist()]
-            return np.stack([np.asarray(Image.open(file).convert("RGB")) for file in files])
-        if isinstance(values, pa.ExtensionArray):
-            values = values.storage
-        while pa.types.is_nested(values.type):
-            values = values.flatten()
-        if self.dtype == "str":
-            return np.array(values.to_pylist()).reshape(len(column), *self.shape)
-        rows: np.ndarray = values.to_numpy(zero_copy_only=False).reshape(len(column), *self.shape)
-        return rows.astype(self.dtype)
+    yield from errors.counted(_read_episodes(Path(folder), errors, achieved_goal, compute_reward))
 
 
 class _Writer:
@@ -227,32 +155,26 @@ class _Writer:
     def __init__(self, root: Path, fps: int, task: str, use_videos: bool) -> None:
         self._root, self._fps, self._task, self._use_videos = root, fps, task, use_videos
         self._structure: Any = None  # of the trees, from `flatten_tree`
-        self._columns: dict[str, _Column] = {}  # by name of the array
-        self._features: dict[str, Any] = {}
-        self._statistics: dict[str, _Statistics] = {}
+        self._like: dict[str, np.ndarray] = {}  # the arrays of the first episode, without rows
+        self._names: dict[str, str] = {}  # feature of each array
+        self._features: dict[str, dict[str, Any]] = {}  # as in ``info.json``
+        self._pixels: dict[str, list[np.ndarray]] = {}  # random ones of each episode, by feature
         self._rows: list[dict[str, Any]] = []  # of the table of episodes
-        self._tables: dict[Path, Any] = {}  # open Parquet files
-        self._videos: dict[Path, tuple[Any, Any]] = {}  # open videos, with their streams
-        self._file = 0
-        self._first_frame = 0  # of the current files
+        self._rng = np.random.default_rng(0)  # equal episodes are equal files
 
     def add(self, episode: Episode) -> None:
         """Write an episode."""
         arrays = {"rewards": episode.rewards}
-        names = ("observations", "actions", "infos")
-        structure = {name: flatten_tree(getattr(episode, name), name, arrays) for name in names}
-        resets = {f"reset_info/{key}": np.asarray(value)[None] for key, value in episode.reset_info.items()}
-        if not self._rows:  # the first episode determines the features
-            self._structure = structure
-            for name, rows in (arrays | resets).items():
-                self._columns[name] = _Column.of(name, rows, use_videos=self._use_videos)
-            features = [column.feature for column in self._columns.values()]
-            if repeated := [feature for feature in features if features.count(feature) > 1]:
-                raise ValueError(f"two arrays have the name {repeated[0]!r} in the dataset; rename a key")
+        structure = {name: flatten_tree(getattr(episode, name), name, arrays) for name in TREES}
+        if not self._rows:
+            self._structure, self._like = structure, {name: rows[:0] for name, rows in arrays.items()}
+            for name, rows in arrays.items():
+                feature, described = _describe(name, rows, use_videos=self._use_videos)
+                if feature in self._features:
+                    raise ValueError(f"two arrays have the name {feature!r} in the dataset; rename a key")
+                self._names[name], self._features[feature] = feature, described
         if structure != self._structure:
             raise ValueError("all episodes must have the same keys of observations, actions and infos")
-        if new := resets.keys() - self._columns.keys():
-            raise ValueError(f"the first episode must have all keys of reset infos, got {min(new)!r} later")
         steps, number = len(episode), len(self._rows)
         begin = self._rows[-1]["dataset_to_index"] if self._rows else 0
         is_last = np.arange(steps) == steps - 1
@@ -268,92 +190,48 @@ class _Writer:
         }
         if flag := flag_name(episode.infos):
             frames[SUCCESS] = episode.infos[flag].reshape(steps, -1)[:, 0].astype(bool)
-        written = [(_Column(name, rows.dtype.str, ()), rows) for name, rows in frames.items()]
-        ours = [(_Column("episode_index", "<i8", ()), np.array([number]))]
-        for name, rows in (arrays | resets).items():
-            column = self._columns[name]
-            if column.dtype != "str":
-                rows = as_leaf(name, rows, (len(rows), *column.shape), np.dtype(column.dtype))  # noqa: PLW2901
-            if name in arrays:
-                written.append((column, rows[:steps]))
-            if name in resets or name.startswith("observations"):
-                ours.append((column._replace(feature=name, kind=""), rows[-1:]))
-        self._write_frames(written, begin, steps)
-        self._write_table(self._root / OURS, ours)
-
-    def _write_frames(self, frames: list[tuple[_Column, np.ndarray]], begin: int, steps: int) -> None:
-        """Write the frames of an episode to the current files, and add it to the table of episodes."""
-        current = [path for path in (*self._tables, *self._videos) if path != self._root / OURS]
-        # A short video is still in the memory of the encoder.
-        if any(path.exists() and path.stat().st_size > FILE_BYTES for path in current):
-            self.close_files(current)
-            self._file, self._first_frame = self._file + 1, begin
-        place = {"chunk_index": self._file // CHUNK_FILES, "file_index": self._file % CHUNK_FILES}
-        row = {"episode_index": len(self._rows), "tasks": [self._task], "length": steps}
+        for feature, rows in frames.items():
+            self._features[feature] = {"dtype": rows.dtype.name, "shape": [1], "names": None}
+        ours = {f"reset_info/{key}": np.asarray(value) for key, value in episode.reset_info.items()}
+        for name, rows in arrays.items():
+            like = self._like[name]
+            if like.dtype.kind != "U":
+                rows = as_leaf(name, rows, (len(rows), *like.shape[1:]), like.dtype)  # noqa: PLW2901
+            frames[self._names[name]], ours[name] = rows[:steps], rows[-1:]
+        row = {"episode_index": number, "tasks": [self._task], "length": steps}
         row |= {"dataset_from_index": begin, "dataset_to_index": begin + steps}
-        row |= {f"data/{name}": number for name, number in place.items()}
         row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
-        for column, rows in frames:
-            self._features.setdefault(column.feature, column.describe())
-            if column.dtype != "str":
-                self._statistics.setdefault(column.feature, _Statistics()).add(column, rows)
-            if column.kind == "video":
-                path = self._root / VIDEO.format(video_key=column.feature, **place)
-                self._write_video(path, rows)
-                row |= {f"videos/{column.feature}/{name}": number for name, number in place.items()}
-                row[f"videos/{column.feature}/from_timestamp"] = (begin - self._first_frame) / self._fps
-                row[f"videos/{column.feature}/to_timestamp"] = (begin + steps - self._first_frame) / self._fps
-        stored = [(column, rows) for column, rows in frames if column.kind != "video"]
-        self._write_table(self._root / DATA.format(**place), stored)
-        self._rows.append(row)
+        self._rows.append(row | self._write_frames(frames, ours))
 
-    def _write_table(self, path: Path, columns: list[tuple[_Column, np.ndarray]]) -> None:
-        """Add rows to a Parquet file. Columns of its first rows that are missing here are null."""
-        arrays = {column.feature: column.to_arrow(rows) for column, rows in columns}
-        if path not in self._tables:
-            header = {"version": VERSION, "structure": self._structure, "columns": self._columns}
-            schema = pa.table(arrays).schema
-            if path == self._root / OURS:
-                schema = schema.with_metadata({OURS_KEY: json.dumps(header)})
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._tables[path] = pq.ParquetWriter(path, schema)
-        schema, rows = self._tables[path].schema, len(columns[0][1])
-        ordered = [arrays[each.name] if each.name in arrays else pa.nulls(rows, each.type) for each in schema]
-        self._tables[path].write_table(pa.Table.from_arrays(ordered, schema=schema))
-
-    def _write_video(self, path: Path, pictures: np.ndarray) -> None:
-        """Add pictures to a video."""
-        if path not in self._videos:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            container = av.open(str(path), "w")
-            # Every second frame is a key frame, as in LeRobot, so that a single frame is read quickly.
-            options = {"g": "2", "bf": "0", "crf": "18"}
-            stream = container.add_stream("libx264", rate=self._fps, options=options)
-            stream.height, stream.width = pictures.shape[1:3]
-            stream.pix_fmt = "yuv420p"
-            self._videos[path] = container, stream
-        container, stream = self._videos[path]
-        for picture in pictures:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
-
-    def close_files(self, paths: Sequence[Path] | None = None) -> None:
-        """Complete these open files, or all."""
-        for path in [*self._tables, *self._videos] if paths is None else paths:
-            if path in self._tables:
-                self._tables.pop(path).close()
+    def _write_frames(self, frames: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> dict[str, Any]:
+        """Write the files of the next episode; return their numbers, for the table of episodes."""
+        number = len(self._rows)
+        place = {"chunk_index": number // CHUNK_FILES, "file_index": number % CHUNK_FILES}
+        table: dict[str, Any] = {}
+        row: dict[str, Any] = {f"data/{name}": value for name, value in place.items()}
+        for feature, rows in frames.items():
+            kind = self._features[feature]["dtype"]
+            if kind in {"image", "video"}:
+                pixels = self._rng.choice(rows.reshape(-1, 3), PIXELS)
+                self._pixels.setdefault(feature, []).append(pixels)
+            if kind == "video":
+                _write_video(_new(self._root / VIDEO.format(video_key=feature, **place)), rows, self._fps)
+                times = {"from_timestamp": 0.0, "to_timestamp": len(rows) / self._fps}
+                row |= {f"videos/{feature}/{name}": value for name, value in {**place, **times}.items()}
             else:
-                container, stream = self._videos.pop(path)
-                container.mux(stream.encode())
-                container.close()
+                table[feature] = _to_arrow(kind, rows)
+        pq.write_table(pa.table(table), _new(self._root / DATA.format(**place)))
+        header = {"structure": self._structure, "names": self._names}
+        write_arrays(_new(self._root / OURS.format(**place)), ours, header, kind=KIND, version=1)
+        return row
 
     def finish(self) -> None:
         """Write the files that describe the dataset."""
         if not self._rows:
             raise ValueError("expected at least one episode, got none")
-        self.close_files()
-        episodes = self._root / EPISODES / "chunk-000"
-        episodes.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(self._rows), episodes / "file-000.parquet")
+        pq.write_table(
+            pa.Table.from_pylist(self._rows), _new(self._root / EPISODES / "chunk-000/file-000.parquet")
+        )
         # A table of pandas, whose index has the texts
         index = {"name": None, "field_name": "__index_level_0__", "pandas_type": "unicode"}
         index |= {"numpy_type": "object", "metadata": None}
@@ -361,195 +239,244 @@ class _Writer:
         tasks = pa.table({"task_index": [0], "__index_level_0__": [self._task]})
         tasks = tasks.replace_schema_metadata({"pandas": json.dumps(described)})
         pq.write_table(tasks, self._root / "meta/tasks.parquet")
-        has_videos = any(feature["dtype"] == "video" for feature in self._features.values())
+        frames, statistics = self._rows[-1]["dataset_to_index"], {}
+        for feature, entry in self._features.items():
+            if feature in self._pixels:
+                values = np.concatenate(self._pixels[feature])[:, :, None, None] / 255
+            elif entry["dtype"] != "string":
+                column = pq.read_table(self._root / "data", columns=[feature])[feature]
+                values = _from_arrow(column).reshape(frames, *entry["shape"]).astype(np.float64)
+            else:
+                continue
+            statistics[feature] = _statistics(values) | {"count": [frames]}
+        kinds = {entry["dtype"] for entry in self._features.values()}
         info = {
             "codebase_version": "v3.0",
             "robot_type": None,
             "total_episodes": len(self._rows),
-            "total_frames": self._rows[-1]["dataset_to_index"],
+            "total_frames": frames,
             "total_tasks": 1,
             "chunks_size": CHUNK_FILES,
-            "data_files_size_in_mb": FILE_BYTES // 2**20,
-            "video_files_size_in_mb": FILE_BYTES // 2**20,
+            "data_files_size_in_mb": 100,
+            "video_files_size_in_mb": 100,
             "fps": self._fps,
             "splits": {"train": f"0:{len(self._rows)}"},
             "data_path": DATA,
-            "video_path": VIDEO if has_videos else None,
+            "video_path": VIDEO if "video" in kinds else None,
             "features": self._features,
         }
-        statistics = {feature: each.summary() for feature, each in self._statistics.items()}
         for name, content in (("meta/stats.json", statistics), (INFO, info)):
             (self._root / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
-class _Statistics:
-    """Statistics of a feature: of each component, or of each color channel in [0, 1]."""
-
-    def __init__(self) -> None:
-        self._rows, self._values = 0, 0
-        self._sums: Any = 0.0
-        self._squares: Any = 0.0
-        self._low, self._high = np.inf, -np.inf
-
-    def add(self, column: _Column, rows: np.ndarray) -> None:
-        """Add rows."""
-        self._rows += len(rows)
-        shape = (-1, 3, 1, 1) if column.kind else (len(rows), *(column.shape or (1,)))
-        with np.errstate(all="ignore"):  # rewards may be infinite
-            for part in rows if column.kind else [rows]:
-                values = part.reshape(shape).astype(np.float64) / (255 if column.kind else 1)
-                self._values += len(values)
-                self._sums, self._squares = self._sums + values.sum(0), self._squares + (values**2).sum(0)
-                self._low = np.minimum(self._low, values.min(0))
-                self._high = np.maximum(self._high, values.max(0))
-
-    def summary(self) -> dict[str, Any]:
-        """Return the statistics in the form of ``stats.json``."""
-        with np.errstate(all="ignore"):
-            mean = self._sums / self._values
-            deviation = np.sqrt(np.maximum(self._squares / self._values - mean**2, 0))
-        found = {"min": self._low, "max": self._high, "mean": mean, "std": deviation}
-        return {name: np.asarray(each).tolist() for name, each in found.items()} | {"count": [self._rows]}
+def _describe(name: str, rows: np.ndarray, *, use_videos: bool) -> tuple[str, dict[str, Any]]:
+    """Return the name and the entry in ``info.json`` of the feature for an array of `flatten_tree`."""
+    shape, kind, names = rows.shape[1:], rows.dtype.name, None
+    if rows.dtype == np.uint8 and len(shape) == 3 and shape[2] == 3:
+        kind = "video" if use_videos and shape[0] % 2 == shape[1] % 2 == 0 else "image"
+        names = ["height", "width", "channels"]
+    elif rows.dtype.kind == "U" and shape == ():
+        kind = "string"
+    elif rows.dtype.kind not in NUMBERS or 0 in shape:
+        raise ValueError(f"{name} must have numbers, or a text per step, got {rows.dtype}, shape {shape}")
+    tree, *keys = [unquote(part).replace("/", ".") for part in name.split("/")]
+    renamed = {"observations": "observation", "actions": ACTION, "rewards": REWARD, "infos": "info"}
+    feature = ".".join([renamed[tree], *keys])
+    if names:
+        feature = feature.replace("observation", "observation.images" if keys else "observation.image", 1)
+    elif feature in {"observation", "observation.observation"}:
+        feature = STATE
+    return feature, {"dtype": kind, "shape": list(shape or (1,)), "names": names}
 
 
-class _Reader:
-    """Reads the episodes of a dataset."""
+def _to_arrow(kind: str, rows: np.ndarray) -> Any:
+    """Return a Parquet column: a number, a text, (nested) lists or a PNG file per row."""
+    if kind == "image":
+        files = [io.BytesIO() for _ in rows]
+        for file, picture in zip(files, rows, strict=True):
+            Image.fromarray(picture).save(file, "PNG")
+        content = [{"bytes": file.getvalue(), "path": None} for file in files]
+        return pa.array(content, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+    if kind == "string":
+        return pa.array(rows.tolist(), pa.string())
+    values = pa.array(rows.ravel().astype(rows.dtype.newbyteorder("=")))
+    for size in () if rows.shape[1:] == (1,) else reversed(rows.shape[1:]):
+        values = pa.FixedSizeListArray.from_arrays(values, size)
+    return values
 
-    def __init__(
-        self,
-        root: Path,
-        achieved_goal: Callable[[Any], Any] | None,
-        compute_reward: Callable[[Any, Any, Any], Any] | None,
-    ) -> None:
-        self._root, self._achieved_goal, self._compute_reward = root, achieved_goal, compute_reward
-        with _reading(root / INFO):
-            info = json.loads((root / INFO).read_text(encoding="utf-8"))
-            version = str(info["codebase_version"])
-            if not version.startswith("v3."):
-                raise ValueError(f"expected format v3 of LeRobot, got {version}; convert it with LeRobot")
-            self._fps = info["fps"]
-            self._columns = {  # of other datasets, by feature
-                name: _Column.of_info(name, each)
-                for name, each in info["features"].items()
-                if name.startswith("observation.") or name in {ACTION, REWARD, SUCCESS}
-            }
-            paths = sorted((root / EPISODES).glob("*/*.parquet"))
-            rows = [row for path in paths for row in _read_table(path).to_pylist()]
-            if len(rows) != info["total_episodes"]:
-                raise ValueError(f"{EPISODES} has {len(rows)} episodes, not {info['total_episodes']}")
-            self._rows = {row["episode_index"]: row for row in rows}
-            files = {(row["data/chunk_index"], row["data/file_index"]) for row in rows}
-            self._paths = [root / DATA.format(chunk_index=i, file_index=j) for i, j in sorted(files)]
-        self._ours: Any = _read_table(root / OURS) if (root / OURS).exists() else None
-        if self._ours is not None:
-            with _reading(root / OURS):
-                header = json.loads(self._ours.schema.metadata[OURS_KEY])
-                if header["version"] != VERSION:
-                    raise ValueError(f"expected version {VERSION}, got {header['version']}")
-                self._structure, columns = header["structure"], header["columns"].items()
-                self._columns = {name: _Column(a, b, tuple(shape), d) for name, (a, b, shape, d) in columns}
-                numbers = self._ours["episode_index"].to_pylist()
-                self._last = {number: row for row, number in enumerate(numbers)}
 
-    def episodes(self, errors: EpisodeErrors) -> Iterator[Episode]:
-        """Yield the episodes; the caller increments ``errors.number`` after each."""
-        if self._ours is None:
-            warn_user(
-                f"{self._root} has no states after the last actions: the last frame of each episode is its "
-                "last state, the last action and its reward are left out, and all episodes count as truncated"
-            )
-        for path in self._paths:
-            table = _read_table(path)
-            with _reading(path):
-                numbers = table["episode_index"].to_numpy()
-            begins = np.flatnonzero(np.diff(numbers, prepend=-1))
-            for begin, end in pairwise([*begins, len(numbers)]):
-                frames, number = table.slice(begin, end - begin), int(numbers[begin])
-                try:
-                    with _reading(path):
-                        arrays = self._arrays(frames, number)
-                        if self._ours is not None:
-                            episode = self._own_episode(arrays, frames, number)
-                    if self._ours is None:
-                        episode = self._other_episode(arrays)
-                except (TypeError, ValueError) as error:
-                    errors.handle(error)
-                else:
-                    yield episode
+def _from_arrow(column: Any) -> np.ndarray:
+    """Return the pictures of a Parquet column, or its elements without nesting."""
+    values = column.combine_chunks()
+    if pa.types.is_struct(values.type):
+        files = [io.BytesIO(each["bytes"]) for each in values.to_pylist()]
+        return np.stack([np.asarray(Image.open(file).convert("RGB")) for file in files])
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    while pa.types.is_nested(values.type):
+        values = values.flatten()
+    elements: np.ndarray = values.to_numpy(zero_copy_only=False)
+    return elements
 
-    def _arrays(self, frames: Any, number: int) -> dict[str, np.ndarray]:
-        """Return the T rows of an episode for each column, except those of reset infos."""
-        arrays = {}
-        for name, column in self._columns.items():
-            if column.kind == "video":
-                arrays[name] = self._read_video(column, number, len(frames))
-            elif not name.startswith("reset_info/"):
-                arrays[name] = column.from_arrow(frames[column.feature])
-        return arrays
 
-    def _read_video(self, column: _Column, number: int, count: int) -> np.ndarray:
-        """Return the pictures of an episode."""
-        place = f"videos/{column.feature}/"
-        row = {name.removeprefix(place): value for name, value in self._rows[number].items()}
-        path = self._root / VIDEO.format(
-            video_key=column.feature, **{name: row[name] for name in ("chunk_index", "file_index")}
+def _write_video(path: Path, pictures: np.ndarray, fps: int) -> None:
+    with av.open(str(path), "w") as container:
+        # Every second frame is a key frame, as in LeRobot, so that a single frame is read quickly.
+        stream = container.add_stream("libx264", rate=fps, options={"g": "2", "bf": "0", "crf": "18"})
+        stream.height, stream.width = pictures.shape[1:3]
+        stream.pix_fmt = "yuv420p"
+        for picture in pictures:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+        container.mux(stream.encode())
+
+
+def _new(path: Path) -> Path:
+    """Return a path, with its folder created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _statistics(values: np.ndarray) -> dict[str, Any]:
+    """Return the statistics of (n, ...) values for each element, in the form of ``stats.json``."""
+    with np.errstate(all="ignore"):  # rewards may be infinite
+        found = {name: getattr(values, name)(axis=0) for name in ("min", "max", "mean", "std")}
+        quantiles = np.percentile(values, QUANTILES, axis=0)
+    found |= {f"q{percent:02d}": each for percent, each in zip(QUANTILES, quantiles, strict=True)}
+    return {name: each.tolist() for name, each in found.items()}
+
+
+def _read_episodes(
+    root: Path,
+    errors: EpisodeErrors,
+    achieved_goal: Callable[[Any], Any] | None,
+    compute_reward: Callable[[Any, Any, Any], Any] | None,
+) -> Iterator[Episode]:
+    """Yield the episodes; the caller increments ``errors.number`` after each."""
+    with _reading(root / INFO):
+        info = json.loads((root / INFO).read_text(encoding="utf-8"))
+        version = str(info["codebase_version"])
+        if not version.startswith("v3."):
+            raise ValueError(f"expected format v3 of LeRobot, got {version}; convert it with LeRobot")
+        tables = [_read_table(path) for path in sorted((root / EPISODES).glob("*/*.parquet"))]
+        rows = {row["episode_index"]: row for table in tables for row in table.to_pylist()}
+        if len(rows) != info["total_episodes"]:
+            raise ValueError(f"{EPISODES} has {len(rows)} episodes, not {info['total_episodes']}")
+        files = sorted({(row["data/chunk_index"], row["data/file_index"]) for row in rows.values()})
+        others = [
+            name
+            for name in info["features"]
+            if name.startswith("observation.") or name in {ACTION, REWARD, SUCCESS}
+        ]
+    is_ours = (root / OURS).parents[1].exists()
+    if not is_ours:
+        warn_user(
+            f"{root} has no states after the last actions: the last frame of each episode is its "
+            "last state, the last action and its reward are left out, and all episodes count as truncated"
         )
-        begin = row["from_timestamp"]
+    for chunk, file in files:
+        path = root / DATA.format(chunk_index=chunk, file_index=file)
+        table = _read_table(path)
+        with _reading(path):
+            numbers = table["episode_index"].to_numpy()
+        begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+        for begin, end in pairwise([*begins, len(numbers)]):
+            try:
+                with _reading(path):
+                    row = rows[int(numbers[begin])]
+                frames = _Frames(root, info, table.slice(begin, end - begin), row)
+                if is_ours:
+                    episode = _own_episode(frames)
+                else:
+                    with _reading(path):
+                        arrays = {name: frames.read(name) for name in others}
+                    episode = _other_episode(arrays, achieved_goal, compute_reward)
+            except (TypeError, ValueError) as error:
+                errors.handle(error)
+            else:
+                yield episode
+
+
+class _Frames(NamedTuple):
+    """The frames of an episode."""
+
+    root: Path
+    info: dict[str, Any]  # of ``info.json``
+    table: Any  # the T rows of Parquet
+    row: dict[str, Any]  # of the table of episodes
+
+    def read(self, feature: str) -> np.ndarray:
+        """Return the T rows of a feature."""
+        entry, count = self.info["features"][feature], len(self.table)
+        if entry["dtype"] == "video":
+            return self._read_video(feature)
+        rows = _from_arrow(self.table[feature])
+        if entry["dtype"] == "image":
+            return rows
+        return rows.reshape(count, *entry["shape"]).astype(entry["dtype"].replace("string", "str"))
+
+    def _read_video(self, feature: str) -> np.ndarray:
+        place = {name: self.row[f"videos/{feature}/{name}"] for name in ("chunk_index", "file_index")}
+        path = self.root / VIDEO.format(video_key=feature, **place)
+        begin = self.row[f"videos/{feature}/from_timestamp"]
         pictures: list[np.ndarray] = []
         with _reading(path), av.open(str(path)) as container:
             stream = container.streams.video[0]
             container.seek(int(begin / stream.time_base), stream=stream)  # to the key frame before it
             for frame in container.decode(stream):
-                if frame.time > begin - 0.5 / self._fps and len(pictures) < count:
+                if frame.time > begin - 0.5 / self.info["fps"]:
                     pictures.append(frame.to_ndarray(format="rgb24"))
-                if len(pictures) == count:
+                if len(pictures) == len(self.table):
                     return np.stack(pictures)
-            raise ValueError(f"episode {number} must have {count} frames, got {len(pictures)}")
+            raise ValueError(f"an episode must have {len(self.table)} pictures, got {len(pictures)}")
 
-    def _own_episode(self, arrays: dict[str, np.ndarray], frames: Any, number: int) -> Episode:
-        """Return an episode of `to_lerobot`."""
-        row = self._ours.slice(self._last[number], 1)
-        resets = {}
-        for name, column in self._columns.items():
-            if name not in row.column_names or not row[name].is_valid()[0].as_py():
-                continue
-            value = column._replace(kind="").from_arrow(row[name])
-            if name.startswith("reset_info/"):
-                resets[name.removeprefix("reset_info/")] = np.asarray(value[0])
-            else:
-                arrays[name] = np.concatenate([arrays[name], value])
-        rewards = arrays.pop("rewards")
-        trees = {name: build_tree(part, arrays) for name, part in self._structure.items()}
-        terminated, truncated = (bool(frames[name][-1].as_py()) for name in (TERMINATED, TRUNCATED))
+
+def _own_episode(frames: _Frames) -> Episode:
+    """Return an episode of `to_lerobot`."""
+    place = {name: frames.row[f"data/{name}"] for name in ("chunk_index", "file_index")}
+    path = frames.root / OURS.format(**place)
+    with _reading(path), ArrayFile(path, kind=KIND, version=1) as file:
+        header: Any = file.header
+        arrays = {}
+        for name, feature in header["names"].items():
+            last = file.read(name)
+            rows = frames.read(feature).reshape(-1, *last.shape[1:]).astype(last.dtype)
+            arrays[name] = np.concatenate([rows, last]) if name.startswith("observations") else rows
+        resets = [name for name in file.arrays if name.startswith("reset_info/")]
+        reset_info = {name.removeprefix("reset_info/"): file.read(name) for name in resets}
+        trees = {name: build_tree(part, arrays) for name, part in header["structure"].items()}
+        flags = [bool(frames.read(name)[-1, 0]) for name in (TERMINATED, TRUNCATED)]
         return Episode(
-            rewards=rewards, terminated=terminated, truncated=truncated, reset_info=resets, **trees
+            rewards=arrays["rewards"], terminated=flags[0], truncated=flags[1], reset_info=reset_info, **trees
         )
 
-    def _other_episode(self, arrays: dict[str, np.ndarray]) -> Episode:
-        """Return an episode of another program: T frames, of which the last one is the last state."""
-        names = {
-            name: name.removeprefix("observation.") for name in arrays if name.startswith("observation.")
-        }
-        names |= {STATE: "observation"} if STATE in names else {}
-        observations = {key: arrays[name] for name, key in names.items()}
-        if self._achieved_goal is not None:
-            achieved = np.asarray(self._achieved_goal(observations))
-            desired = np.broadcast_to(achieved[-1], achieved.shape)
-            observations |= {"achieved_goal": achieved, "desired_goal": desired}
-        if ACTION not in arrays:
-            raise ValueError(f"the dataset must have the feature {ACTION!r}, got {', '.join(arrays)}")
-        actions = arrays[ACTION][:-1]
-        if self._compute_reward is not None:
-            if "achieved_goal" not in observations:
-                raise ValueError("compute_reward needs goals, and the dataset has none; pass achieved_goal")
-            goals = observations["achieved_goal"][1:], observations["desired_goal"][:-1]
-            rewards = np.asarray(self._compute_reward(*goals, [{} for _ in actions]))
-        elif REWARD in arrays:
-            rewards = arrays[REWARD].reshape(-1)[:-1]
-        else:
-            raise ValueError(f"the dataset has no {REWARD}; pass compute_reward")
-        infos = {"is_success": arrays[SUCCESS].reshape(-1)[:-1]} if SUCCESS in arrays else {}
-        return Episode(observations, actions, rewards, False, True, infos)
+
+def _other_episode(
+    arrays: dict[str, np.ndarray],
+    achieved_goal: Callable[[Any], Any] | None,
+    compute_reward: Callable[[Any, Any, Any], Any] | None,
+) -> Episode:
+    """Return an episode of another program: T frames, of which the last one is the last state."""
+    names = {name: name.removeprefix("observation.") for name in arrays if name.startswith("observation.")}
+    names |= {STATE: "observation"} if STATE in names else {}
+    observations = {key: arrays[name] for name, key in names.items()}
+    if achieved_goal is not None:
+        achieved = np.asarray(achieved_goal(observations))
+        desired = np.broadcast_to(achieved[-1], achieved.shape)
+        observations |= {"achieved_goal": achieved, "desired_goal": desired}
+    if ACTION not in arrays:
+        raise ValueError(f"the dataset must have the feature {ACTION!r}, got {', '.join(arrays)}")
+    actions = arrays[ACTION][:-1]
+    if compute_reward is not None:
+        if "achieved_goal" not in observations:
+            raise ValueError("compute_reward needs goals, and the dataset has none; pass achieved_goal")
+        goals = observations["achieved_goal"][1:], observations["desired_goal"][:-1]
+        rewards = np.asarray(compute_reward(*goals, [{} for _ in actions]))
+    elif REWARD in arrays:
+        rewards = arrays[REWARD].reshape(-1)[:-1]
+    else:
+        raise ValueError(f"the dataset has no {REWARD}; pass compute_reward")
+    infos = {"is_success": arrays[SUCCESS].reshape(-1)[:-1]} if SUCCESS in arrays else {}
+    return Episode(observations, actions, rewards, False, True, infos)
 
 
 @contextlib.contextmanager

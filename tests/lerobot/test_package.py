@@ -58,7 +58,12 @@ def test_lerobot_reads_every_frame(tmp_path, monkeypatch):
         assert (frame["task"], frame["info.word"]) == ("Push the cube", expected.infos["word"][t])
     states = np.concatenate([each.observations["observation"][:-1] for each in episodes])
     np.testing.assert_allclose(dataset.meta.stats["observation.state"]["std"], states.std(0), rtol=1e-6)
-    assert dataset.meta.stats["observation.images.camera"]["mean"].shape == (3, 1, 1)
+    np.testing.assert_allclose(
+        dataset.meta.stats["observation.state"]["q90"], np.quantile(states, 0.9, axis=0)
+    )
+    shapes = {name: values.shape for name, values in dataset.meta.stats["observation.images.camera"].items()}
+    quantiles = {f"q{percent}": (3, 1, 1) for percent in ("01", 10, 50, 90, 99)}
+    assert shapes == dict.fromkeys(("min", "max", "mean", "std"), (3, 1, 1)) | {"count": (1,)} | quantiles
 
 
 FEATURES = {
