@@ -43,7 +43,7 @@ def fetch_slide(observation: Mapping[str, np.ndarray]) -> np.ndarray:
     gripper, puck = values[:3], values[3:6]
     velocity = (values[14:16] + values[20:22]) / 0.04  # of the puck [m/s]; a step takes 0.04 s
     offset = (goal - puck)[:2]
-    # Friction slows the axis of the larger velocity only, by 0.98 m/s^2, or both axes by half of that if their
+    # Friction slows the axis of the larger velocity only, by 0.98 m/s^2, or both axes by half of it if the
     # velocities are equal. The puck stops after |v|^2 / 1.96 along one axis, v_x v_y / 0.98 along the other.
     near, far = np.sort(np.abs(offset))
     wanted = 0.7 * (np.sqrt(far + near) + np.array([1, -1]) * np.sqrt(far - near))
