@@ -21,3 +21,9 @@ def test_at_least_eight_of_ten_episodes_succeed(env, controller, monkeypatch):
     monkeypatch.setattr("her_agents.demonstrations.ATTEMPTS", 1.25)
     rng = np.random.default_rng(0)
     assert len(record_successes(make_env(env), controller, count=8, noise=0.1, rng=rng)) == 8
+
+
+def test_a_third_of_the_episodes_with_a_sliding_puck_succeed(monkeypatch):
+    monkeypatch.setattr("her_agents.demonstrations.ATTEMPTS", 3)
+    env, rng = make_env("gymnasium_robotics:FetchSlide-v4"), np.random.default_rng(0)
+    assert len(record_successes(env, controllers.fetch_slide, count=8, noise=0, rng=rng)) == 8
