@@ -12,7 +12,7 @@ process. "One process" is one worker of the backend `local`, which takes turns w
 Many workers: an environment that sleeps for 20 ms in each step, so that workers do not compete for cores. Ray
 has at least one logical CPU for each worker.
 
-Overhead: episodes of one step that takes no time, so that the whole time of a round is overhead.
+Overhead: each episode has one step that takes no time, so the whole time of a round is overhead.
 
 Rounds 0 and 1 are not measured, since the workers start in them.
 """

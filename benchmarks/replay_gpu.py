@@ -145,7 +145,7 @@ def answer(plan: Plan, costs: Costs) -> str:
         return "For no measured batch is a buffer on the device faster than copied batches."
     return (
         f"From batches of {first:,} transitions on, a buffer on the device is faster than copied batches: "
-        f"{gains[first]:.2f} times as fast, and {gains[best]:.1f} times for {best:,}."
+        f"{gains[first]:.2f} times as fast there, and {gains[best]:.1f} times with {best:,}."
     )
 
 

@@ -83,8 +83,7 @@ breaks; the other rules, which `her rules` lists, are followed or [not offered](
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
 - `-`: the library does not offer the subject of the rule.
 - `not run`: the rule is newer than the report.
-- a code: not judged, because findings of the rule would follow from the finding with this code. Rules on
-  special cases (HB502 to HB513, HB517, HB605) do not judge what is already wrong without them.
+- a code: not judged, because findings of the rule would follow from the finding with this code.
 
 """
 
@@ -161,7 +160,8 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
         cells = [verdict(report, code) for report in shown]
         if not {"ok", "-"}.issuperset(cells):
             lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
-    clean = f"\nNo rule is broken by {listing(same)} either.\n" if same else ""
+    # The targets are such as "her-toolkit, for RLlib".
+    clean = f"\nOur classes {listing([name.partition(', ')[2] for name in same])} break no rule either.\n"
     text = HEAD + "\n".join(lines) + "\n" + clean + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:

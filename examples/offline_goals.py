@@ -2,7 +2,7 @@
 
 A random walk in a maze is recorded to an archive. Implicit Q-learning is trained on the archive, with goals
 relabeled as in OGBench (Park et al. 2024, arXiv 2410.20092). It is compared with random actions, and with the
-same training without relabeling. Run it with ``python -m examples.offline_goals``.
+same run without relabeling. Run it with ``python -m examples.offline_goals``.
 
 Two details differ from OGBench. There, the reward of a step depends on the state before the step, so a
 transition is a success if its goal is its current state. In Gymnasium, the reward depends on the state after

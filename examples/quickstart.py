@@ -44,7 +44,7 @@ console = Console()
 
 @dataclass
 class Run:
-    """A training and its learning curve."""
+    """A run and its learning curve."""
 
     name: str
     agent: DQN
@@ -72,7 +72,7 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
         bits: Number of bits.
         steps: Largest number of environment steps.
         seed: Seed of everything random.
-        her: Whether to relabel goals; this is the only difference between the two trainings.
+        her: Whether to relabel goals; this is the only difference between the two runs.
         show: Called after each evaluation.
     """
     env = gym.make(ENV_ID, n_bits=bits)

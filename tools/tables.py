@@ -91,7 +91,7 @@ def recipe_details() -> str:
         if recipe.solved != Recipe.solved:
             steps = f"{steps} (to {recipe.solved:.2f})"
         head[0] = f"[{head[0]}](results/recipe_{name}.md)"
-        rows.append([*head, steps, minutes, success, recipe.measured.seeds])
+        rows.append([*head, steps, minutes, success, str(recipe.measured.seeds)])
     return table(heads, rows)
 
 

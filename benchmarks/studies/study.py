@@ -29,8 +29,8 @@ SIMULATORS: dict[str, tuple[str, ...]] = {
 }
 """Distributions whose versions a page shows, by the package of the environments."""
 
-RULES = f"""Success rates are those of the final policy in {FINAL_EPISODES} other episodes, tables show medians
-(lowest to highest): [how to read it](../reproduce.md#how-to-read-the-figures)."""
+RULES = f"""Success rates are those of the final policy in {FINAL_EPISODES} other episodes, tables show
+medians (lowest to highest): [how to read it](../reproduce.md#how-to-read-the-figures)."""
 
 
 @dataclass(frozen=True)

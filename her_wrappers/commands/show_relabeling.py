@@ -24,6 +24,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.replay.goal_selection import STRATEGIES
 from her_wrappers.replay.relabel_episode import relabel_episode
+from her_wrappers.replay.relabeling import TerminationMode
 from her_wrappers.trees import leaf_arrays
 
 MAX_EPISODE_STEPS = 1000
@@ -46,11 +47,14 @@ class Side:
     title: str
     rewards: np.ndarray  # (T,)
     reached: np.ndarray  # (T,) bool, steps that reach the goal
+    end: int  # number of steps until the episode would terminate at the goal, or T
 
     def outcome(self, t: int) -> str:
         """Return a text about the first ``t`` steps: whether the goal was reached, and the rewards."""
+        ends = " and ends there" if t >= self.end < len(self.rewards) else ""
+        t = min(t, self.end)
         reached = np.flatnonzero(self.reached[:t])
-        result = f"reached at step {reached[0] + 1}" if reached.size else "not reached"
+        result = f"reached at step {reached[0] + 1}{ends}" if reached.size else "not reached"
         if len(np.unique(self.rewards)) > 2:
             return f"{result}: return {self.rewards[:t].sum():.3g}"
         return f"{result}: {reached.size} of {t} steps rewarded"
@@ -124,14 +128,15 @@ def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) 
     The measure is the distance between the first and the last achieved goal, times the mean share of goal
     components that change in a step.
     """
-    compute_reward = GoalInterface.of(env).compute_reward
+    goals_of_env = GoalInterface.of(env)
+    compute_reward = goals_of_env.compute_reward
     keys = recorded_keys(env)
     best, farthest = None, -1.0
     for seed in seeds:
         episode, frames = _record(env, policy, seed, keys)
         length, achieved = len(episode), episode.observations["achieved_goal"]
         # The last step reaches the goal that it achieved, so its reward is the reward of a reached goal.
-        rewards, _ = relabel(episode, length, compute_reward)
+        rewards = relabel(episode, length, goals_of_env)[0]
         flags = episode.infos.get("is_success", np.zeros(length)).astype(bool)
         reached = np.asarray(flags | (episode.rewards >= rewards[-1]))
         goals = np.concatenate([leaf.reshape(length + 1, -1) for leaf in leaf_arrays(achieved)], axis=1)
@@ -148,8 +153,8 @@ def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) 
     rng = np.random.default_rng(seed)
     copies = relabel_episode(episode, strategy, 1, compute_reward, rng, termination="never")
     goal_state = int(copies.goal_index[0]) + 1
-    before = Side("As it was: goal missed", episode.rewards, reached)
-    after = Side(f"In hindsight: goal of step {goal_state}", *relabel(episode, goal_state, compute_reward))
+    before = Side("As it was: goal missed", episode.rewards, reached, len(episode))
+    after = Side(f"In hindsight: goal of step {goal_state}", *relabel(episode, goal_state, goals_of_env))
     return Hindsight(seed, episode, frames, goal_state, (before, after))
 
 
@@ -175,18 +180,21 @@ def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> 
     return episodes[0], frames
 
 
-def relabel(episode: Episode, goal_state: int, compute_reward: GoalFunction) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rewards for the goal that a state achieved, (T,), and the steps that reach it, (T,) bool.
+def relabel(episode: Episode, goal_state: int, goals: GoalInterface) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the rewards for the goal that a state achieved, (T,), the steps that reach it, and the end.
 
-    A step reaches the goal if its reward is at least as high as for two equal goals.
+    A step reaches the goal, (T,) bool, if its reward is at least as high as for two equal goals. The end is
+    the number of steps until the episode terminates at the goal, or T.
     """
 
     def select(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.full_like(t, goal_state)
 
     rng = np.random.default_rng(0)
-    batch = relabel_episode(episode, select, 1, compute_reward, rng, termination="never")
-    return batch.rewards, np.asarray(batch.rewards >= batch.rewards[goal_state - 1])
+    termination: TerminationMode | GoalFunction = goals.compute_terminated or "never"
+    batch = relabel_episode(episode, select, 1, goals.compute_reward, rng, termination=termination)
+    ends = np.append(np.flatnonzero(batch.terminations) + 1, len(episode))
+    return batch.rewards, np.asarray(batch.rewards >= batch.rewards[goal_state - 1]), int(ends[0])
 
 
 def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
@@ -230,7 +238,7 @@ def draw_page(title: str, hindsight: Hindsight, env: gym.Env[Any, Any], t: int, 
         panel = draw_state(env, hindsight, t, size, is_relabeled=bool(number))
         page.paste(Image.fromarray(panel), (number * size, 2 * line))
         colors = np.where(side.reached[:, None], REACHED, AGENT).astype(np.uint8)
-        colors[t:] = FAINT
+        colors[min(t, side.end) :] = FAINT
         pixels = colors[np.arange(width) * length // width]
         page.paste(Image.fromarray(np.tile(pixels, (line // 2, 1, 1))), (left, below))
         foot = f"step {t} of {length}" if number else title
@@ -270,7 +278,8 @@ def draw_other(
     axes = np.sort(np.argsort(-np.ptp(goals, axis=(0, 1)), kind="stable")[:2])
     goals = goals[..., axes]
     low, high = goals.min(axis=(0, 1)), goals.max(axis=(0, 1))
-    places = 0.5 + 0.7 * (goals - (low + high) / 2) / max((high - low).max(), 1e-9)  # in the unit square
+    middle, span = (low + high) / 2, max((high - low).max(), 1e-9)
+    places = 0.5 + 0.7 * (goals - middle) / span  # in the unit square, with one scale for both axes
     places = np.pad(places, ((0, 0), (0, 0), (0, 2 - len(axes))), constant_values=0.5)
     achieved, desired = places  # (T + 1, 2) each
     canvas = Canvas(size)
@@ -278,5 +287,11 @@ def draw_other(
     canvas.trail(list(achieved[: t + 1]))
     canvas.goal(achieved[hindsight.goal_state] if is_relabeled else desired[t], radius=0.03)
     canvas.agent(achieved[t])
-    canvas.text(f"achieved_goal, components {' and '.join(map(str, axes))}", (0.5, 0.08), size=0.03)
+    for axis, component in enumerate(axes):
+        name = f"{'up' if axis else 'right'}: achieved_goal[{component}]"
+        canvas.text(name, (0.5, 0.97 if axis else 0.03), size=0.03)
+        for side in (-1, 1):
+            along = 0.5 + 0.35 * side
+            place = (0.1, along) if axis else (along, 0.03)
+            canvas.text(f"{middle[axis] + span / 2 * side:.3g}", place, size=0.03)
     return canvas.pixels()

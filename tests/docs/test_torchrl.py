@@ -1,4 +1,4 @@
-"""The page on TorchRL: its programs run with a few steps; the trainings of the page are a campaign."""
+"""The page on TorchRL: its programs run with a few steps; its full runs are a campaign."""
 
 import re
 import warnings
@@ -30,7 +30,7 @@ def test_the_programs_run_from_top_to_bottom(capsys):
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_the_trainings_of_the_page_reach_its_success_rates(seed, capsys):
+def test_the_runs_of_the_page_reach_its_success_rates(seed, capsys):
     code, count = re.subn(r"(steps=\d+_000)\)", rf"\1, seed={seed})", PAGE)
     assert count == 3
     names_after(code)

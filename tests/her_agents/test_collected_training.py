@@ -1,4 +1,4 @@
-"""Trainings with workers: the weights depend on the number of workers, not on backend, timing or kills."""
+"""Runs with workers: the weights depend on the number of workers, not on backend, timing or kills."""
 
 import os
 import signal

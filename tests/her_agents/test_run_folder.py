@@ -1,4 +1,4 @@
-"""The folder of a training: logs, checkpoints, and resuming."""
+"""The folder of a run: logs, checkpoints, and resuming."""
 
 import csv
 import signal
@@ -94,7 +94,7 @@ def test_writes_best_latest_and_history_checkpoints(finished):
 
 
 def test_second_training_in_a_folder_raises_an_error_and_other_files_are_kept(tmp_path):
-    """The second training starts while the first one is in its first epoch and has no checkpoint yet."""
+    """The second run starts while the first one is in its first epoch and has no checkpoint yet."""
     (tmp_path / "buffer-mine.replay").write_text("of another")
     refused = []
 

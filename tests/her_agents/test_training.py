@@ -1,4 +1,4 @@
-"""The function `train`: environments, buffer and agent of a training, and its end."""
+"""The function `train`: environments, buffer and agent of a run, and its end."""
 
 import signal
 from contextlib import closing

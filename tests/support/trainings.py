@@ -1,4 +1,4 @@
-"""Configs of very short trainings, and comparison of their results."""
+"""Configs of very short runs, and comparison of their results."""
 
 import torch
 

@@ -74,7 +74,7 @@ def test_another_ray_on_this_machine_is_not_used_without_an_address(monkeypatch)
 
 
 class Actors:
-    """Process ids of the actors of a training, which are known when an actor has executed its first tasks."""
+    """Process ids of the actors of a run, which are known when an actor has executed its first tasks."""
 
     def __init__(self):
         self._pids = {}

@@ -211,6 +211,15 @@ def test_cells_and_texts_show_reached_goals_and_rewards(reward_type):
         assert before.outcome(50) == "not reached: 0 of 50 steps rewarded"
 
 
+def test_an_episode_that_would_end_at_its_new_goal_is_counted_up_to_there():
+    env = TaskEnv(PointReach(), terminate_on_success=True)
+    after = find_miss(env, "wander", range(20), "final").sides[1]
+    first, length = np.flatnonzero(after.reached)[0] + 1, len(after.rewards)
+    assert after.end == first < length
+    assert after.outcome(length) == f"reached at step {first} and ends there: 1 of {first} steps rewarded"
+    assert after.outcome(first - 1) == f"not reached: 0 of {first - 1} steps rewarded"
+
+
 def test_a_color_that_only_the_last_picture_has_is_kept(tmp_path):
     rng = np.random.default_rng(0)
     pictures = list(rng.integers(0, 90, (51, 20, 20, 3), np.uint8))
