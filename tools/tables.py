@@ -241,10 +241,21 @@ def results() -> str:
     return "\n\n".join(parts)
 
 
+SB3_BUFFERS = {
+    "theirs": "Stable-Baselines3",
+    "keep": "her_wrappers",
+    "ours": 'her_wrappers, termination="success"',
+}
+
+
 def sb3_success(buffer: str) -> str:
-    """Return the mean success rate of a buffer, `theirs` or `ours`, in the test of Stable-Baselines3."""
-    row = {"theirs": "Stable-Baselines3", "ours": 'her_wrappers, termination="success"'}[buffer]
-    return f"{measured('sb3_success.md', '## Success', row, 2):.2f}"
+    """Return the mean success rate of a buffer in the test of Stable-Baselines3."""
+    return f"{measured('sb3_success.md', '## Success', SB3_BUFFERS[buffer], 2):.2f}"
+
+
+def sb3_passed(buffer: str) -> str:
+    """Return the number of seeds with which a buffer passes the test of Stable-Baselines3."""
+    return f"{measured('sb3_success.md', '## Success', SB3_BUFFERS[buffer], 5):.0f}"
 
 
 @cache
