@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,7 +22,7 @@ from her_wrappers.goal_functions import GoalFunction
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
-from her_wrappers.replay.goal_selection import STRATEGIES
+from her_wrappers.replay.goal_selection import StrategyName
 from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.replay.relabeling import TerminationMode
 from her_wrappers.trees import leaf_arrays
@@ -76,7 +76,7 @@ def show_relabeling(
     *,
     option: terminal.EnvOptions = (),
     out: Annotated[Path, arg(metavar="FILE")] = Path("relabeling.gif"),
-    goal_selection_strategy: Literal[tuple(STRATEGIES)] = "final",  # type: ignore[valid-type]
+    goal_selection_strategy: StrategyName = "final",
     policy: str = "wander",
     seed: terminal.NotNegative = 0,
     episodes: terminal.Positive = 20,
@@ -122,7 +122,7 @@ def show_relabeling(
     print(f"seed {hindsight.seed} in {out}")
 
 
-def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: str) -> Hindsight:
+def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: StrategyName) -> Hindsight:
     """Record an episode for each seed, and relabel the failed one that moved its achieved goal farthest.
 
     The measure is the distance between the first and the last achieved goal, times the mean share of goal

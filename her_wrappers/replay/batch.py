@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,13 @@ from her_wrappers.trees import Tree, leaf_arrays, map_tree
 
 if TYPE_CHECKING:
     import torch
+    from typing_extensions import TypeVar
+
+    ArrayT = TypeVar("ArrayT", bound=np.ndarray | torch.Tensor, default=np.ndarray)
+else:
+    from typing import TypeVar
+
+    ArrayT = TypeVar("ArrayT")
 
 
 class Provenance(NamedTuple):
@@ -26,9 +33,10 @@ class Provenance(NamedTuple):
 
 
 @dataclass(eq=False)  # freezing would cost 1.5 microseconds, of the 50 that a batch takes
-class Batch:
+class Batch(Generic[ArrayT]):
     """B transitions: NumPy arrays, or torch tensors if the buffer has a device.
 
+    For type checkers, ``Batch`` has arrays, and ``Batch[torch.Tensor]``, the result of `to_torch`, tensors.
     Relabeled rows come first, so a slice of a batch is not a smaller random batch. A batch owns its memory.
     Arrays may be strided views of one block of memory, but no two of them overlap.
 
@@ -50,14 +58,14 @@ class Batch:
 
     observations: dict[str, Tree]
     actions: Tree
-    rewards: Any
+    rewards: ArrayT
     next_observations: dict[str, Tree]
-    terminations: Any
-    truncations: Any
-    discounts: Any
-    weights: Any
-    relabeled: Any
-    index: Any
+    terminations: ArrayT
+    truncations: ArrayT
+    discounts: ArrayT
+    weights: ArrayT
+    relabeled: ArrayT
+    index: ArrayT
     provenance: Provenance | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -98,7 +106,7 @@ class Batch:
             raise ValueError("a batch must be sampled from a buffer to have episode, goal_index and strategy")
         return self.provenance
 
-    def to_torch(self, device: str | torch.device = "cpu") -> Batch:
+    def to_torch(self, device: str | torch.device = "cpu") -> Batch[torch.Tensor]:
         """Return the batch as torch tensors of the same dtypes.
 
         Args:
@@ -122,7 +130,7 @@ class Batch:
         """Return the batch as NumPy arrays, which share the memory of CPU tensors."""
         return self.map(lambda values: values if isinstance(values, np.ndarray) else values.cpu().numpy())
 
-    def map(self, function: Callable[[Any], Any]) -> Batch:
+    def map(self, function: Callable[[Any], Any]) -> Batch[Any]:
         """Return a new batch with a function applied to each array or tensor, except to ``provenance``.
 
         Args:

@@ -463,8 +463,10 @@ class HindsightReplayBuffer:
                 raise ValueError(f"beta={beta!r} needs a buffer with prioritized=Priority(); leave beta out")
             require_number("beta", beta, "[0, 1]")
         with self._lock:
-            batch = self._sample(batch_size, beta)
-        return batch if self._device is None or self.on_device else batch.to_torch(self._device)
+            batch: Batch[Any] = self._sample(batch_size, beta)
+        if self._device is not None and not self.on_device:
+            batch = batch.to_torch(self._device)
+        return batch
 
     def _sample(self, batch_size: int, beta: float | None) -> Batch:
         """Sample a batch in the form of the storage."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +154,9 @@ class Mixture:
         object.__setattr__(self, "shares", shares)
 
 
-GoalSelection: TypeAlias = str | Strategy | Mixture  # type of the argument `goal_selection_strategy`
+StrategyName: TypeAlias = Literal["future", "final", "episode", "geometric"]  # the keys of `STRATEGIES`
+# The type of the argument `goal_selection_strategy`
+GoalSelection: TypeAlias = StrategyName | Literal["random", "desired"] | Strategy | Mixture
 
 
 class MixtureComponent(NamedTuple):

@@ -297,7 +297,8 @@ class Relabeler:
         self, episodes: Episodes, goal_key: str, steps: np.ndarray | None = None
     ) -> NDArray[np.float32]:
         """Return the rewards that the function computes for steps, all by default, see `recorded`."""
-        steps, batch = np.arange(len(episodes.rewards)) if steps is None else steps, None
+        steps = np.arange(len(episodes.rewards)) if steps is None else steps
+        batch: Batch[Any] | None = None
         if self.reward_name == "reward_fn":
             batch = recorded_batch(episodes, steps, goal_key, self._gamma)
             if self._arrays.is_torch:
