@@ -26,7 +26,7 @@ def ranged(default: Any, interval: str) -> Any:
 
 
 def count(default: int, *, at_least: int = 0) -> Any:
-    """Return a field for integers that may be below 1."""
+    """Return a dataclass field for an integer of at least ``at_least``."""
     return field(default=default, metadata={"at_least": at_least})
 
 

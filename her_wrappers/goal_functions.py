@@ -109,7 +109,7 @@ class BatchedTermination:
         return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
 
     def _decide(self, *batch: Any) -> Any:
-        """Call the function with a batch, and set ``is_rowwise`` if that decides; return the values."""
+        """Call the function with a batch; set ``is_rowwise`` if the result shows it. Return the values."""
         try:
             values = self._function(*batch)
         except Exception:  # a function of single goals can raise anything on a batch

@@ -237,7 +237,7 @@ def _relations(
 def _find_copy(
     leaves: list[tuple[str, Any]], rows: NDArray[np.intp], desired: _Columns, achieved: _Columns
 ) -> str | None:
-    """Return a clause on the smallest leaf that contains the goal or its differences to the achieved one."""
+    """Return text that names the smallest leaf with the goal, or with the difference of both goals."""
     some = _spread(len(rows), 32)
     goals = desired.values[some]
     kinds = {"desired_goal": goals}

@@ -167,7 +167,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return last and replace(last, **copy_tree(last.live))
 
     def _find_changes(self, record: ResetRecord | StepRecord | None) -> None:
-        """Apply `CHANGES_LATER` to the record of the last call."""
+        """Find returned objects that changed after the last call, by the rules `CHANGES_LATER`."""
         if isinstance(record, ResetRecord):
             self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([record], []))))
         elif record is not None:

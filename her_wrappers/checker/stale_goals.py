@@ -78,7 +78,7 @@ def _quadratic(states: np.ndarray) -> np.ndarray:
 
 
 def _fit(features: np.ndarray, goals: np.ndarray) -> tuple[float, Any]:
-    """Fit goals to every second row of features; return the largest error in the others, and weights."""
+    """Fit linear weights to every second row; return the largest error in the other rows, and the weights."""
     if len(features) < 4 * features.shape[1]:
         return np.inf, None
     weights = np.linalg.lstsq(features[::2], goals[::2], rcond=None)[0]
@@ -86,7 +86,7 @@ def _fit(features: np.ndarray, goals: np.ndarray) -> tuple[float, Any]:
 
 
 def _is_in_span(features: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return which features lie in the linear span of known ones, as (N,) bool: weights are valid there."""
+    """Return which rows of features are linear combinations of ``known`` rows, (N,) bool."""
     _, scale, directions = np.linalg.svd(known, full_matrices=False)
     span = directions[scale > 1e-6 * scale[0]]
     outside = np.linalg.norm(features - features @ span.T @ span, axis=1)

@@ -89,7 +89,7 @@ def parse(
     about: str,
     default: Any = tyro.MISSING_NONPROP,
 ) -> Any:
-    """Call ``form`` with the parsed arguments of a command, and return the result.
+    """Parse the arguments of a command, call its function ``form`` with them, and return the result.
 
     The parameters of ``form`` are the options. ``--help`` shows the part of ``about`` before ``Args:``.
     """
@@ -112,7 +112,7 @@ REGISTRY = ConstructorRegistry()
 
 @REGISTRY.primitive_rule
 def _integer_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
-    """Read all integers as `_integer` does."""
+    """Rule for tyro: all integer options accept forms such as 1e6."""
     return _integer() if info.type is int else None
 
 

@@ -19,7 +19,7 @@ REPORTED_SCENARIOS: set[str] = set()
 
 
 def _with_variants(scenario: str) -> list[str]:
-    """Return the name of a scenario, and those of its variants, which the same rules judge."""
+    """Return the names of a scenario and of its variants, which are judged by the same rules."""
     return [name for name in (scenario, scenario + LONG_EPISODES, scenario + USED) if name in SCENARIOS]
 
 

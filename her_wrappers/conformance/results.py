@@ -103,7 +103,7 @@ class ScenarioResults:
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        """Options of the environments of other scenarios, each only if its simple scenario has no fault."""
+        """Options of the environments, without those whose own scenario already has a fault."""
         works = {key: self._is_offered(name) and not self._fails(name) for key, name in OPTIONS.items()}
         # If goals change, a recomputed reward of an original row differs from the recorded one.
         works["changing"] &= works["bonus"]

@@ -258,12 +258,12 @@ class DecodedRows:
         return (goal_episode == self.episode) & (goal_step == step)
 
     def _is_precise(self, goals: np.ndarray) -> Values:
-        """Return which goals equal the goals with their numbers exactly."""
+        """Return which goals are exactly those of their episode and step numbers, without rounding."""
         is_equal = goals == self.env.encode(*self.env.decode(goals))
         return is_equal.reshape(len(self), -1).all(axis=1)
 
     def values_of_step(self, ahead: int = 0) -> StepValues:
-        """Return the expected values of the step ``ahead`` steps after each row, for the goal of the row."""
+        """Return the expected values of the step ``ahead`` steps later, under the goal of each row."""
         env, step, episode = self.env, self.step + ahead, np.maximum(self.episode, 0)
         is_last = step + 1 == self.length
         code = np.where(is_last & self._successes, env.desired_step(step + 1) + 1, step + 1)

@@ -428,7 +428,7 @@ def action_effects(block: Episodes) -> np.ndarray | None:
 
 
 def _joined(name: str, parts: list[Any]) -> Any:
-    """Return a field of `Facts` from its values in each block."""
+    """Return a field of `Facts` for all episodes, from its values for blocks of episodes."""
     if not parts:
         return np.zeros(0, np.int64)
     if isinstance(parts[0], dict):

@@ -80,7 +80,7 @@ class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotatio
 
 
 class ColumnsFromBuffer(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
-    """Learner connector: all columns of the batch that `HerEpisodeReplayBuffer` sampled."""
+    """Learner connector: passes on all columns of the batch that `HerEpisodeReplayBuffer` sampled."""
 
     def __call__(self, *, episodes: list[SampledTransitions], **kwargs: Any) -> dict[str, Any]:
         """Return the columns, so that RLlib's connectors do not look for them in episodes."""
@@ -89,7 +89,7 @@ class ColumnsFromBuffer(ConnectorV2):  # type: ignore[misc] # RLlib has no annot
 
 
 class ModuleTensors(NumpyToTensor):  # type: ignore[misc] # RLlib has no annotations
-    """Learner connector: the columns as tensors of the only module."""
+    """Learner connector: converts the columns to tensors for the only module of the learner."""
 
     def __call__(self, *, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Return the tensors under the id of the module."""

@@ -174,7 +174,7 @@ class VectorEpisodeBytes:
         return [-1 if begun is None else len(self._steps) - begun for begun in self._begun]
 
     def where(self, env: int, ahead: int = 0) -> str:
-        """Return the place of an environment in words, for messages: its current step plus ``ahead``."""
+        """Return text for messages: the environment, and its current step plus ``ahead``."""
         return f"at step {max(0, self.lengths[env]) + ahead} of environment {env}"
 
     def environments_not_at(self, states: Row) -> list[int]:

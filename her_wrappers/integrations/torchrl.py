@@ -308,7 +308,7 @@ class HindsightTensorDictReplayBuffer:
         )
 
     def _attach(self) -> None:
-        """Let the saved buffer have the form of Discrete values."""
+        """Make saved files say which Discrete values are one-hot vectors."""
         forms = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
         self.hindsight._attachment = {"one_hot": forms}  # noqa: SLF001
 
@@ -377,7 +377,7 @@ class HindsightTensorDictReplayBuffer:
         return ended
 
     def _warn_of_reuse(self, before: TensorDictBase, after: TensorDictBase) -> None:
-        """Warn once if a leaf has one value in all states before a gap, and another one in all after it."""
+        """Warn once if a leaf never changes within a call of `extend`, but differs between two calls."""
         reused = []
         for position, leaf in enumerate(self._states.spec):
             pieces = [
@@ -411,7 +411,7 @@ class HindsightTensorDictReplayBuffer:
 
 
 class _SpaceKeys:
-    """The leaves of a space in tensordicts, in which a Discrete value may be a one-hot vector."""
+    """Reads and writes elements of a space in tensordicts, where Discrete values can be one-hot."""
 
     def __init__(self, name: str, space: spaces.Space[Any], keys: Mapping[str, NestedKey]) -> None:
         self.name, self._keys = name, keys
@@ -424,7 +424,7 @@ class _SpaceKeys:
             raise TypeError(f"a tensordict cannot have the elements of a Tuple, got {space}; use a Dict")
 
     def read(self, data: TensorDictBase, where: tuple[str, ...]) -> dict[str, torch.Tensor]:
-        """Return the values of the leaves by their positions, Discrete values as numbers."""
+        """Return the values of the leaves, named by position; one-hot vectors become integers."""
         leaves = {}
         for position, path in enumerate(self.spec.paths):
             value = _require(data, (*where, *self._key(path)))
@@ -436,7 +436,7 @@ class _SpaceKeys:
         return leaves
 
     def write(self, tree: Any, where: tuple[str, ...]) -> Iterator[tuple[NestedKey, torch.Tensor]]:
-        """Yield keys and values, Discrete values as one-hot vectors if they were such vectors."""
+        """Yield keys and values; integers that `read` made of one-hot vectors become such vectors."""
         for position, leaf in enumerate(self.spec):
             value, dtype = leaf.find(tree, "in the batch"), self.one_hot.get(str(position))
             if dtype is not None:
@@ -446,11 +446,11 @@ class _SpaceKeys:
             yield (*where, *self._key(leaf.path)), value
 
     def to_tree(self, steps: TensorDictBase) -> Any:
-        """Return the tree of arrays of the space."""
+        """Return the element of the space, as a tree of arrays."""
         return self.spec.build([steps[str(position)].numpy() for position in range(len(self.spec.leaves))])
 
     def _key(self, path: Path) -> tuple[str, ...]:
-        """Return the key of a leaf: the first part of an observation's path is a name in ``keys``."""
+        """Return the key of a leaf in a tensordict, with its name in the argument ``keys``, if any."""
         first, *rest = map(str, (self.name, *path) if self.name == "action" else path)
         return (*_path(self._keys.get(first, first)), *rest)
 

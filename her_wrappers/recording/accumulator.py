@@ -168,7 +168,7 @@ class EpisodeAccumulator:
         self._is_ended = is_ended.copy()
 
     def compare(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
-        """Yield each leaf with its value in the current states and its value in ``observations``."""
+        """Yield each leaf, its values in the current states, and its values in ``observations``."""
         for leaf, was in zip(self.observations, self._ring.states_at(self._now), strict=True):
             yield leaf, was, self._check(leaf, observations, 0)
 

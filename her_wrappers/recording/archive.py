@@ -70,7 +70,7 @@ class Manifest:
 
 
 class _ArchiveState(NamedTuple):
-    """Content of an archive; replaced by one assignment, so that an interruption leaves a consistent one."""
+    """Content of an archive. It is replaced as a whole, so an interruption leaves the old or the new one."""
 
     manifest: Manifest = Manifest()  # with all shards
     pending: shards.Pending | None = None  # episodes that are not in shards

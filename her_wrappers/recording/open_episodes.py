@@ -235,7 +235,7 @@ class OpenEpisodes:
                 )
 
     def _begins_in_last_state(self, recorded: EpisodeAccumulator, obs: Tree) -> np.ndarray:
-        """Return which rows begin in the last state of an episode that just ended, (N,) bool."""
+        """Return which rows continue from the last state of an episode that just ended, (N,) bool."""
         is_reset = self._just_ended
         for leaf, *pair in recorded.compare(obs) if is_reset.any() else ():
             is_reset = is_reset & equal_rows(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))

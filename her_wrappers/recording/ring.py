@@ -160,7 +160,7 @@ class StepRing:
         return ndarray(column.shape, column.leaf.dtype, column.data.getvalue())
 
     def _index(self, rows: np.ndarray | None, first: Any, counts: Any) -> np.ndarray | slice:
-        """Return indices slot * N + environment of ``counts`` moments per environment, from ``first`` on."""
+        """Return the flat indices of ``counts`` successive moments of each environment, from ``first`` on."""
         first = first % self.capacity
         if rows is None:
             in_order = first + counts <= self.capacity

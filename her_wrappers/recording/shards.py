@@ -153,7 +153,7 @@ def build_tree(described: Json, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _flatten_reset_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return, for each key, dtype and shape, the array of all values and that of their episodes."""
+    """Return two arrays for each key, dtype and shape: the values, and the numbers of their episodes."""
     groups: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, np.ndarray]]] = {}
     for number, info in enumerate(infos):
         for key, value in info.items():

@@ -144,7 +144,7 @@ class Batch(Generic[ArrayT]):
 
 @dataclass(frozen=True)
 class Statistics:
-    """Contents of a buffer, and shares and means over the rows of a batch; NaN for an empty set of rows.
+    """Numbers about a buffer and about the rows of a batch. Shares and means of no rows are NaN.
 
     Attributes:
         num_transitions: Number of stored transitions.

@@ -469,7 +469,7 @@ class HindsightReplayBuffer:
         return batch
 
     def _sample(self, batch_size: int, beta: float | None) -> Batch:
-        """Sample a batch in the form of the storage."""
+        """Sample a batch, of tensors if the storage is on a device."""
         if self._demonstrations is None or not self.can_sample:
             return self._make_batch(*self._sampler.next(batch_size), beta)
         count = self._demonstrations.count(require_count("batch_size", batch_size, at_least=1))
@@ -479,7 +479,7 @@ class HindsightReplayBuffer:
         return merge(batches, self._storage.arrays)
 
     def _make_batch(self, draws: Draws, k: int, beta: float | None = None) -> Batch:
-        """Return batch k of the drawn ones: tensors if the storage is on a torch device, else arrays."""
+        """Return batch k of ``draws``: tensors if the storage is on a torch device, else arrays."""
         storage, arrays = self._storage, self._storage.arrays
         index, rows, relabeled = draws.index[k], draws.rows[k], draws.relabeled[k]
         terminated, truncated, goal_independent = draws.flags[0, k], draws.flags[1, k], draws.flags[2, k]

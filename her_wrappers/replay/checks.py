@@ -95,7 +95,7 @@ class EpisodeChecks:
             )
 
     def _are_at_goals(self, episodes: Episodes, steps: NDArray[np.intp] | None = None) -> Bools:
-        """Return after which steps the goal is achieved: the achieved goal as goal gives the same reward."""
+        """Return which steps achieve their goal: the achieved goal as desired goal gives the same reward."""
         pair = (self._relabeler.rewards_of(episodes, key, steps) for key in ("desired_goal", "achieved_goal"))
         return np.equal(*pair)
 

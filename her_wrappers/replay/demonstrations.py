@@ -176,7 +176,7 @@ def merge(batches: list[Batch], arrays: Any) -> Batch:
 
 
 def _have_success(episodes: list[Episode], buffer: Any) -> bool:
-    """Return whether a demonstration achieves its goal, or whether this is unknown."""
+    """Return False if no demonstration achieves its goal; True if one does, or if this is unknown."""
     flags = [episode.infos[name] for episode in episodes for name in FLAG_NAMES if name in episode.infos]
     if flags:
         return any(np.any(each) for each in flags)

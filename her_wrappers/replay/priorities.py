@@ -147,7 +147,7 @@ class Priorities:
 
 
 def _require_all(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:
-    """Raise ValueError for the first value that is not valid."""
+    """Raise ValueError if a value is not valid, and name the first one."""
     if not valid.all():
         row = int(valid.argmin())
         raise ValueError(f"{name} must be {expected}, got {values[row]} at row {row}")

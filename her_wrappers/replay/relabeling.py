@@ -178,7 +178,7 @@ class Relabeler:
         return transition.terminated & False if self.termination == "never" else transition.terminated
 
     def _by_goal(self, transition: GoalTransition) -> Any:
-        """Return the terminations that ``compute_terminated`` computes."""
+        """Return the results of ``compute_terminated`` as terminations."""
         name, count = "compute_terminated", len(transition.terminated)
         result = self._call(name, self._compute_terminated, transition[:3], transition.terminated, "bools")
         if self._arrays.is_torch:

@@ -363,7 +363,7 @@ class RowStorage:
         observed: list[np.ndarray],
         begins: np.ndarray,
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the rows of the runs that begin at these steps, and their rows of each matrix of goals."""
+        """Return the rows of `Stored.runs` for runs that begin at these steps, and their goals."""
         states = episodes.state_of_step[begins]
         episode, ends = states - begins, np.empty_like(begins)
         ends[:-1], ends[-1] = begins[1:], len(episodes.rewards)

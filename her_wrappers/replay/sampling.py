@@ -182,7 +182,7 @@ class Sampler:
         steps: tuple[np.ndarray, ...],
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return a goal of one component for each step, see `_select_goals`."""
+        """Return a goal for each step, chosen by one component of the mixture, see `_select_goals`."""
         index, row, t, length, *_ = steps
         if component.select is not None:
             s = component.select(t, length, rng)

@@ -250,7 +250,7 @@ def _restore_demonstrations(
 
 
 def _read_bytes(content: bytes, read: Callable[[Path], Any]) -> Any:
-    """Return the result of a function that reads a file with this content."""
+    """Write the content to a temporary file, and return what ``read`` returns for its path."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "buffer")
         path.write_bytes(content)

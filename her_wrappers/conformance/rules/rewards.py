@@ -29,7 +29,7 @@ def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
 
 
 def _relabeled_rule(code: str, name: str, **texts: Any) -> None:
-    """Add the rule that reports the first wrong relabeled reward, if ``code`` explains them all."""
+    """Add a rule that reports the first wrong relabeled reward, if ``code`` explains all of them."""
 
     def check(rows: DecodedRows) -> Iterator[Violation]:
         judged = rows.relabeled & rows.is_allowed

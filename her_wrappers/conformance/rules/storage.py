@@ -72,7 +72,7 @@ _failure_rule(
 
 
 def _rows_rule(code: str, name: str, **options: Any) -> None:
-    """Add the rule that the rows of a scenario, or of its attribute ``rows``, are correct."""
+    """Add the rule that all rows that a scenario sampled are correct."""
 
     def check(result: Any) -> Iterator[Violation]:
         yield from getattr(result, "rows", result).first_violation()

@@ -14,7 +14,7 @@ rule = partial(replay_rule, scenario=ENDS_OF_EPISODES)
 
 
 def _is_wrong(rows: DecodedRows) -> Values:
-    """Return which correct steps with correct goals have a wrong flag, (B,) bool."""
+    """Return which rows have a wrong flag, among the rows whose step and goal are correct, (B,) bool."""
     return rows.is_allowed & rows.is_added & rows.wrong["terminated"]
 
 
