@@ -120,10 +120,10 @@ def _final_name(infos: Any) -> str | None:
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
     """Return the infos ``keys`` of N environments, also of their last states, as one dict of arrays.
 
-    Infos in Gymnasium's format are returned as they are, and None as an empty dict. In a list of N dicts, an
-    episode's last observation and infos are under ``final_obs`` and ``final_info``, or, as in
-    Stable-Baselines3, ``terminal_observation`` is among its last infos. Raise ValueError for other types and
-    for a list of another length.
+    Infos in Gymnasium's format are returned as they are, and None as an empty dict. A list has N dicts. The
+    last observation and infos of an episode are under ``final_obs`` and ``final_info`` in its dict. As in
+    Stable-Baselines3, the dict can also consist of the last infos and ``terminal_observation``. Raise
+    ValueError for other types and for a list of another length.
     """
     if isinstance(infos, Mapping) or infos is None:
         return infos or {}

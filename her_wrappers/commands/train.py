@@ -39,7 +39,7 @@ MOST_FINDINGS = 3
 
 @dataclass(frozen=True)
 class ConfigOptions(Config):
-    """Options of the run that a checkpoint and a recipe have too."""
+    """Options of the run, which checkpoints and recipes also contain."""
 
     env: Positional[Annotated[str | None, arg(metavar="ENV")]] = None  # type: ignore[assignment]
     algo: str | None = None  # type: ignore[assignment]

@@ -108,7 +108,7 @@ def _as_arrays(values: Any) -> Tree:
 
 
 def _is_continued(before: Tree, after: Tree) -> bool:
-    """Whether the first of some observations is the last one of the observations before."""
+    """Whether the first observation of ``after`` equals the last observation of ``before``."""
     pairs = zip(tree.flatten(before), tree.flatten(after), strict=True)
     return all(np.array_equal(one[-1], other[0], equal_nan=True) for one, other in pairs)
 

@@ -168,7 +168,7 @@ def _flatten_reset_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, np.nda
 
 
 def _name(name: str, key: str) -> str:
-    """Return the name of the arrays under a key."""
+    """Return the name of the array for a key of a dict, with escaped slashes."""
     if not isinstance(key, str):
         raise TypeError(f"{name} must have keys that are strings, got {key!r}")
     try:

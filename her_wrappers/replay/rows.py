@@ -431,7 +431,7 @@ class RowStorage:
     def _build(
         self, spec: SpaceSpec, columns: Sequence[Column], blocks: Sequence[Any], desired: Sequence[Any] = ()
     ) -> Any:
-        """Return a tree of views of blocks, (B, width) for each matrix, and of desired goals."""
+        """Return an element of a space with B rows: views of the (B, width) blocks, one for each matrix."""
         leaves = []
         for leaf, number, place, is_desired in columns:
             block = desired[number] if is_desired else blocks[number]

@@ -1,7 +1,8 @@
 """Buffers in files. A file is written as a whole or not at all, and validated when it is read.
 
-The arrays of a file are those of the episodes, in blocks, the priorities, and the open episodes of `add`. The
-rest is JSON: spaces, options, number of the oldest step, and the states of the relabeler and of the sampler.
+A file has arrays and a JSON header. The arrays contain the episodes, in blocks, the priorities, and the open
+episodes of `add`. The header has spaces, options, the number of the oldest step, and the states of the
+relabeler and of the sampler.
 """
 
 from __future__ import annotations
