@@ -10,9 +10,9 @@ For example:
 the replay buffer executes `add`, `add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`,
 `clear` or `save` (arrays and `device="cpu"`, a full buffer of 40 steps), or while a recorder records into
 memory, a replay buffer or an archive (single environments, and vector environments in the three autoreset
-modes). Afterwards the buffer must have the episodes from before or after the call, perhaps without the
-oldest, and each recorded step at most once; no lock may be held; a saved file must be the old or the new one.
-Recorders may lose episodes that are open or being delivered, but no later step, and deliver no step twice.
+modes). Afterwards, the buffer must have the episodes from before or after the call; the oldest ones may be
+missing, and no step may be there twice. No lock may be held. A saved file must be the old or the new one. A
+recorder may lose episodes that are open or that it is passing on, but no later step, and it passes on no step twice.
 
 **Lack of memory** is a `MemoryError` raised in the same way, or a limit of the operating system
 (`RLIMIT_AS`) that leaves too little memory for large arrays. A call under a limit counts only if it failed.

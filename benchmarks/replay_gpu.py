@@ -11,9 +11,9 @@ For example:
 
 **Measurements.** *On the device*: `sample(n)` of a buffer with `device=` and `tensor_functions=True`, from
 the sampling of indices on the host to the last operation on the device. *Copied to the device*: `sample(n)`
-of a buffer with `device=` only, which relabels arrays, until the copy is complete. *Copying on the device*,
-a lower bound for every batch: reading and writing once the goals and the rows of the states before and after
-each step, at the rate at which the device copies a block of 1 GiB.
+of a buffer with `device=` only, which relabels arrays, until the copy is complete. *Copying on the device*
+is a lower bound for every batch: the time to read and write the goals and both states of each step once, at
+the rate at which the device copies a block of 1 GiB.
 
 **Method.** One thread on the host. All buffers run in turns, and sample a few batches before each
 measurement. Ratios are computed within one turn; the table shows medians over the turns.
