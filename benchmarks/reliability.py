@@ -12,7 +12,7 @@ the replay buffer executes `add`, `add_episode`, `add_episodes`, `extend`, `samp
 memory, a replay buffer or an archive (single environments, and vector environments in the three autoreset
 modes). Afterwards, the buffer must have the episodes from before or after the call; the oldest ones may be
 missing, and no step may be there twice. No lock may be held. A saved file must be the old or the new one. A
-recorder may lose episodes that are open or that it is passing on, but no later step, and it passes on no step twice.
+recorder may lose episodes that are open or being delivered, but no later step, and delivers no step twice.
 
 **Lack of memory** is a `MemoryError` raised in the same way, or a limit of the operating system
 (`RLIMIT_AS`) that leaves too little memory for large arrays. A call under a limit counts only if it failed.
