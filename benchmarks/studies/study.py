@@ -13,7 +13,6 @@ from benchmarks.result_page import Grid, Page, Requirement, provenance
 from benchmarks.studies.plots import save
 from benchmarks.studies.results_file import ResultsFile, RunResults
 from benchmarks.studies.run_all import Failure, Outcome, run_all, run_on_ray
-from benchmarks.studies.runs import FINAL_EPISODES
 from her_wrappers.files.atomic import acquire_lock
 
 if TYPE_CHECKING:
@@ -28,9 +27,6 @@ SIMULATORS: dict[str, tuple[str, ...]] = {
     "highway_env": ("highway-env",),
 }
 """Distributions whose versions a page shows, by the package of the environments."""
-
-RULES = f"""Success rates are those of the final policy in {FINAL_EPISODES} other episodes, tables show
-medians (lowest to highest): [how to read it](../reproduce.md#how-to-read-the-figures)."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ def make_page(study: Study, results: RunResults, facts: Mapping[str, str]) -> Pa
         study.answer(results),
         [study.tabulate(results)],
         facts,
-        f"{study.about}\n\n{RULES} Settings: {source}, else the defaults of `her_agents.Config`.",
+        f"{study.about}\n\n[How to read it](../reproduce.md#how-to-read-the-figures). Settings: {source}.",
         f"{study.name}.svg",
         [each for each in study.judge(results) if each.is_met is False and not study.quick],
     )
