@@ -10,6 +10,14 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
+def connect(cluster):
+    """Connect this process to a cluster."""
+    import ray  # noqa: PLC0415 - an optional dependency
+
+    options = {"logging_level": "error", "log_to_driver": False}
+    ray.init(address=cluster.address, _node_ip_address=LOOPBACK, **options)
+
+
 @contextlib.contextmanager
 def three_nodes(num_cpus=2):
     """Start three nodes, and connect this process to the first."""
@@ -22,8 +30,7 @@ def three_nodes(num_cpus=2):
     try:
         for _ in range(2):
             cluster.add_node(num_cpus=num_cpus, node_ip_address=LOOPBACK)
-        options = {"logging_level": "error", "log_to_driver": False}
-        ray.init(address=cluster.address, _node_ip_address=LOOPBACK, **options)
+        connect(cluster)
         yield cluster
     finally:
         ray.shutdown()

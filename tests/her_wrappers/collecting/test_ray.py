@@ -19,7 +19,7 @@ from tests.support.collecting import (
     collect_with_updates,
     still,
 )
-from tests.support.ray_cluster import LOOPBACK, three_nodes
+from tests.support.ray_cluster import LOOPBACK, connect, three_nodes
 from tests.support.trainings import same, tiny
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -32,6 +32,13 @@ SETTINGS = {"num_envs": 3, "seed": 7, "info_keys": ["place"]}
 def test_killed_actors_and_a_lost_node_change_no_episode(monkeypatch):
     """One test, since starting three nodes takes seconds."""
     with three_nodes() as cluster:
+        ray.shutdown()
+        with monkeypatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", cluster.address)
+            with Collector(Walk, Noisy(), backend="ray", **SETTINGS) as collector:
+                next(collector.rounds())
+                assert len(ray.nodes()) == 3, "the environment variable of Ray is an address"
+        connect(cluster)
         with Collector(Slow, Noisy(), backend="ray", num_workers=3, **SETTINGS) as collector:
 
             def disturb(number):
@@ -42,13 +49,8 @@ def test_killed_actors_and_a_lost_node_change_no_episode(monkeypatch):
 
             rounds = collect_with_updates(collector, 3, disturb=disturb)
         assert ray.is_initialized(), "a Ray that the program initialized is not shut down"
-        assert_same_rounds(rounds, collect("local", 3, num_workers=3))
-        rounds[0].observations[:] = 0  # raises if the array is read-only
-        ray.shutdown()
-        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-        with Collector(Walk, Noisy(), backend="ray", **SETTINGS) as collector:
-            next(collector.rounds())
-            assert len(ray.nodes()) == 3, "the environment variable of Ray is an address"
+    assert_same_rounds(rounds, collect("local", 3, num_workers=3))
+    rounds[0].observations[:] = 0  # raises if the array is read-only
 
 
 def unused_port():
@@ -57,11 +59,16 @@ def unused_port():
         return listener.getsockname()[1]
 
 
-def test_an_address_that_nobody_answers_is_an_error_within_seconds():
+@pytest.mark.parametrize("is_argument", [True, False])
+def test_an_address_that_nobody_answers_is_an_error_within_seconds(is_argument, monkeypatch):
+    """The address is an argument, or Ray's environment variable."""
     ray.shutdown()
+    address = f"127.0.0.1:{unused_port()}"
+    if not is_argument:
+        monkeypatch.setenv("RAY_ADDRESS", address)
     started = time.monotonic()
-    with pytest.raises(ConnectionError, match="no Ray cluster answers at '127"):
-        Collector(Walk, still, backend="ray", address=f"127.0.0.1:{unused_port()}")
+    with pytest.raises(ConnectionError, match=f"no Ray cluster answers at '{address}'"):
+        Collector(Walk, still, backend="ray", address=address if is_argument else None)
     assert time.monotonic() - started < 60, "Ray itself waits longer"
 
 
