@@ -23,7 +23,6 @@ steps_per_epoch = 30
 learning_starts = 20
 batch_size = 8
 num_envs = 2
-workers = 1
 evaluation_episodes = 2
 agent = { hidden = [4] }
 """
@@ -82,7 +81,7 @@ def test_runs_longer_than_the_target_miss_it_although_they_are_solved_earlier():
 def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folder, monkeypatch):
     monkeypatch.setattr(ablation, "STEPS", 40)
     (folder / "fetch_push.toml").write_text(
-        RECIPE.replace("workers = 1", "workers = 0\nprioritized = true\ngamma = 0.95")
+        RECIPE.replace("num_envs = 2", "num_envs = 2\nprioritized = true\ngamma = 0.95")
         + "updates_per_step = 0.375\ngoal_selection_strategy = { future = 0.75, random = 0.25 }\n"
     )
     reference, *variants = (run.config.as_dict() for run in ablation.make_study(1, quick=False).runs)
