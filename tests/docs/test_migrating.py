@@ -20,14 +20,6 @@ def run(section):
     return names_after(SECTIONS[section])
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:an episode terminated at its goal")
-def test_from_stable_baselines3():
-    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
-    names = run("Stable-Baselines3")
-    assert len(names["buffer"]) >= 290
-    assert names["buffer"].sample(100).relabeled.sum() == 80
-
-
 def test_from_cpprb():
     names = run("cpprb")
     assert len(names["buffer"]) == 50
