@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from html import escape
@@ -46,7 +47,7 @@ h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; marg
 .finding { border-left: .35rem solid #888; padding: .1rem 1rem; margin: 1rem 0; background: #f6f6f6;
   overflow-wrap: anywhere; }
 .error { border-color: #b00020; } .warning { border-color: #c77700; }
-.finding h3 { margin: .5rem 0; font-size: 1rem; }
+.finding code { white-space: nowrap; } .finding h3 { margin: .5rem 0; font-size: 1rem; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
   gap: 1rem; } figure { margin: 0; } img { width: 100%; height: auto; }
 </style>
@@ -82,9 +83,10 @@ def write_page(path: Path, report: Report, facts: Facts) -> None:
 
 def _finding(finding: Finding) -> str:
     heading = escape(f"{finding.severity} {finding.code} {finding.name}")
+    fix = re.sub(r"--\w[\w.-]*\w", r"<code>\g<0></code>", escape(finding.fix))  # options break at no hyphen
     return (
         f'<div class="finding {finding.severity}"><h3>{heading}</h3>'
-        f"<p>{escape(finding.description)}</p><p>Fix: {escape(finding.fix)}.</p></div>"
+        f"<p>{escape(finding.description)}</p><p>Fix: {fix}.</p></div>"
     )
 
 

@@ -11,7 +11,7 @@ from her_agents import export_policy, load_agent, train
 from her_agents.checkpoints import load_checkpoint
 from her_wrappers import CorruptFileError
 from tests.support.damage import damaged
-from tests.support.trainings import TASKS, same, tiny
+from tests.support.short_runs import TASKS, same, tiny
 
 
 @pytest.mark.parametrize("algo", TASKS)

@@ -10,7 +10,7 @@ import torch
 from her_agents.collected import ExploringPolicy
 from her_agents.loop import train
 from her_wrappers.collecting import Collector, CollectorError
-from tests.support.trainings import same, tiny, without_time
+from tests.support.short_runs import same, tiny, without_time
 
 
 def trained(backend, task="dqn", **options):

@@ -6,7 +6,7 @@ import pytest
 
 from her_agents.config import make_config, read_options
 from her_wrappers import Mixture
-from tests.support.trainings import tiny
+from tests.support.short_runs import tiny
 
 SHARES = {"future": 0.5, "desired": 0.3, "original": 0.2}
 

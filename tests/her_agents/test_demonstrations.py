@@ -12,7 +12,7 @@ from her_agents.loop import train
 from her_agents.training import Training
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
 from tests.support.commands import her
-from tests.support.trainings import TASKS, same, tiny, without_time
+from tests.support.short_runs import TASKS, same, tiny, without_time
 
 ENV, OPTIONS = TASKS["td3"]["env"], {"max_steps": 9}
 

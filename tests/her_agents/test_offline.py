@@ -12,7 +12,7 @@ from her_agents.loop import is_solved, train
 from her_agents.offline import OfflineTraining
 from her_wrappers import EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.integrations.minari import to_minari
-from tests.support.trainings import same, tiny, without_time
+from tests.support.short_runs import same, tiny, without_time
 
 ENV = "her_envs/PointReach-v0"
 

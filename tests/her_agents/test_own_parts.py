@@ -16,7 +16,7 @@ from her_agents.networks import Network
 from her_agents.sac import SAC
 from her_agents.td3 import DDPG
 from tests.support.commands import her
-from tests.support.trainings import same, tiny, without_time
+from tests.support.short_runs import same, tiny, without_time
 
 gym.register_envs(her_envs)
 OWN = str(Path(__file__).parents[2] / "examples" / "own_agent.py") + ":WideSAC"

@@ -17,7 +17,7 @@ from her_agents.evaluation import Evaluation
 from her_agents.logs import COLUMNS
 from her_agents.loop import train
 from her_wrappers import InUseError
-from tests.support.trainings import TASKS, same, tiny, without_time
+from tests.support.short_runs import TASKS, same, tiny, without_time
 
 
 @pytest.fixture(name="finished", scope="module")
@@ -190,7 +190,7 @@ def test_results_without_a_checkpoint_are_not_overwritten(name, tmp_path):
 FULL_DISK = """
 import resource, signal, sys
 from her_agents.loop import train
-from tests.support.trainings import tiny
+from tests.support.short_runs import tiny
 train(tiny(steps=200), folder=sys.argv[1], tensorboard=True, on_epoch=None)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 for size in (100, 5_000, 50_000):

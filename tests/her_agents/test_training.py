@@ -15,7 +15,7 @@ from her_wrappers import HindsightReplayBuffer, episode_limit
 from her_wrappers.collecting import CollectorError
 from her_wrappers.episode_limit import EndlessEpisodeError
 from tests.support.other_envs import NeedsInfo
-from tests.support.trainings import TASKS, tiny, without_time
+from tests.support.short_runs import TASKS, tiny, without_time
 
 
 def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():

@@ -20,7 +20,7 @@ from tests.support.collecting import (
     still,
 )
 from tests.support.ray_cluster import LOOPBACK, connect, three_nodes
-from tests.support.trainings import same, tiny
+from tests.support.short_runs import same, tiny
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
