@@ -10,7 +10,6 @@ from typing import Any
 
 import gymnasium as gym
 
-import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.environments import call_factory, env_factory, present_folder

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.arguments import require_suffix
 from her_wrappers.commands import terminal
 from her_wrappers.commands.policies import open_policy, policy_of_recipe

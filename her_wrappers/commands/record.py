@@ -12,7 +12,6 @@ import gymnasium as gym
 import numpy as np
 from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
-import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import SinkError
 from her_wrappers.arguments import require_number
 from her_wrappers.commands import terminal

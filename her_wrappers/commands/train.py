@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, Suppress, arg
 
-import her_envs  # noqa: F401 - registers the bundled ids
 from her_agents.config import Config, make_config, merge_options, read_options
 from her_agents.options import agent_options
 from her_agents.recipes import read_recipe, recipe_names

@@ -13,7 +13,6 @@ import numpy as np
 from gymnasium import spaces
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-import her_envs  # noqa: F401 - registers the bundled ids
 from her_envs.canvas import Window, require_pygame
 from her_wrappers.commands import screen, terminal
 from her_wrappers.commands.policies import is_run, open_policy, policy_of_recipe

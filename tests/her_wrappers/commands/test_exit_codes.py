@@ -160,3 +160,21 @@ def test_the_exit_code_reaches_the_shell():
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 3
     assert ran.stderr == "Error: there is no archive at nothing: it has no manifest.json\n"
+
+
+REGISTERED_BY_COMMANDS = """
+from her_wrappers.environments import EnvNameError, make_env
+try:
+    make_env("her_envs/PointReach-v0")
+except EnvNameError as error:
+    print(error)
+import her_wrappers.commands.doctor
+make_env("her_envs/PointReach-v0")
+"""
+
+
+def test_commands_register_the_bundled_ids_and_programs_learn_how():
+    """In a new process, since other tests have registered them here."""
+    command = [sys.executable, "-c", REGISTERED_BY_COMMANDS]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "import her_envs, or use her_envs:her_envs/PointReach-v0" in output
