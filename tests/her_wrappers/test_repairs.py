@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 
+import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import check_goal_env
 from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.repairs import AsGoalEnv, BooleanSuccess, CastObservation, CopyObservation
