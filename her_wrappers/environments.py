@@ -156,7 +156,7 @@ def make_vector_env(
 
 
 def import_module(origin: str, name: str, forms: str) -> ModuleType:
-    """Import a module or a ``.py`` file; ``name``, as the user gave it, and ``forms`` are for messages.
+    """Import a module or a ``.py`` file. Messages show the ``name`` that the user gave, and ``forms``.
 
     Raise BrokenModuleError, with file and line, if the module raises, and EnvNameError if it is missing.
     """

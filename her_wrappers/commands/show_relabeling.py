@@ -181,10 +181,10 @@ def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> 
 
 
 def relabel(episode: Episode, goal_state: int, goals: GoalInterface) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the rewards for the goal that a state achieved, (T,), the steps that reach it, and the end.
+    """Return the result of relabeling an episode with the goal of one state: rewards, successes, and end.
 
-    A step reaches the goal, (T,) bool, if its reward is at least as high as for two equal goals. The end is
-    the number of steps until the episode terminates at the goal, or T.
+    The rewards are (T,). The successes, (T,) bool, are the steps whose reward is at least as high as for two
+    equal goals. The end is the number of steps until the episode terminates at the goal, or T.
     """
 
     def select(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:
