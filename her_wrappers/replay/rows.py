@@ -469,7 +469,7 @@ class RowStorage:
         return runs
 
     def episode_blocks(self) -> list[np.ndarray]:
-        """Return blocks of episodes: for each, the first step numbers of its episodes, and the end of the last."""
+        """Return blocks of episodes: the first step number of each episode, and the end of the last one."""
         runs, row = self.stored_runs(), 32
         row += sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
         steps = max(1, READ_BYTES // row, self.stored.num_steps // MAX_BLOCKS)
