@@ -18,22 +18,6 @@ the measurement. Stable-Baselines3 and SBX (JAX, compiled before the measurement
 call of their method `train`. They do not normalize inputs, and read the achieved goal too. JAX has one
 thread. *Products* is the time of the matrix products of the updates alone: their operations divided
 by the rate of a product of two 256 x 256 matrices in float32, which is measured in turns with the updates.
-
-**Learning.** Steps of the run and final success rate with seed 0, from 2026-11-21 to 2026-11-23 and on
-2026-11-27. One seed cannot show small losses. FetchReach: 50 episodes. FetchSlide was not run again.
-
-| task | agent | before | now |
-|---|---|---|---|
-| BitFlipping, 15 bits | DQN | 14,016, 1.00 | 14,330, 1.00 |
-| BitFlipping, 30 bits | DQN | 57,662, 1.00 | 59,504, 1.00 |
-| PointReach | all three | 4,800, 1.00 | 4,800, 1.00 |
-| PointMaze | DDPG | 4,800, 0.88 | 5,376, 0.91 |
-| PointMaze | TD3 | 4,800, 0.84 | 5,376, 0.89 |
-| PointMaze | SAC | 4,800, 0.98 | 5,376, 0.94 |
-| PointPush | DDPG | 352,000, 1.00 | 320,000, 0.97 |
-| PointPush | TD3 | 352,000, 0.97 | 352,000, 0.94 |
-| PointPush | SAC | 352,000, 0.98 | 352,000, 0.98 |
-| FetchReach | SAC | 3,200, 1.00 | 3,200, 1.00 |
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.result_page import listing
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
 from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 
@@ -160,8 +159,7 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
         cells = [verdict(report, code) for report in shown]
         if not {"ok", "-"}.issuperset(cells):
             lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
-    # The targets are such as "her-toolkit, for RLlib".
-    clean = f"\nOur classes {listing([name.partition(', ')[2] for name in same])} break no rule either.\n"
+    clean = f"\nThese break no rule either: {'; '.join(same)}.\n" if same else ""
     text = HEAD + "\n".join(lines) + "\n" + clean + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:

@@ -184,12 +184,13 @@ class Comparison:
                 for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
             }
             band = f"band: {LEVEL:.0%} interval, or range of fewer than {MIN_RUNS} runs"
+            letters = max(map(len, handles)) + 9  # of an entry: its label, line and margin
             figure.legend(
                 handles.values(),
                 handles,
                 title=f"line: interquartile mean; {band}",
                 loc="outside lower center",
-                ncols=min(3, len(names)),
+                ncols=max(1, min(3, len(names), int(12 * size[0] / letters))),  # 12 letters per inch
                 frameon=False,
                 handlelength=3,
             )

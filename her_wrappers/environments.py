@@ -124,8 +124,9 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
         if not isinstance(error, gym.error.Error | TypeError | ValueError):
             raise
         reason = str(error).rstrip(".")
-        if isinstance(error, gym.error.NamespaceNotFound) and name.startswith("her_envs/"):
-            raise EnvNameError(f"cannot make {name}: import her_envs, or use her_envs:{name}") from error
+        package = name.partition("/")[0]  # usually, the namespace is the name of the package
+        if isinstance(error, gym.error.NamespaceNotFound) and find_spec(package):
+            raise EnvNameError(f"cannot make {name}: import {package}, or use {package}:{name}") from error
         for package, (ids, install) in PACKAGES.items():
             if re.match(ids, name) and isinstance(error, gym.error.NameNotFound):
                 before = "" if find_spec(package) else f"run: {install}, then "

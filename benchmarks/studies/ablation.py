@@ -81,21 +81,22 @@ Three methods from papers were added to the recipe on 2026-11-27, by a subclass 
 | with hindsight self-imitation | not in 100,000: 0.62 | 80,000 |
 | with CrossQ | 110,000 | 70,000 |
 
-None saves a tenth of the steps with both seeds. Only these two of five seeds were run."""
+None saves a tenth of the steps with both seeds. Only these two of five seeds were run; each evaluation is a
+row of [not_adopted.csv](not_adopted.csv)."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
     """Return the study, with fewer steps and without checkpoints if ``quick``."""
     recipe = read_recipe(RECIPE)
     recipe.require_installed()
-    # Without the delay of the recipe, with which the actor learns in every second update only.
-    base = recipe.options | {"agent": recipe.options["agent"].copy()}
-    base["agent"].pop("policy_delay", None)
+    # In the recipe, the actor learns in every second update only.
+    agent = {name: value for name, value in recipe.options["agent"].items() if name != "policy_delay"}
+    reference = [recipe.options | {"agent": agent}, REFERENCE_OPTIONS]
     length = {"steps": QUICK_STEPS, "learning_starts": QUICK_STEPS // 2} if quick else {"steps": STEPS}
     runs = [
         Run(
             {"variant": name},
-            make_config(base, REFERENCE_OPTIONS, options, length, {"seed": seed}),
+            make_config(*reference, options, length, {"seed": seed}),
             None if quick else FOLDER / f"{name.replace(' ', '_')}-{seed}",
         )
         for name, options in OPTIONS.items()

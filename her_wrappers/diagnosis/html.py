@@ -83,7 +83,7 @@ def write_page(path: Path, report: Report, facts: Facts) -> None:
 
 def _finding(finding: Finding) -> str:
     heading = escape(f"{finding.severity} {finding.code} {finding.name}")
-    fix = re.sub(r"--\w[\w.-]*\w", r"<code>\g<0></code>", escape(finding.fix))  # options break at no hyphen
+    fix = re.sub(r"--\w[\w.-]*\w", r"<code>\g<0></code>", escape(finding.fix))  # no line break in options
     return (
         f'<div class="finding {finding.severity}"><h3>{heading}</h3>'
         f"<p>{escape(finding.description)}</p><p>Fix: {fix}.</p></div>"

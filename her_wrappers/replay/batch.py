@@ -37,6 +37,7 @@ class Batch(Generic[ArrayT]):
     """B transitions: NumPy arrays, or torch tensors if the buffer has a device.
 
     For type checkers, ``Batch`` has arrays, and ``Batch[torch.Tensor]``, the result of `to_torch`, tensors.
+    If the buffer has a device, ``batch.to_torch(device)`` returns the same tensors with this type.
     Relabeled rows come first, so a slice of a batch is not a smaller random batch. A batch owns its memory.
     Arrays may be strided views of one block of memory, but no two of them overlap.
 

@@ -136,6 +136,14 @@ def test_the_figure_has_intervals_from_five_runs_on():
     assert list(mean.get_xdata()) == [10, 20]
 
 
+@pytest.mark.parametrize("length", [1, 20, 30])
+def test_the_legend_lies_inside_of_the_figure(length):
+    figure = compare(*(run_log([0.1], group=f"{i}" * length) for i in range(4))).draw()
+    figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.xmin <= legend.xmin < legend.xmax <= figure.bbox.xmax
+
+
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md", ".tex"])
 def test_equal_comparisons_write_equal_files(suffix, tmp_path):
     logs = [run_log([0.1, 0.5], group=group, name=f"r_{i}") for group in ("a_b", "c") for i in range(5)]

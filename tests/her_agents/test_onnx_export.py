@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from her_agents import export_onnx, load_agent
-from her_agents.algorithms import make_agent
+from her_agents.algorithms import ALGORITHMS, make_agent
 from her_agents.checkpoints import describe_spaces, load_checkpoint, save_checkpoint
 from her_agents.config import make_config
 from her_agents.recipes import read_recipe, recipe_names
@@ -64,8 +64,7 @@ def run(path, observations):
 
 
 CASES = [
-    # DDPG and TQC act as TD3 and SAC do.
-    *[(algo, VECTORS, MOVES if algo == "dqn" else ACTIONS) for algo in ("dqn", "td3", "sac", "iql")],
+    *[(algo, VECTORS, MOVES if algo == "dqn" else ACTIONS) for algo in ALGORITHMS],
     ("dqn", IMAGES, MOVES),
     ("sac", IMAGES, ACTIONS),
     ("td3", BITS, spaces.Box(-1, 1, (2, 3), np.float64)),
