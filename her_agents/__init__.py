@@ -1,6 +1,6 @@
 """Agents for goal environments, and their training; used by ``her train``.
 
-`import her_agents` does not import torch; the first use of a public name that needs torch does.
+`import her_agents` does not import torch; torch is imported at the first use of a public name that needs it.
 """
 
 from __future__ import annotations

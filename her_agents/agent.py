@@ -1,4 +1,4 @@
-"""Agent: base class of all agents, and functions for their updates."""
+"""Agent: base class of all agents, and functions for their gradient steps."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _ModuleT = TypeVar("_ModuleT", bound=nn.Module)
 class Agent:
     """Base class of agents: a policy for single and vector environments that is trained on batches.
 
-    A new algorithm names the class of its options, makes its networks and optimizers in `build`, and
-    implements `choose` and `update`. A variant of an algorithm overrides single methods: `make_network`,
+    A new algorithm sets ``options_type`` to the class of its options, makes its networks and optimizers in
+    `build`, and implements `choose` and `update`. A variant of an algorithm overrides single methods: `make_network`,
     `choose` (the exploration), `target_values`, `critic_loss` and `actor_loss`.
 
     Args:
@@ -43,14 +43,15 @@ class Agent:
             weights do not depend on it.
         precision: ``"float32"``, or ``"bf16"``: all layers but the last multiply in bfloat16, while weights,
             outputs, losses and statistics stay float32.
-        **options: Attributes of the class of options, such as `her_agents.options.SACOptions` for `SAC`.
+        **options: Options of the algorithm: the fields of its options class, such as
+            `her_agents.options.SACOptions` for `SAC`.
 
     Attributes:
         options: The options.
         device: The device.
         inputs: Converts observations to the inputs of the networks.
         generator: Random generator of the exploration and the targets, on the device.
-        modules: Networks, optimizers and statistics by name; they are the content of checkpoints.
+        modules: Networks, optimizers and statistics by name, whose states a checkpoint contains.
 
     Raises:
         TypeError: The algorithm does not support the action space, observations or goals are neither vectors
@@ -132,7 +133,7 @@ class Agent:
         return actions[0] if is_single else actions
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions for N observations; without exploration, use only operations of ONNX.
+        """Return the actions for N observations. Without exploration, use only operations that ONNX supports.
 
         Args:
             inputs: Inputs of the networks for N observations.
@@ -157,7 +158,7 @@ class Agent:
         return state | {"generator": self.generator.get_state(), "updates": self._updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state.
+        """Restore the state of networks, optimizers, statistics and random generator.
 
         Args:
             state: Result of `state_dict` of an agent with equal options and spaces.
@@ -211,12 +212,12 @@ class Agent:
             torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.options.tau)
 
     def bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
-        """Return the targets ``rewards + discounts * next_value``, clipped to their bounds, (..., B)."""
+        """Return ``rewards + discounts * next_value``, (..., B), clipped if ``clip_targets`` is True."""
         target = self.as_tensor(batch.rewards) + self.as_tensor(batch.discounts) * next_value
         return target.clamp(*self._bounds)
 
     def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the weighted mean squared error of the values (..., B), and keep `td_errors`."""
+        """Return the weighted mean squared error of the values (..., B), and store the errors for `td_errors`."""
         self._errors = values - target
         return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 
@@ -236,7 +237,7 @@ class Agent:
         self.generator.manual_seed(seed)
 
     def policy_state(self) -> dict[str, Any]:
-        """Return the state that `act` needs, on the CPU: the network that chooses actions, and statistics."""
+        """Return what `act` needs, as CPU tensors: the network that chooses actions, and input statistics."""
         network = getattr(self, self._acting_network).state_dict()
         normalizer = self.inputs.normalizer.state_dict()
         return {
@@ -253,14 +254,14 @@ class Agent:
 def cloning_loss(
     is_demonstration: torch.Tensor, taken: torch.Tensor, proposed: torch.Tensor, is_better: torch.Tensor
 ) -> torch.Tensor:
-    """Return the mean squared difference of proposed and demonstrated actions.
+    """Return the loss for imitating demonstrations: squared differences of actions, averaged over the batch.
 
     Args:
         is_demonstration: (B,) bool, whether each transition of a batch is a demonstration.
         taken: (B, A) actions of the batch, scaled to [-1, 1].
         proposed: (B, A) actions of the actor, in the same scale.
         is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed one;
-            all other rows are left out of the mean (Q-filter).
+            all other transitions, and those that are not demonstrations, contribute 0 (Q-filter).
     """
     return ((proposed - taken).square().mean(dim=1) * (is_demonstration & is_better)).mean()
 
@@ -317,7 +318,7 @@ class BoxActions:
 def gradient_step(
     optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, inputs: list[nn.Parameter] | None = None
 ) -> None:
-    """Take one optimizer step; gradients are computed for the parameters ``inputs``, or for all if None."""
+    """Take one optimizer step; gradients are computed for ``inputs``, or for all parameters if None."""
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()

@@ -33,13 +33,13 @@ ALGORITHMS: dict[str, type[Agent]] = {
 }
 
 STEPS_PER_LENGTH = 4_000
-"""Default number of training steps, in episodes of full length."""
+"""Default number of training steps, divided by the time limit of an episode."""
 
 MAX_PROBE_STEPS = 100
 
 LEAST_PRODUCTS = 50_000_000
-"""With at least this many multiplications in the hidden layers per batch, ``"auto"`` chooses a GPU; measured
-in `docs/results/agents_gpu.md`."""
+"""``device="auto"`` chooses a GPU if the hidden layers need at least this many multiplications per batch; the
+threshold was measured in `docs/results/agents_gpu.md`."""
 
 
 def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> dict[str, Any]:
@@ -47,11 +47,11 @@ def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None
 
     Args:
         env: A goal environment.
-        max_episode_steps: Time limit of episodes; by default the environment's.
+        max_episode_steps: Time limit of episodes; by default the time limit of the environment.
 
     Returns:
-        ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and, if the time limit is
-        known, ``steps``, the length of the run.
+        A dict with ``algo``, which is ``"dqn"`` for Discrete actions and ``"sac"`` for other actions; if the
+        time limit is known, also with ``steps``, the length of the run.
     """
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
     length = max_episode_steps or declared_time_limit(env)
@@ -59,7 +59,7 @@ def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None
 
 
 def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
-    """Return whether all rewards of a random episode, of at most `MAX_PROBE_STEPS` steps, are -1 or 0."""
+    """Play one random episode of at most `MAX_PROBE_STEPS` steps; return whether all rewards are -1 or 0."""
     env.reset(seed=0)
     env.action_space.seed(0)
     for _ in range(MAX_PROBE_STEPS):
@@ -72,7 +72,7 @@ def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
 
 
 def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
-    """Return the device for a config, and the reason for the choice in words."""
+    """Return the torch device for a config, and the reason for this choice, for a message."""
     if config.device != "auto":
         return config.device, "the option device"
     if not torch.cuda.is_available():
@@ -100,7 +100,7 @@ def make_agent(
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
         agent: Class of the agent; by default the class of ``config.algo``.
-        device: Torch device; by default the config's.
+        device: Torch device; by default ``config.device``.
 
     Raises:
         BrokenModuleError: The module of the agent raised an error.

@@ -44,7 +44,7 @@ def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a checkpoint, or a policy file, whose name ends with ``.policy``. No code in the file is executed.
+    """Read a checkpoint, or a policy file (suffix ``.policy``). No code in the file is executed.
 
     Raises:
         CorruptFileError: The file is not a checkpoint, is damaged, or is from another version.
@@ -68,10 +68,10 @@ def load_agent(
     """Load the agent of a checkpoint. The environment is not needed, and no code in the file is executed.
 
     Args:
-        path: A checkpoint such as ``best.pt``, the folder of a run, whose ``best.pt`` is loaded, or a
-            file of `export_policy`.
-        agent: Class of the agent; needed if the run used an agent of your own, since a module that a file
-            names is never imported.
+        path: A checkpoint such as ``best.pt``; the folder of a run, from which ``best.pt`` is loaded; or a
+            policy file, which `export_policy` wrote.
+        agent: Class of the agent. Required if the run used an agent of your own, since modules named in the
+            file are never imported.
         device: Torch device of the agent, which may differ from the device of the run.
 
     Returns:
@@ -93,16 +93,16 @@ def load_agent(
 
 
 def best_checkpoint(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a checkpoint: ``path``, or ``best.pt`` if ``path`` is a folder."""
+    """Return the path of a checkpoint: ``best.pt`` in ``path`` if ``path`` is a folder, else ``path``."""
     return Path(path) / "best.pt" if Path(path).is_dir() else Path(path)
 
 
 def agent_of(
     checkpoint: Mapping[str, Any], path: Path, *, agent: type[Agent] | None = None, device: str = "cpu"
 ) -> Agent:
-    """Return the agent of a checkpoint, on a device; error messages name ``path``.
+    """Make the agent of a loaded checkpoint on ``device``; ``path`` is used in error messages only.
 
-    If the agent is the user's own and its class ``agent`` is not given, its module is imported.
+    If ``agent`` is None and the class of the agent is the user's own, the module of this class is imported.
 
     Raises:
         ValueError: The checkpoint is damaged.
@@ -125,7 +125,7 @@ def export_policy(
     Args:
         path: A checkpoint, or the folder of a run, whose ``best.pt`` is used.
         out: The file to write; its name ends with ``.policy``. Weights are rounded to float16.
-        agent: Class of the agent; needed if the run used an agent of your own.
+        agent: Class of the agent. Required if the run used an agent of your own.
 
     Raises:
         OSError: ``out`` cannot be written.
@@ -145,7 +145,7 @@ def export_policy(
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
-    """Return the content of a file of `save_checkpoint`."""
+    """Return the content of a file that `save_checkpoint` wrote."""
     with open_regular(path) as file:
         try:
             if name := ZipFile(file).testzip():  # torch.load ignores the checksums
@@ -164,7 +164,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
 
 
 def _read_policy(path: Path) -> dict[str, Any]:
-    """Return the content of a policy file, in the form of a checkpoint."""
+    """Return the content of a policy file as a dict like that of `_read_torch`."""
     with ArrayFile(path, kind=POLICY_KIND, version=POLICY_VERSION) as file:
         arrays = {name: torch.from_numpy(file.read(name)) for name in file.arrays}
         header = file.header
@@ -176,7 +176,7 @@ def _read_policy(path: Path) -> dict[str, Any]:
 
 
 def describe_spaces(observation_space: spaces.Dict, action_space: spaces.Space[Any]) -> list[SpaceJson]:
-    """Return the goal keys of an observation space, and an action space, as JSON data."""
+    """Return the spaces of observation and goals, and the action space, as JSON data."""
     goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})
     return [space_to_json(goal_space), space_to_json(action_space)]
 

@@ -1,7 +1,8 @@
 """CollectedTraining: a run whose episodes come from the workers of a `Collector`.
 
-While the agent learns from one round of episodes, the workers play the next one. The result depends on the
-number of workers, but not on where they run, on timing, or on workers that are killed.
+In a round, each environment of the workers plays one episode. While the agent learns from the episodes of one
+round, the workers play the next round. The result depends on the number of workers, but not on the machine of
+each worker, on timing, or on the restart of killed workers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ExploringPolicy:
-    """An exploring policy for a `Collector`; it is pickled as the arguments from which its agent is made."""
+    """An exploring agent as a policy for a `Collector`; pickling stores its arguments, not its weights."""
 
     def __init__(
         self,
@@ -62,8 +63,8 @@ class ExploringPolicy:
 class CollectedTraining(Training):
     """A run whose episodes come from the workers of a `Collector`.
 
-    Each of ``config.workers`` workers steps ``config.num_envs`` environments. A step of this run is a round:
-    one episode of each environment.
+    Each of ``config.workers`` workers steps ``config.num_envs`` environments. The agent is updated
+    after each round, not after each step; a round is one episode of each environment.
     """
 
     def _open(self, buffer_file: Path | None) -> None:
@@ -91,7 +92,7 @@ class CollectedTraining(Training):
         self.counts.env_steps += episodes.num_steps
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the content of a checkpoint, with the policy states of the unfinished rounds."""
+        """Return the content of a checkpoint, including the unfinished rounds of the collector."""
         return super().state_dict() | {"collector": self._collector.state_dict()}
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MIN_RUNS = 5
-"""Runs of a group from which intervals are computed; with fewer runs, the range of the runs is shown."""
+"""Smallest number of runs of a group for which intervals are computed; with fewer, their range is shown."""
 
 LEVEL = 0.95
 """Confidence level of all intervals."""
 
 RESAMPLES, CURVE_RESAMPLES = 10_000, 2_000
-"""Bootstrap resamples of a number, and of a learning curve."""
+"""Number of bootstrap resamples for the interval of a single number, and for a learning curve."""
 
 MAX_POINTS = 200
 """Largest number of points of a learning curve."""
 
 SUFFIXES = (".pdf", ".png", ".svg", ".md", ".tex")
-"""Files that `Comparison.write` writes: figures and tables."""
+"""Suffixes of the files that `Comparison.write` can write: figures, then tables."""
 
 # Text before, between and after the cells of a row, and replaced characters, by the suffix of the file.
 TABLES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
@@ -65,7 +65,7 @@ STYLE: Any = {
 
 
 class Estimate(NamedTuple):
-    """A number with its interval of 95 %, or with the range of the runs if a group has fewer than 5."""
+    """A value with its 95 % interval or, if a group has fewer than 5 runs, with the range over the runs."""
 
     value: float
     low: float
@@ -80,14 +80,15 @@ class GroupResult:
     """Results of a group in a task.
 
     Attributes:
-        task: The environment; "" if unknown, "all" for several.
+        task: Name of the environment; "" if it is unknown, "all" for the results over several tasks.
         group: Name of the group.
         runs: Number of runs.
-        at: Steps at which success rates are compared; NaN for several tasks.
-        success: Interquartile mean of the success rates at these steps.
+        at: Number of steps after which success rates are compared; NaN for several tasks.
+        success: Interquartile mean of the success rates after these steps.
         reached: Number of runs that reached the threshold; None for several tasks.
-        steps: Median of the steps until the threshold; infinite if at most half of the runs reached it.
-        minutes: The same in wall-clock minutes; NaN if unknown.
+        steps: Kaplan-Meier median of the steps until the threshold is reached; infinite if the estimated
+            share of runs that reach it stays below one half.
+        minutes: Median wall-clock time until the threshold is reached [minutes]; NaN if unknown.
     """
 
     task: str
@@ -106,10 +107,11 @@ class Comparison:
 
     Attributes:
         runs: Runs by task and group.
-        rows: Results of each task and group; with several tasks, also those of each group in all tasks.
-        improvement: Probability that a run of the first group has a higher success rate than a run of the
-            second one, by the names of the groups; equal success rates count one half.
-        threshold: Success rate for the time until it is reached.
+        rows: Results of each group in each task; if there are several tasks, also the results of each group
+            over all tasks.
+        improvement: For each pair of groups (the key is both names), the probability that a run of the first
+            group has a higher success rate than a run of the second group; equal rates count one half.
+        threshold: Success rate that a run must reach; the time until then is compared.
         seed: Seed of the bootstrap.
     """
 
@@ -120,7 +122,7 @@ class Comparison:
     seed: int
 
     def tables(self) -> list[tuple[list[str], list[list[str]]]]:
-        """Return header and rows of two tables: groups, and pairs of groups (which may have no rows)."""
+        """Return header and rows of the table of groups and of the table of pairs, which may have no rows."""
         to = f"{self.threshold:g}"
         head = ["task", "group", "runs", "at step", "success", f"reached {to}", f"steps to {to}"]
         groups = [
@@ -197,11 +199,11 @@ class Comparison:
         return figure
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure (.pdf, .png, .svg) or the tables (.md, .tex), by the suffix.
+        """Write the figure (.pdf, .png, .svg) or the tables (.md, .tex); the suffix of the path decides.
 
         Raises:
             OSError: The file cannot be written.
-            ValueError: The suffix is another one.
+            ValueError: The path has another suffix.
         """
         suffix, data = require_suffix("path", path, SUFFIXES), io.BytesIO()
         if suffix in {".md", ".tex"}:
@@ -227,12 +229,12 @@ def compare(
     """Compare groups of runs.
 
     Args:
-        *runs: Paths of runs, or of folders with runs, for `read_runs`; or logs.
-        by: Names of options, such as ``agent.temperature``: runs with equal values are a group. By default,
-            runs of one folder are a group.
-        threshold: Success rate in (0, 1] for the time until it is reached.
-        at: Steps at which success rates are compared. By default, in each task, the end of the shortest run
-            that is not solved; the end of the longest run if all are solved.
+        *runs: Paths of runs or of folders with runs, which `read_runs` reads; or `RunLog` objects.
+        by: Names of options, such as ``agent.temperature``: runs with equal values of these options form a
+            group. By default, the runs of one folder form a group.
+        threshold: Success rate in (0, 1]; the time until a run reaches it is compared.
+        at: Number of steps after which success rates are compared. By default, for each task, the end of the
+            shortest unsolved run or, if all runs are solved, the end of the longest run.
         seed: Seed of the bootstrap.
 
     Returns:
@@ -281,7 +283,7 @@ def compare(
 
 
 def _group_by(log: RunLog, by: Sequence[str]) -> str:
-    """Return the name of the group of runs with the same values of options."""
+    """Return the name of a run's group: the values of the options ``by`` in this run."""
     for name in by:
         if name not in log.options:
             known = ", ".join(sorted(log.options)) or "no options"
@@ -290,7 +292,7 @@ def _group_by(log: RunLog, by: Sequence[str]) -> str:
 
 
 def _short_groups(logs: Sequence[RunLog]) -> list[RunLog]:
-    """Name groups by the last part of their paths, if the names still differ."""
+    """Shorten each group's name to the last part of its path, unless two groups would get the same name."""
     short = {log.group: Path(log.group).name or log.group for log in logs}
     if len(set(short.values())) < len(short):
         return list(logs)
@@ -298,22 +300,25 @@ def _short_groups(logs: Sequence[RunLog]) -> list[RunLog]:
 
 
 def _common_steps(logs: Sequence[RunLog]) -> float:
-    """Return the steps up to which the success rates of all runs are known."""
+    """Return the largest number of steps at which the success rates of all runs are known."""
     unsolved = [log.steps[-1] for log in logs if not log.is_solved]
     return float(min(unsolved) if unsolved else max(log.steps[-1] for log in logs))
 
 
 def interquartile_mean(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Return the mean without the lowest and the highest quarter of all values, as rliable computes it."""
+    """Return the mean of the middle half of all values of all strata, as the package rliable computes it."""
     mean: np.ndarray = stats.trim_mean(np.concatenate(strata, axis=axis), 0.25, axis=axis)
     return mean
 
 
 def improvement_probability(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Return the probability that a value of X is above one of Y, the mean over tasks; ties count one half.
+    """Return the probability that a run of group X is better than a run of group Y, averaged over tasks.
+
+    Equal values count one half.
 
     Args:
-        *strata: The values of X and those of Y for the first task, then for the next task.
+        *strata: Values of X in the first task, values of Y in the first task, values of X in the second
+            task, and so on.
         axis: Axis of the runs.
     """
     tasks = []
@@ -327,9 +332,10 @@ def improvement_probability(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
 def estimate(
     statistic: Callable[..., np.ndarray], strata: Sequence[np.ndarray], rng: np.random.Generator
 ) -> Estimate:
-    """Return a statistic with its interval: percentiles of a bootstrap that resamples each stratum by itself.
+    """Return a statistic of all strata with its 95 % interval: the percentiles of a stratified bootstrap.
 
-    With fewer than `MIN_RUNS` runs in each stratum, it is the range of the values of one stratum, else NaN.
+    If a stratum has fewer than `MIN_RUNS` runs, the interval is instead the range of the values if there is
+    only one stratum, and NaN if there are several.
     """
     value = float(statistic(*strata))
     if min(map(len, strata)) < MIN_RUNS:
@@ -344,7 +350,7 @@ def _bootstrap(
     rng: np.random.Generator,
     resamples: int,
 ) -> tuple[Any, Any]:
-    """Return both ends of the interval; with samples of shape (runs, ...), they are arrays."""
+    """Return both ends of the bootstrap interval: numbers, or arrays for strata of shape (runs, ...)."""
     result = stats.bootstrap(
         strata,
         statistic,
@@ -362,8 +368,8 @@ def _bootstrap(
 def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = False) -> tuple[int, Estimate]:
     """Return how many runs reached a success rate, and the Kaplan-Meier median of the time until then.
 
-    A run that never reaches it is censored at its end. The interval is that of Brookmeyer and Crowley 1982
-    with log-log bands.
+    A run that never reaches this rate is censored at its end. The interval of the median is computed from
+    log-log confidence bands (Brookmeyer and Crowley 1982); with fewer than `MIN_RUNS` runs, it is the range.
 
     Args:
         logs: The runs.
@@ -396,7 +402,10 @@ def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = Fals
 
 
 def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:
-    """Draw the mean and interval of a group, or each run if there are few, while all runs are known."""
+    """Draw the interquartile mean of a group and its interval, over the steps that are known for all runs.
+
+    With fewer than `MIN_RUNS` runs, draw their range and each run instead of the interval.
+    """
     first, last = max(log.steps[0] for log in logs), _common_steps(logs)
     steps = np.unique(np.concatenate([log.steps for log in logs]))
     steps = steps[(np.diff(steps, append=np.inf) > min(log.slack for log in logs)) & (steps >= first)]

@@ -41,8 +41,8 @@ class Config:
     """How new goals are chosen: the name of a strategy, or shares of several strategies, such as
     future 0.5 desired 0.3 original 0.2 (in a file, a table)."""
     n_sampled_goal: int = DEFAULT_SAMPLED_GOALS
-    """Relabeled transitions for each original one; leave it out if goal_selection_strategy has a share of
-    original."""
+    """Number of relabeled transitions for each original transition; leave it out if goal_selection_strategy
+    has a share of original."""
     termination: str | None = None
     """Termination flags of relabeled transitions: recompute, success, keep, never, or module:function or
     path/to/file.py:function, a function with the arguments of compute_terminated. By default recompute if
@@ -60,10 +60,10 @@ class Config:
     gamma: float = ranged(0.98, "[0, 1]")
     """Discount per step."""
     n_steps: int = 1
-    """Number of rewards in the return of a transition; fewer at the end of an episode."""
+    """Number of rewards n in an n-step return; a return has fewer at the end of an episode."""
     clip_targets: bool = True
     """Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0].
-    her train clips by default only if all rewards of a random episode are -1 or 0."""
+    her train clips them by default only if all rewards of a random episode are -1 or 0."""
     updates_per_step: float = ranged(0.25, "(0, inf)")
     """Updates of the agent for each step of an environment."""
     batch_size: int = 128
@@ -73,14 +73,14 @@ class Config:
     learning_starts: int = count(1_000)
     """Steps before the first update."""
     steps_per_epoch: int = 4_000
-    """Steps of an epoch. After them, the open episodes are played to their ends, and the agent is
-    evaluated."""
+    """Steps of an epoch. At the end of an epoch, the unfinished episodes are played to their ends, and the
+    agent is evaluated."""
     evaluation_episodes: int = 50
     """Episodes of an evaluation."""
     save_every: int = 1
     """Epochs between writes of latest.pt, the checkpoint for resuming."""
     history_every: int = count(10)
-    """Epochs between checkpoints that are kept, history/epoch_<n>.pt; 0 for none."""
+    """Epochs between the checkpoints history/epoch_<n>.pt, which are never deleted; 0 writes none."""
     info_keys: tuple[str, ...] = ()
     """Keys of the infos that compute_reward and compute_terminated read."""
     agent: dict[str, Any] = field(default_factory=dict)
@@ -92,10 +92,10 @@ class Config:
     """Whether workers make new environments for each round; needed if reset does not restore the whole
     state of an environment."""
     deterministic: bool = True
-    """Whether workers check that the same seed and actions give the same episode, which some simulators
-    cannot do."""
+    """Whether workers check that the same seed and actions give the same episode. Some simulators do not
+    have this property; disable the check for them."""
     device: str = "cpu"
-    """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if that should be faster."""
+    """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if training is likely faster."""
     tensor_functions: bool = False
     """Whether compute_reward and compute_terminated take torch tensors; the replay buffer is then on the
     device of the agent."""
@@ -103,8 +103,8 @@ class Config:
     """Precision of matrix products in the networks: float32, or bf16, which uses bfloat16 in all layers but
     the last."""
     threads: int = 1
-    """Number of torch threads of the learner. Two are faster for layers of 256 units or more, if both cores
-    are idle; on a busy machine they are many times slower."""
+    """Number of torch threads of the learner, the process that updates the agent. Two threads are faster for
+    layers of 256 units or more if two cores are idle, and many times slower on a busy machine."""
     linear_schedule: bool = False
     """Whether learning rates decrease linearly and reach 0 at the end of the run; otherwise they are
     constant."""
@@ -115,13 +115,14 @@ class Config:
 
     demos: str | None = None
     """Demonstrations, which are never evicted and are relabeled like the other episodes: the folder of an
-    archive or a LeRobot dataset, the file of a saved buffer, or the id of a Minari dataset. Or
-    module:function or path/to/file.py:function, a policy whose successful episodes are recorded when the
-    run begins."""
+    archive or a LeRobot dataset, the file of a saved buffer, or the id of a Minari dataset. A policy is
+    also accepted, module:function or path/to/file.py:function; its successful episodes are recorded when
+    the run begins."""
     demo_episodes: int = 25
     """Number of successful episodes to record if demos is a policy."""
     demo_noise: float = ranged(0.1, "[0, inf)")
-    """Standard deviation of the noise on the actions of the policy demos, relative to half of their range."""
+    """Noise on the actions of the policy in demos: the standard deviation, relative to half of the range of
+    a Box action; for other action spaces, the probability of a random action."""
     demo_share: float = ranged(0.25, "(0, 1)")
     """Share of demonstrations in the batch of each update."""
 
@@ -162,7 +163,7 @@ class Config:
             )
 
     def goal_options(self) -> dict[str, Any]:
-        """Return the arguments of the buffer that determine the new goals."""
+        """Return the arguments of the replay buffer that determine how new goals are chosen."""
         return self._goal_selection() if self.her else {"n_sampled_goal": 0}
 
     def as_dict(self) -> dict[str, Any]:
@@ -203,7 +204,7 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
 
 
 def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of several sources in one table, as `make_config` merges them.
+    """Return the options of several sources in one dict; later sources override earlier ones.
 
     If ``env`` is missing and ``offline`` is an archive, the environment of the archive is used.
     """

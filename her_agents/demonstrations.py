@@ -30,7 +30,7 @@ def open_episodes(name: str) -> Iterable[Episode]:
             or id of a local Minari dataset.
 
     Raises:
-        FileNotFoundError: ``name`` does not exist, or is a Minari dataset, and Minari is not installed.
+        FileNotFoundError: ``name`` does not exist; or it is a Minari dataset, but Minari is not installed.
         ImportError: ``name`` is a LeRobot dataset, and the packages that read it are not installed.
         OSError: A file cannot be read.
         ValueError: The archive or the file is damaged.
@@ -53,11 +53,11 @@ def open_episodes(name: str) -> Iterable[Episode]:
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
-    """Return the demonstrations of a run, or None if it has none.
+    """Return the demonstrations of a run, or None if ``config.demos`` is None.
 
     Args:
         config: The options.
-        env: An environment, in which the policy of ``config.demos`` plays.
+        env: An environment in which episodes are recorded if ``config.demos`` is a policy.
         info_keys: Entries of the infos that are recorded.
 
     Raises:
@@ -88,15 +88,16 @@ def record_successes(
     rng: np.random.Generator,
     info_keys: Sequence[str] = (),
 ) -> list[Episode]:
-    """Record episodes of a policy whose last step is a success.
+    """Play episodes with a policy, and return the recorded episodes whose last step is a success.
 
     Args:
         env: The environment.
         policy: Function from an observation to an action. If the policy has a method ``reset``, it is called
             before each episode.
-        count: Number of episodes.
-        noise: Noise of the actions, see `her_wrappers.noise.add_noise`.
-        rng: Source of the noise and of the seeds of the episodes.
+        count: Number of successful episodes to record.
+        noise: Standard deviation of the noise on Box actions, relative to half of their range; for other
+            action spaces, the probability of a random action. See `her_wrappers.noise.add_noise`.
+        rng: Random generator of the noise and of the seeds of the episodes.
         info_keys: Entries of the infos that are recorded.
 
     Raises:

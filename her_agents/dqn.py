@@ -1,6 +1,6 @@
 """DQN for goal environments with Discrete actions (Mnih et al. 2015), with double Q-learning.
 
-Double Q-learning as in van Hasselt et al. 2016. The network reads the concatenated observation and desired
+Double Q-learning follows van Hasselt et al. 2016. The network reads the concatenated observation and desired
 goal. Targets are clipped to [-1 / (1 - gamma), 0], the range of returns of rewards in {-1, 0}, as in the HER
 paper (appendix A). The loss is the squared error, not the Huber loss, which would limit the gradients of rare
 successes; training without relabeling needs these gradients.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class DQN(Agent):
     """DQN with double Q-learning, a target network, and epsilon-greedy exploration.
 
-    The arguments are those of `Agent`, with the options `her_agents.options.DQNOptions`. The action space is
+    The arguments are the same as for `Agent`, with the options `her_agents.options.DQNOptions`. The action space is
     Discrete.
     """
 
@@ -45,7 +45,7 @@ class DQN(Agent):
         self.modules |= {"network": self.network, "target": self.target, "optimizer": self._optimizer}
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions with the highest values; with ``explore``, a share epsilon of them is random."""
+        """Return the actions with the highest Q values; with ``explore``, random actions with rate epsilon."""
         best = self.network(inputs).argmax(dim=1)
         if explore:
             is_random = torch.rand(len(best), **self._random) < self.options.epsilon

@@ -18,7 +18,7 @@ Policy: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """The result of an episode, or of the steps so far."""
+    """The result of an episode; during the episode, the result of the steps so far."""
 
     success: bool = False  # whether the last step is a success
     total: float = 0.0  # sum of the rewards
@@ -67,7 +67,8 @@ def play_episode(
         env: An environment with a success flag in its infos, whose episodes end.
         policy: ``policy(observation) -> action``.
         seed: Seed of the reset.
-        watch: Function that is called with the result so far, after the reset and after each step; or None.
+        watch: Function that is called with the result so far, after the reset and after each step, for
+            example to draw pictures; or None.
 
     Returns:
         The result of the episode.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CELLS = {1: 8, 2: 3, 3: 2}
-"""Number of intervals of each component of the goal, by the number of components that vary."""
+"""Intervals per component of the grid of goals, by the number of goal components that vary."""
 
 SUFFIXES = (".html", ".json", ".md")
 
@@ -45,7 +45,7 @@ td, th {{ padding: .2rem .8rem; text-align: left; border-bottom: 1px solid #8888
 
 
 class Share(NamedTuple):
-    """Share of the episodes of a group whose last step is a success, with the 95 % interval of Wilson."""
+    """Success rate in a group of episodes (success at the last step), with its 95 % Wilson score interval."""
 
     name: str
     episodes: int
@@ -64,10 +64,10 @@ class EvaluationReport:
         seed: Seed of the suite.
         starts: Achieved goals at the start, (E, G) float64.
         goals: Desired goals, (E, G) float64.
-        is_success: Whether the goal is reached after each step, (E, T) bool; after the end of an episode, the
-            value of its last step.
-        lengths: Number of steps, (E,) int64.
-        returns: Sum of the rewards, (E,) float64.
+        is_success: Whether the goal is reached after each step, (E, T) bool; shorter episodes repeat the value
+            of their last step.
+        lengths: Number of steps of each episode, (E,) int64.
+        returns: Sum of the rewards of each episode, (E,) float64.
     """
 
     policy: str
@@ -81,19 +81,19 @@ class EvaluationReport:
 
     @property
     def suite(self) -> str:
-        """Digest of starts and goals: reports with equal digests met the same goals."""
+        """Digest of starts and goals; reports with equal digests evaluated the same suite."""
         rounded = np.round([self.starts, self.goals], 6) + 0.0  # + 0.0: no negative zero
         return hashlib.sha256(rounded.tobytes()).hexdigest()[:8]
 
     def total(self) -> Share:
-        """Return the share of successes of all episodes."""
+        """Return the success rate of all episodes together."""
         return self._share("all", np.arange(len(self.goals)))
 
     def by_region(self) -> list[Share]:
-        """Return the share of successes in each cell of a grid of goals, without empty cells.
+        """Return the success rate in each cell of a grid over the desired goals, without empty cells.
 
-        Each component that varies is divided into 8 intervals of equal width if it is the only one, 3 if two
-        vary, 2 if three vary. With more, the list is empty.
+        Each goal component that varies between episodes is divided into intervals of equal width: 8 if one
+        component varies, 3 if two vary, 2 if three vary. If none or more than three vary, the list is empty.
         """
         varying = np.flatnonzero(np.ptp(self.goals, axis=0) > 0).tolist()
         count = CELLS.get(len(varying))
@@ -111,7 +111,7 @@ class EvaluationReport:
         return shares
 
     def by_distance(self) -> list[Share]:
-        """Return the share of successes in five groups of equal size, from near to far goals."""
+        """Return the success rate in five groups of equal size, ordered by the distance from start to goal."""
         distances = np.linalg.norm(self.goals - self.starts, axis=1)
         groups = np.array_split(np.argsort(distances, kind="stable"), min(5, len(distances)))
         return [
@@ -119,7 +119,7 @@ class EvaluationReport:
         ]
 
     def over_time(self) -> np.ndarray:
-        """Return shares of the episodes after each step, (2, T): at the goal, and at the goal so far."""
+        """Return two shares of the episodes after each step, (2, T): at the goal now, and at the goal before or now."""
         so_far = np.maximum.accumulate(self.is_success, axis=1)
         return np.array([self.is_success.mean(axis=0), so_far.mean(axis=0)])
 
@@ -168,7 +168,7 @@ class EvaluationReport:
         return "\n\n".join(parts) + "\n"
 
     def json(self) -> str:
-        """Return the report as JSON: all attributes, and the shares by group."""
+        """Return the report as JSON: all attributes, and the success rates of all groups."""
         fields = {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in vars(self).items()
@@ -209,11 +209,11 @@ class EvaluationReport:
         return figure
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the report, by the suffix: .html, one file; .md, with a .png next to it; or .json.
+        """Write the report in the format of the suffix: .html (one file), .md (and a .png next to it) or .json.
 
         Raises:
             OSError: The file cannot be written.
-            ValueError: The suffix is another one.
+            ValueError: The path has another suffix.
         """
         path, suffix, picture = Path(path), require_suffix("path", path, SUFFIXES), io.BytesIO()
         if suffix == ".json":
@@ -255,8 +255,8 @@ def evaluate_goals(
     Args:
         env: A goal environment with a success flag in its infos, whose episodes end.
         policy: ``policy(observation) -> action``.
-        episodes: Number of episodes, E; a shorter suite is the beginning of a longer one.
-        seed: Seed of the suite, and of random actions.
+        episodes: Number of episodes, E. A suite with fewer episodes contains the first goals of a longer suite.
+        seed: Seed of the suite, and of the action space, from which random policies sample.
         name: Name of the policy, for the report.
         on_episode: Called with the result of each episode.
 

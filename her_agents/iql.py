@@ -2,7 +2,8 @@
 
 Values are learned for recorded actions only: the value of a state and goal is an upper expectile of the Q
 values of its recorded actions. The policy imitates recorded actions, weighted by their advantage. As in
-OGBench (Park et al. 2024, arXiv 2410.20092), values and policy can use batches with different goals.
+OGBench (Park et al. 2024, arXiv 2410.20092), the values can be trained on one batch and the policy on another
+batch, whose goals were chosen in a different way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LARGEST_WEIGHT = 100.0  # of a recorded action in the imitation loss
 class IQL(Agent):
     """IQL: two critics, a state value, and an actor that imitates recorded actions.
 
-    The arguments are those of `Agent`, with the options `her_agents.options.IQLOptions`. The action space is
+    The arguments are the same as for `Agent`, with the options `her_agents.options.IQLOptions`. The action space is
     a Box with bounds.
     """
 
@@ -48,7 +49,7 @@ class IQL(Agent):
         self.modules |= {"networks": trained, "targets": self.targets, "optimizer": self._optimizer}
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions of the actor, without exploration."""
+        """Return the actions of the actor; ``explore`` is ignored, since IQL does not explore."""
         return self.actions.to_env(self.actor(inputs))
 
     def update(self, batch: Batch, policy_batch: Batch | None = None) -> dict[str, torch.Tensor]:
@@ -56,7 +57,7 @@ class IQL(Agent):
 
         Args:
             batch: B transitions for the critics and the state value.
-            policy_batch: Transitions for the actor; by default ``batch``.
+            policy_batch: Transitions for the actor, with goals of another distribution; by default ``batch``.
 
         Returns:
             ``critic_loss``, ``value_loss``, ``actor_loss``, and ``q_mean``, the mean Q value of

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from her_wrappers import Batch, Episode
 
 COUNTS = ("epoch", "env_steps", "updates", "seconds")
-"""Columns with the progress of the run."""
+"""Columns of a log row that contain the progress of the run."""
 
 COLUMNS = (
     *COUNTS,
@@ -37,12 +37,12 @@ Row = dict[str, float]
 
 
 def steps_of(row: Mapping[str, float]) -> int:
-    """Return the progress towards ``Config.steps``: env steps, or updates of an offline run."""
+    """Return the progress towards ``Config.steps``: environment steps, or updates if a run is offline."""
     return int(row["env_steps"] or row["updates"])
 
 
 class Meter:
-    """Computes means of measurements by name, since the last call of `read`.
+    """Computes the mean of each named measurement since the last call of `read`.
 
     Args:
         success_key: Name of the success flag in the infos of episodes.
@@ -59,8 +59,8 @@ class Meter:
     def add(self, measured: Mapping[str, Any], count: Any = 1) -> None:
         """Add measurements by name; each value is the sum of ``count`` measurements.
 
-        Values and counts are numbers or 0-d tensors. Only `read` reads tensors, since this waits for their
-        device.
+        Values and counts are numbers or 0-d tensors. Tensors are copied to the CPU in `read` only, since the
+        copy waits for the device.
         """
         for name, value in measured.items():
             self._sums[name] += value
@@ -72,7 +72,7 @@ class Meter:
         self.add({"collected_success": successes}, len(episodes))
 
     def add_batch(self, batch: Batch) -> None:
-        """Add the rewards of a batch, and the successes and steps to the goal of relabeled transitions."""
+        """Add the mean reward of a batch, and the successes and goal ages of its relabeled transitions."""
         self.add({"reward_mean": batch.rewards.mean()})
         if self._zero_is_success:
             successes = (batch.rewards == 0) & batch.relabeled
@@ -86,7 +86,7 @@ class Meter:
         self.add({"goal_age": age.sum()}, int(rows.sum()))
 
     def read(self) -> Row:
-        """Return the means of all names that have measurements, and start new means."""
+        """Return the mean of each measurement added since the last call, by name, and reset all means."""
         counts = {name: int(count) for name, count in self._counts.items()}
         means = {name: float(total) / counts[name] for name, total in self._sums.items() if counts[name]}
         self._sums.clear()
@@ -109,7 +109,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
 
 
 def open_tensorboard(folder: Path, steps: int) -> Any:
-    """Return a writer of TensorBoard event files; existing values of steps after ``steps`` are discarded.
+    """Return a writer of TensorBoard event files; existing values after step ``steps`` are discarded.
 
     Raises:
         ValueError: The package tensorboard is not installed.

@@ -36,7 +36,7 @@ class Result:
 
     Attributes:
         agent: The agent at the end of the run.
-        history: A row for each epoch: counts, evaluation, diagnostics and losses by name.
+        history: One row per epoch, by column name: progress, evaluation, diagnostics and losses.
         interrupted: Whether the run was ended by Ctrl-C.
     """
 
@@ -61,7 +61,7 @@ def is_solved(history: Sequence[Mapping[str, float]]) -> bool:
 
 
 def epoch_line(row: Mapping[str, float]) -> str:
-    """Return one line of text with the counts, evaluation and diagnostics of an epoch."""
+    """Return one line of text with the progress, evaluation and diagnostics of an epoch."""
     texts = [
         f"epoch {row['epoch']:>3}",
         f"{row['env_steps']:>9,} steps" if row["env_steps"] else f"{row['updates']:>9,} updates",
@@ -91,18 +91,20 @@ def train(
 
     Args:
         config: The options of the run, which determine its result.
-        env: Environment to use instead of ``config.env``, which is then only a name in messages. Either a
-            function that makes the environment or, with ``num_envs=1`` and without workers, a
+        env: Environment to use instead of ``config.env``, which is then only a name in messages: a function
+            that makes the environment. With ``num_envs=1`` and without workers, it can also be a
             `gymnasium.Env`, which is used for evaluations too and is not closed.
-        agent: Agent to use instead of ``config.algo``: a subclass of `Agent` or, without workers, an
-            instance.
+        agent: Agent to use instead of ``config.algo``: a subclass of `Agent` or, without workers, also an
+            instance of a subclass.
         folder: Folder of logs and checkpoints; None writes no files.
         resume: Whether to continue from ``latest.pt`` in ``folder``. Only the option ``steps`` may differ.
         tensorboard: Whether to write logs for TensorBoard.
         stop: Function that is called with the history, one row per epoch, after each evaluation; the run
             ends if it returns True. `is_solved` is such a function.
-        on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
-        on_step: Called with the `Training` after each step of the environments, or each round of the workers.
+        on_epoch: Function that is called with the row of an epoch after it ends; by default prints a line.
+            None prints nothing.
+        on_step: Function that is called with the `Training` after each step of the environments or, with
+            workers, after each round of episodes.
         backend: Backend of the `Collector` if ``config.workers`` is above 0: ``"local"``, ``"process"`` or
             ``"ray"``. The result does not depend on the backend.
         address: Address of a Ray cluster, as in `Collector`.
@@ -113,9 +115,9 @@ def train(
     Raises:
         BrokenModuleError: The environment or its module raised an error.
         ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: ``backend`` is ``"ray"``, ``config.workers`` is above 0, and Ray is not installed; or
-            ``config.offline`` or ``config.demos`` is a LeRobot dataset, and a package that reads it is not
-            installed.
+        ImportError: A required package is not installed: Ray if ``backend`` is ``"ray"`` and
+            ``config.workers`` is above 0, or a package that reads LeRobot datasets if ``config.offline`` or
+            ``config.demos`` is one.
         InUseError: Another run writes to the folder.
         KeyboardInterrupt: Ctrl-C was pressed a second time.
         TypeError: The algorithm does not support the spaces of the environment.

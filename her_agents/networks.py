@@ -29,16 +29,17 @@ class Normalizer:
 
     Args:
         width: Length of a vector, D.
-        num_goals: G, how many trailing components are the goal; `update` gets a second value for each.
+        num_goals: G, the number of trailing components that are the goal. `update` gets a second value for
+            each of them, since achieved and desired goals share their statistics.
         clip: Largest absolute value of the output.
         min_deviation: Lower bound of the standard deviations, for constant components.
         device: Device of the statistics and of the vectors.
 
     Attributes:
-        count: Number of rows so far.
+        count: Number of vectors added so far.
         sums: (2, D + G) float64, sums of the values and of their squares.
         shift: (D,) float32, the mean of each component.
-        scale: (D,) float32, the reciprocal of its standard deviation.
+        scale: (D,) float32, the reciprocal standard deviation of each component.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class Normalizer:
         """Add vectors to the statistics.
 
         Args:
-            values: (B, D + G), B vectors of length D, each followed by a second value of its G goal
-                components.
+            values: (B, D + G), B vectors of length D that end with the desired goal, each followed by its
+                achieved goal.
         """
         values = values.double()
         self.count += len(values)
@@ -86,10 +87,10 @@ class Normalizer:
         return {"count": self.count, "sums": self.sums.clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore statistics.
+        """Restore the statistics.
 
         Args:
-            state: Result of `state_dict` of a normalizer of equal size.
+            state: Result of `state_dict` of a normalizer with equal ``width`` and ``num_goals``.
         """
         self.count = state["count"]
         self.sums.copy_(state["sums"])
@@ -100,8 +101,8 @@ class Normalizer:
 class GoalInputs:
     """Converts observations to `NetworkInput`: concatenated vectors, and images stacked along their channels.
 
-    Vectors are normalized by the statistics of `update_statistics`. Achieved and desired goals share their
-    statistics.
+    Vectors are normalized by the statistics that `update_statistics` collects. Achieved and desired goals
+    share their statistics.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
@@ -135,7 +136,7 @@ class GoalInputs:
         self.image_shape = (sum(size[0] for size in sizes), *sizes[0][1:]) if sizes else None
 
     def as_batch(self, observation: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], bool]:
-        """Return the arrays of an observation with a leading axis, and whether the axis was added."""
+        """Return the arrays of an observation with a leading batch axis, and whether this axis was added."""
         arrays = {key: np.asarray(observation[key]) for key in [*self._vector_keys, *self._image_keys]}
         is_single = arrays["desired_goal"].ndim == self._single_ndim
         return {key: array[None] if is_single else array for key, array in arrays.items()}, is_single

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 class OfflineTraining(Training):
-    """A run that learns from the recorded episodes of ``config.offline``.
+    """A run whose agent learns only from the recorded episodes of ``config.offline``, and collects no episodes.
 
-    All recorded episodes count as demonstrations, so the agent imitates them if ``bc_weight`` is above 0. A
-    step of this run is an update of the agent. Only evaluations step the environment, apart from one step
-    that finds the success flag.
+    The agent is updated once in each step of the run, so `Counts.steps` counts updates. All recorded episodes
+    count as demonstrations: algorithms with the option ``bc_weight`` also imitate their actions if it is above
+    0. The environment is used for evaluations, and for one step when the run begins, which finds the success
+    flag in the info.
     """
 
     def _open(self, buffer_file: Path | None) -> None:
@@ -37,7 +38,7 @@ class OfflineTraining(Training):
             raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
 
     def _step(self) -> None:
-        """Collect nothing."""
+        """Do nothing, since no episodes are collected."""
 
     def _learn(self, batch: Batch) -> dict[str, torch.Tensor]:
         # In a batch, negative indices mark demonstrations.

@@ -30,21 +30,20 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     """Write the policy of a checkpoint as an ONNX model.
 
     The inputs of the model are ``observation`` and ``desired_goal``, with the dtypes and shapes of the
-    observation space after a leading axis of any length B. The output ``action`` has the B actions that
-    `Agent.act` returns without exploration, in the units of the environment. All products are computed in
-    float32. The metadata of the model are strings: ``env``, ``env_kwargs``, ``algo``, ``observation_space``
-    and ``action_space`` (all but ``env`` and ``algo`` as JSON), and the versions ``her-toolkit`` and
-    ``torch``.
+    observation space and a leading axis of any length B. The output ``action`` has the B actions that
+    `Agent.act` returns without exploration, for the environment's action space. All computations use
+    float32. The metadata of the model are strings: ``env``, ``algo``, ``env_kwargs``, ``observation_space``
+    and ``action_space`` (the last three as JSON), and the versions of ``her-toolkit`` and ``torch``.
 
     Args:
-        path: A checkpoint, a file of `export_policy`, or the folder of a run, whose ``best.pt`` is used.
+        path: A checkpoint, a policy file of `export_policy`, or the folder of a run, whose ``best.pt`` is used.
         out: The file to write; its name ends with ``.onnx``.
 
     Raises:
         ImportError: onnx or onnxscript is not installed.
         OSError: ``out`` cannot be written.
-        ValueError: The checkpoint cannot be used, ``out`` has another suffix, or the code of the agent fixes
-            the number of rows.
+        ValueError: The checkpoint cannot be used, ``out`` has another suffix, or the agent's code works only
+            for a fixed B.
 
     Example:
         ``export_onnx("runs/PointReach-v0-sac-0", "reach.onnx")``
@@ -88,7 +87,7 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Hide what torch warns and logs of its own code and of missing torchvision."""
+    """Hide warnings and log messages of torch about its own code and about missing torchvision."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():

@@ -15,13 +15,13 @@ KINDS: dict[str, Any] = {
     "str | dict[str, float]": str | dict,
     "dict[str, Any]": dict,
 }
-"""Values that a field accepts, by its annotation."""
+"""Types that a field of options accepts, by the text of its annotation."""
 
 PRECISIONS = ("float32", "bf16")
 
 
 def ranged(default: Any, interval: str) -> Any:
-    """Return a field whose values lie in an interval; see `require_number`."""
+    """Return a dataclass field for a float in an interval, such as ``"[0, 1]"``; see `require_number`."""
     return field(default=default, metadata={"interval": interval})
 
 
@@ -34,8 +34,8 @@ def require_values(options: Any) -> None:
     """Check the numbers, flags and strings of a dataclass of options.
 
     Args:
-        options: The dataclass. Its floats are fields of `ranged`. Its integers must be at least 1, or the
-            entry ``at_least`` of the field's metadata.
+        options: The dataclass. Its floats are declared with `ranged`, which sets their interval. Its integers
+            must be at least 1, or at least the entry ``at_least`` of the field's metadata, if there is one.
 
     Raises:
         TypeError: A flag or a string has another type.
@@ -57,7 +57,7 @@ def require_values(options: Any) -> None:
 
 
 def require_precision(precision: object) -> str:
-    """Return a precision of the products of networks, or raise ValueError."""
+    """Return ``precision``; raise ValueError unless it is ``"float32"`` or ``"bf16"``."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, got {precision!r}")
     return str(precision)
@@ -81,7 +81,7 @@ class AgentOptions:
     tau: float = ranged(0.05, "(0, 1]")
     """Weight of the online parameters in the Polyak update of the target networks."""
     target_update_interval: int = 1
-    """Updates between Polyak updates of the target networks."""
+    """Number of updates from one Polyak update of the target networks to the next."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.hidden, list | tuple):
@@ -98,11 +98,12 @@ class DQNOptions(AgentOptions):
 
     hidden: tuple[int, ...] = (256,)
     epsilon: float = ranged(0.2, "[0, 1]")
-    """Probability of a random action while exploring."""
+    """Probability of a uniformly random action while exploring."""
     bc_weight: float = ranged(0.0, "[0, inf)")
     """Weight of the large-margin loss of demonstrated actions (arXiv 1704.03732, section 4)."""
     margin: float = ranged(0.8, "(0, inf)")
-    """Margin of the large-margin loss, by which Q values of demonstrated actions should exceed the others."""
+    """Margin of the large-margin loss: how much the Q value of a demonstrated action should exceed the Q
+    values of all other actions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +115,13 @@ class TD3Options(AgentOptions):
     epsilon: float = ranged(0.3, "[0, 1]")
     """Probability of a uniformly random action while exploring."""
     noise: float = ranged(0.2, "[0, inf)")
-    """Standard deviation of the Gaussian exploration, for actions scaled to [-1, 1]."""
+    """Standard deviation of the Gaussian exploration noise, for actions scaled to [-1, 1]."""
     n_critics: int = 2
     """Number of critics; targets use their minimum."""
     target_noise: float = ranged(0.2, "[0, inf)")
-    """Standard deviation of the noise on the actions in targets."""
+    """Standard deviation of the noise on the next actions in targets, scaled to [-1, 1]."""
     target_noise_clip: float = ranged(0.5, "[0, inf)")
-    """Largest absolute value of the noise on the actions in targets."""
+    """Largest absolute value of the noise on the next actions in targets."""
     bc_weight: float = ranged(0.0, "[0, inf)")
     """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where their Q
     value is higher than that of the actor's action (arXiv 1709.10089, sections IV-B and IV-C)."""
@@ -143,7 +144,7 @@ class SACOptions(AgentOptions):
     """Options of `SAC` in addition to those of all agents."""
 
     temperature: float = ranged(0.1, "(0, inf)")
-    """Initial weight of the entropy."""
+    """Initial temperature: the weight of the entropy in the objective of the actor."""
     learn_temperature: bool = True
     """Whether the temperature is learned; otherwise it is constant."""
     target_entropy: float | None = ranged(None, "(-inf, inf)")
@@ -163,9 +164,9 @@ class TQCOptions(SACOptions):
     """Options of `TQC` in addition to those of `SAC`; names and defaults are those of sb3-contrib."""
 
     n_quantiles: int = 25
-    """Quantiles of each critic."""
+    """Number of quantiles that each critic estimates."""
     top_quantiles_to_drop_per_net: int = count(2)
-    """Largest quantiles to drop from targets, for each critic; less than ``n_quantiles``."""
+    """Number of the largest quantiles, per critic, that targets leave out; less than ``n_quantiles``."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -183,7 +184,8 @@ class IQLOptions(AgentOptions):
     hidden: tuple[int, ...] = (64, 64)
     tau: float = ranged(0.01, "(0, 1]")
     expectile: float = ranged(0.9, "[0.5, 1)")
-    """Expectile of the Q values. Near 1, the value of a state is that of its best recorded action."""
+    """Expectile of the Q values that is the value of a state. Near 1, this value is the Q value of the best
+    recorded action."""
     temperature: float = ranged(10.0, "(0, inf)")
     """Weight of the advantage in the imitation loss. With larger weights, the actor imitates mainly actions
     with high Q values."""
@@ -227,7 +229,7 @@ def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
 
     Args:
         algo: The algorithm.
-        options: Values by name; the others have their defaults.
+        options: Values by name; missing options have their defaults.
 
     Raises:
         TypeError: An option has a wrong type.

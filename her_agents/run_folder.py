@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class RunFolder:
     """Logs and checkpoints of one run.
 
-    The files are ``config.json``, ``progress.csv`` and ``tensorboard/``; the checkpoints are ``best.pt`` with
-    the best evaluation, ``latest.pt`` and its replay buffer for resuming, and ``history/epoch_<n>.pt``.
+    The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, written
+    after the best evaluation; ``latest.pt`` and its replay buffer, for resuming; and ``history/epoch_<n>.pt``.
 
     Args:
         path: The folder.
@@ -56,8 +56,8 @@ class RunFolder:
 
         Raises:
             CorruptFileError: The checkpoint is damaged.
-            ValueError: The folder does not contain a checkpoint, the checkpoint has other options, or its
-                run is complete.
+            ValueError: The folder has no checkpoint, the checkpoint belongs to other options, or the run is
+                already complete.
         """
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), make_config(saved["config"]).as_dict()
@@ -100,7 +100,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Add to the error of a file that cannot be written, for example on a full disk, how to continue."""
+        """Add advice on how to continue to the OSError of a write, for example if the disk is full."""
         try:
             yield
         except OSError as error:
@@ -110,11 +110,12 @@ class RunFolder:
             ) from error
 
     def write(self, training: Training, *, ended: bool) -> None:
-        """Write the log and the checkpoints of an epoch that ended or was interrupted.
+        """Write the log and the checkpoints after an epoch that was completed or interrupted.
 
         Args:
             training: The run.
-            ended: Whether the run ends; then ``latest.pt`` is always written.
+            ended: Whether the run ends after this epoch; then ``latest.pt`` is written regardless of
+                ``save_every``.
 
         Raises:
             OSError: A file cannot be written, for example because the disk is full.
@@ -137,7 +138,7 @@ class RunFolder:
                 self._save_latest(training)
 
     def _save_latest(self, training: Training) -> None:
-        """Write the buffer, then the checkpoint with its file name, so that a matching pair always exists."""
+        """Write the buffer, then a checkpoint that names the buffer's file; a crash leaves a matching pair."""
         buffer = self.path / f"buffer-{training.counts.resets}.replay"
         training.buffer.save(buffer)
         save_checkpoint(self._latest, training.state_dict() | {"buffer": buffer.name})

@@ -20,10 +20,11 @@ from her_wrappers.files.text import parse_file
 STEPS = ("env_steps", "time/total_timesteps", "steps", "step")
 SUCCESS = ("success_rate", "eval/success_rate", "rollout/success_rate")
 SECONDS = ("seconds", "time/time_elapsed")
-"""Columns and TensorBoard tags of this package and of Stable-Baselines3; the first one found counts."""
+"""Names of the column or TensorBoard tag with the time, of this package and of Stable-Baselines3; the first
+name that a log has is used."""
 
 SEED = re.compile(r"(^|[-_])(seed[-_]?)?\d+$")
-"""The seed at the end of the name of a run, such as -0, _1 and seed-2."""
+"""Pattern of the seed at the end of the name of a run, such as -0, _1 and -seed-2."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,12 @@ class RunLog:
 
     Attributes:
         name: Name of the run, for messages.
-        steps: Environment steps of E evaluations, (E,) float64, increasing; updates of an offline run.
+        steps: Environment steps before each of E evaluations, (E,) float64, increasing; in an offline run,
+            updates.
         success_rate: Success rate of each evaluation, (E,) float64 in [0, 1].
         seconds: Wall-clock time of each evaluation since the start [s], (E,) float64; NaN if unknown.
-        group: Runs of one group differ only in their seeds.
-        options: Options of the run by name; nested ones are named like ``agent.temperature``.
+        group: Name of the group, whose runs differ only in their seeds.
+        options: Options of the run by name; an option of the agent has a name like ``agent.temperature``.
 
     Raises:
         ValueError: The run has no evaluation, steps do not increase, or a success rate is outside [0, 1].
@@ -53,25 +55,34 @@ class RunLog:
         if not len(self.steps):
             raise ValueError(f"{self.name} has no evaluation with a success rate; let the run continue")
         if not (np.diff(self.steps) > 0).all():
-            raise ValueError(f"steps of {self.name} must increase")
+            raise ValueError(f"steps of {self.name} must increase from row to row, got {self.steps.tolist()}")
         wrong = self.success_rate[~((self.success_rate >= 0) & (self.success_rate <= 1))]
         if wrong.size:
             raise ValueError(f"success rates of {self.name} must lie in [0, 1], got {wrong[0]:g}")
 
     @property
     def is_solved(self) -> bool:
-        """Whether all episodes of the last two evaluations were successes, where a run may stop."""
+        """Whether all episodes of the last two evaluations were successes; a run may stop after this."""
         return len(self.steps) > 1 and bool((self.success_rate[-2:] == 1).all())
 
     @property
     def slack(self) -> float:
-        """A quarter of the usual steps between evaluations, since epochs of runs differ in length."""
+        """Tolerance of `success_at` [steps], a quarter of the median distance of evaluations.
+
+        An evaluation up to this many steps after the requested step still counts, since epochs differ in length.
+        """
         return float(np.median(np.diff(self.steps))) / 4 if len(self.steps) > 1 else 0.0
 
     def success_at(self, steps: float | np.ndarray) -> np.ndarray:
-        """Return the success rates of the last evaluations up to ``steps``, of its shape; see `slack`.
+        """Return the success rate of the last evaluation up to each of ``steps``, within the tolerance `slack`.
 
-        A solved run keeps its last success rate after its end.
+        After the end of a solved run, its last success rate is returned.
+
+        Args:
+            steps: Numbers of steps.
+
+        Returns:
+            Success rates, with the shape of ``steps``.
 
         Raises:
             ValueError: The run ended before ``steps`` without being solved, or its first evaluation is later.
@@ -97,8 +108,8 @@ def read_runs(path: str | os.PathLike[str]) -> list[RunLog]:
             ``seconds``, a column ``run`` if it has several runs, and columns with options.
 
     Returns:
-        The runs, sorted by name. Their group is ``NAME`` if it is given, else the folder with the runs or,
-        for a single run, its path without the seed at its end.
+        The runs, sorted by name. Their group is ``NAME`` if it is given. Otherwise it is the path of the
+        folder with the runs or, for a single run, the path of this run without the seed at the end.
 
     Raises:
         CorruptFileError: A log is damaged.
@@ -138,7 +149,7 @@ def _find_runs(path: Path) -> Iterator[RunLog]:
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run without nesting, with the defaults of its agent."""
+    """Return the options of a run, including the agent's defaults, in one dict with dotted names."""
     agent = config.get("agent", {})
     if config.get("algo") in AGENT_OPTIONS:
         agent = vars(agent_options(config["algo"], agent))
@@ -197,7 +208,7 @@ def _first(names: Sequence[str], known: Sequence[str]) -> str | None:
 
 
 def _make(name: str, points: np.ndarray, options: Mapping[str, Any]) -> RunLog:
-    """Return the run of (E, 3) steps, success rates and seconds; of equal steps, the last row counts."""
+    """Return a run from (E, 3) points: steps, success rate, seconds; the last row of equal steps is used."""
     last = {step: row for step, *row in points[np.argsort(points[:, 0], kind="stable")].tolist()}
     rates, seconds = np.array(list(last.values())).reshape(-1, 2).T
     return RunLog(name, np.array(list(last)), rates, seconds, options=options)

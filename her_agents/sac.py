@@ -1,7 +1,7 @@
 """SAC for goal environments (Haarnoja et al. 2018): a stochastic actor whose objective includes its entropy.
 
-The temperature, which is the weight of the entropy, is constant, or learned as in the second SAC paper
-(arXiv 1812.05905). The actor is stochastic, so exploration needs neither epsilon nor noise. Values include
+The temperature, which is the weight of the entropy, is either constant or learned as in the second SAC paper
+(arXiv 1812.05905). The actor is stochastic, so exploration needs neither epsilon nor noise. Q values include
 entropies and can be above 0, so targets are clipped from below only.
 """
 
@@ -29,7 +29,7 @@ LOG_DEVIATION = (-5.0, 2.0)  # bounds of the log standard deviation of actions b
 class SAC(Agent):
     """SAC: a squashed Gaussian actor, two critics, and a learned or constant weight of the entropy.
 
-    The arguments are those of `Agent`, with the options `her_agents.options.SACOptions`. The action space is
+    The arguments are the same as for `Agent`, with the options `her_agents.options.SACOptions`. The action space is
     a Box with bounds.
     """
 
@@ -58,13 +58,13 @@ class SAC(Agent):
         }
 
     def make_critics(self, num_outputs: int) -> Critics:
-        """Return critics with a number of outputs each."""
+        """Return the critics, each with ``num_outputs`` outputs."""
         return Critics(
             self.make_network(num_outputs, self.actions.count) for _ in range(self.options.n_critics)
         )
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the mean actions or, while exploring, sampled ones."""
+        """Return the mean actions or, while exploring, sampled actions."""
         if explore:
             return self.actions.to_env(self.sample(inputs)[0])
         mean, _ = self.actor(inputs).chunk(2, dim=1)
@@ -73,14 +73,15 @@ class SAC(Agent):
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics.
 
-        Every ``policy_delay``-th call also takes one with the actor and, if it is learned, the temperature.
+        Every ``policy_delay``-th call also takes a gradient step with the actor and, if the temperature is
+        learned, with the temperature.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
 
         Returns:
-            ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; if the actor took
-            a step, ``actor_loss`` and ``entropy`` too.
+            ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; after a step of
+            the actor, also ``actor_loss`` and ``entropy``.
         """
         inputs, next_inputs = self.inputs.of_batch(batch)
         target = self.target_values(batch, next_inputs)
@@ -117,7 +118,7 @@ class SAC(Agent):
 
         Args:
             batch: B transitions.
-            inputs: Inputs of the networks for its observations.
+            inputs: Inputs of the networks for the observations of ``batch``.
         """
         actions, entropy = self.sample(inputs)
         q_values = self.q_values(self.critics(inputs, actions))
@@ -132,7 +133,7 @@ class SAC(Agent):
         return loss, entropy.detach().mean()
 
     def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the loss of the critics' values (C, K, B), 0-d, and keep their TD errors."""
+        """Return the loss of the critics' values (C, K, B), 0-d, and store the errors for `td_errors`."""
         return self.squared_loss(batch, values, target)
 
     def q_values(self, values: torch.Tensor) -> torch.Tensor:
@@ -141,7 +142,7 @@ class SAC(Agent):
 
     @torch.no_grad()
     def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return the targets, (B,), with the minimum of the target critics plus the weighted entropy."""
+        """Return the targets, (B,); the next value is the minimum of the target critics plus the entropy term."""
         actions, entropy = self.sample(next_inputs)
         next_value = self.targets(next_inputs, actions).amin(dim=(0, 1)) + self.temperature * entropy
         return self.bellman_target(batch, next_value)

@@ -1,8 +1,8 @@
 """TD3 for goal environments (Fujimoto et al. 2018), and DDPG (Lillicrap et al. 2016), a preset of TD3.
 
 As in the HER paper and in Plappert et al. 2018, targets are clipped to the range of returns of rewards in
-[-1, 0], squares of the actions are penalized, inputs are normalized, and exploration is Gaussian in most
-steps and uniform in the others. As in Stable-Baselines3, DDPG is TD3 with one critic, without noise on the
+[-1, 0], squares of the actions are penalized, and inputs are normalized. Exploration adds Gaussian noise to most
+actions, and replaces the remaining actions by uniformly random actions. As in Stable-Baselines3, DDPG is TD3 with one critic, without noise on the
 actions in targets, and without a delay of the actor.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class TD3(Agent):
     """TD3: a deterministic actor that maximizes the first of two critics; targets use the minimum of both.
 
-    The arguments are those of `Agent`, with the options `her_agents.options.TD3Options`. The action space is
+    The arguments are the same as for `Agent`, with the options `her_agents.options.TD3Options`. The action space is
     a Box with bounds.
     """
 
@@ -55,7 +55,7 @@ class TD3(Agent):
         }
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actor's actions; with ``explore``, with noise, and random ones at a rate of epsilon."""
+        """Return the actor's actions; with ``explore``, add noise, or choose at random with rate epsilon."""
         actions = self.actor(inputs)
         if explore:
             noise = torch.randn(actions.shape, **self._random)
@@ -66,7 +66,7 @@ class TD3(Agent):
         return self.actions.to_env(actions)
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
-        """Take one gradient step with the critics, and in every ``policy_delay``-th call one with the actor.
+        """Take one gradient step with the critics and, in every ``policy_delay``-th call, with the actor.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
@@ -90,11 +90,11 @@ class TD3(Agent):
         return measured
 
     def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the loss of the critics' values (C, 1, B), 0-d, and keep their TD errors."""
+        """Return the loss of the critics' values (C, 1, B), 0-d, and store the errors for `td_errors`."""
         return self.squared_loss(batch, values, target)
 
     def actor_loss(self, batch: Batch, inputs: NetworkInput) -> torch.Tensor:
-        """Return the loss of the actor, 0-d, for B transitions and the inputs of their observations."""
+        """Return the actor's loss, 0-d; ``inputs`` are the network inputs for the observations of the batch."""
         actions = self.actor(inputs)
         q_values = self.critics[0](inputs, actions).squeeze(1)
         loss: torch.Tensor = -q_values.mean() + self.options.action_l2 * actions.square().mean()
@@ -107,7 +107,7 @@ class TD3(Agent):
 
     @torch.no_grad()
     def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return the targets, (B,), with the minimum of the target critics for noisy next actions."""
+        """Return the targets, (B,); the next value is the minimum of the target critics for noisy next actions."""
         actions = self.targets["actor"](next_inputs)
         if self.options.target_noise > 0:
             noise = self.options.target_noise * torch.randn(actions.shape, **self._random)
@@ -120,7 +120,7 @@ class TD3(Agent):
 class DDPG(TD3):
     """DDPG: a deterministic actor that maximizes the value of its critic; a preset of `TD3`.
 
-    The arguments are those of `TD3`, with the options `her_agents.options.DDPGOptions`.
+    The arguments are the same as for `TD3`, with the options `her_agents.options.DDPGOptions`.
     """
 
     options_type = DDPGOptions

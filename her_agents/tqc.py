@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class TQC(SAC):
     """TQC: SAC whose critics estimate quantiles of returns; targets leave out the largest quantiles.
 
-    The arguments are those of `Agent`, with the options `her_agents.options.TQCOptions`. The action space is
+    The arguments are the same as for `Agent`, with the options `her_agents.options.TQCOptions`. The action space is
     a Box with bounds.
     """
 
@@ -31,7 +31,7 @@ class TQC(SAC):
     options_type = TQCOptions
 
     def build(self, action_space: spaces.Space[Any]) -> None:
-        """Make the networks, and the levels of the quantiles."""
+        """Make the networks and optimizers, and the levels of the quantiles."""
         count = self.options.n_quantiles
         self._levels = (torch.arange(count, device=self.device) + 0.5) / count  # of the quantiles of a critic
         kept = count - self.options.top_quantiles_to_drop_per_net
@@ -43,7 +43,7 @@ class TQC(SAC):
         return super().make_critics(self.options.n_quantiles)
 
     def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the quantile Huber loss, and keep the TD errors of the mean values."""
+        """Return the quantile Huber loss, and store the errors of each critic's mean for `td_errors`."""
         self._errors = values.mean(dim=1) - target.mean(dim=0)
         errors = target - values.unsqueeze(2)  # (critics, quantiles, target quantiles, B)
         size = errors.detach().abs()
@@ -58,7 +58,7 @@ class TQC(SAC):
 
     @torch.no_grad()
     def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return the quantiles of the targets, (K, B): the smallest ones of all target critics together."""
+        """Return target quantiles, (K, B), from the K smallest quantiles of all target critics together."""
         actions, entropy = self.sample(next_inputs)
         quantiles = self.targets(next_inputs, actions).flatten(0, 1).sort(dim=0).values
         next_values = quantiles[: self._n_target_quantiles] + self.temperature * entropy

@@ -1,8 +1,8 @@
 """Training: the agent, replay buffer, environments and progress of one run.
 
-Every epoch starts with new episodes, seeded by the config's seed and the number of resets so far, and ends
-when the episodes that were open after its last step have ended. So checkpoints need no state of the
-environments, and a resumed run computes the same results as an uninterrupted one.
+Every epoch begins with a reset of all environments, seeded by the config's seed and the number of resets so
+far, and ends when every episode that is unfinished after its last step has ended. So checkpoints need no state of
+the environments, and a resumed run computes the same results as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Counts:
 
 
 class Training:
-    """A run with episodes from environments of this process; subclasses have other sources of episodes.
+    """A run that collects episodes in environments of this process; subclasses get episodes elsewhere.
 
     Args:
         config: The options.
@@ -91,7 +91,7 @@ class Training:
     Raises:
         BrokenModuleError: The environment or its module raised an error.
         ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: Ray, or a package that reads a LeRobot dataset, is needed, and is not installed.
+        ImportError: Ray or a package that reads LeRobot datasets is needed but not installed.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, has no success flag, needs
             other ``info_keys``, or has rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the
@@ -197,8 +197,8 @@ class Training:
         """Reset all environments, if there are any.
 
         Args:
-            keep_open: Whether to add open episodes to the buffer, as truncated episodes; otherwise they are
-                dropped.
+            keep_open: Whether to add unfinished episodes to the buffer as truncated episodes; if False, they
+                are dropped.
         """
         self.counts.resets += 1
         if self._envs is None:
@@ -213,12 +213,12 @@ class Training:
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Training], None]) -> bool:
         """Collect and update for one epoch, then reset the environments and evaluate.
 
-        The epoch ends when its steps were taken and the open episode of each environment has ended.
+        After the last step of the epoch, each environment still finishes its current episode.
 
         Args:
-            is_interrupted: Called before each step; if it returns True, the epoch ends with the reset,
-                without an evaluation. Open episodes are then added to the buffer as truncated.
-            on_step: Called with this run after each step, and after the evaluation.
+            is_interrupted: Function that is called before each step; if it returns True, the epoch ends without
+                an evaluation, and unfinished episodes are added to the buffer as truncated episodes.
+            on_step: Function that is called with this run after each step, and after the evaluation.
 
         Returns:
             Whether the epoch was completed.
@@ -245,7 +245,7 @@ class Training:
         return completed
 
     def _step(self) -> None:
-        """Take one step in every environment; steps of waiting environments are not recorded."""
+        """Take one step in every environment; environments without further episodes are not recorded."""
         actions = self.agent.act(self._observations, explore=True)
         self._observations, _, terminated, truncated, _ = self._envs.step(actions)
         resets = self._ended & self._next_step_mode
@@ -264,7 +264,7 @@ class Training:
         self._meter.add_episodes(episodes)
 
     def _update(self) -> None:
-        """Update the agent until no update is due."""
+        """Make the updates of the agent that are due after the latest steps."""
         config, counts = self.config, self.counts
         due = int(max(0, counts.env_steps - config.learning_starts) * config.updates_per_step)
         if config.offline:
@@ -314,12 +314,12 @@ class Training:
         """Restore the content of a checkpoint; call `begin_episodes` afterwards.
 
         Args:
-            path: Path of the checkpoint, for the message.
+            path: Path of the checkpoint, for error messages.
             state: Content of the checkpoint.
 
         Raises:
-            CorruptFileError: The state is incomplete, or of another agent.
-            ValueError: The spaces of the environment differ from those of the checkpoint.
+            CorruptFileError: The state is incomplete, or belongs to another agent.
+            ValueError: The spaces of the environment differ from the spaces in the checkpoint.
         """
         require_spaces(path, state, self._spaces)
         with as_corrupt(f"{path} is damaged"):
@@ -349,7 +349,9 @@ def _made(env: gym.Env[Any, Any] | EnvFactory) -> gym.Env[Any, Any]:
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:
-    """Return the buffer's argument ``termination``: the function if ``name`` contains a colon, else ``name``.
+    """Return the replay buffer's argument ``termination``.
+
+    The argument is the imported function if ``name`` contains a colon, else ``name`` itself.
 
     Raises:
         ValueError: The module cannot be imported, or does not have the function.
@@ -366,7 +368,8 @@ def take_random_step(env: Any, config: Config) -> tuple[float, str]:
     """Reset the environment, and take one random step; return its reward and the name of the success flag.
 
     Raises:
-        ValueError: The info of the step has no success flag, or a goal function needs other ``info_keys``.
+        ValueError: The info of the step has no success flag, or compute_reward or compute_terminated needs
+            more ``info_keys``.
     """
     observation, _ = env.reset(seed=TEST_SEED)
     env.action_space.seed(TEST_SEED)
@@ -385,7 +388,7 @@ def require_clippable(rewards: Any, n_steps: int = 1) -> None:
     """Raise ValueError if rewards lie outside the range that clipped targets assume.
 
     Args:
-        rewards: An array, a tensor or a number: sums of at most ``n_steps`` rewards.
+        rewards: An array, a tensor or a number; each value is the sum of at most ``n_steps`` rewards.
         n_steps: Largest number of rewards in a sum.
 
     Raises:

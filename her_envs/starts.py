@@ -54,8 +54,8 @@ def sample_starts(
         fresh = task.reset(len(again), rng) | {name: values[again] for name, values in given.items()}
         state = replace_rows(state, again, fresh)
     raise ValueError(
-        f"reset needs a start that is not solved, got {MAX_REDRAWS} solved samples; "
-        f"pass another goal or state than {options or 'the defaults'}"
+        f"each of {MAX_REDRAWS} random starts has already reached its goal; "
+        f"change the goal or the state in the options of reset, {options or 'which are the defaults'}"
     )
 
 

@@ -1,6 +1,6 @@
 """Recipes: options that solve a task, the measured result, and a trained policy.
 
-A recipe ``NAME`` consists of ``NAME.toml`` and, if a policy was trained, ``NAME.policy`` in this folder.
+A recipe ``NAME`` consists of ``NAME.toml`` and, if it has a trained policy, ``NAME.policy`` in this folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a recipe, measured by ``make reproduce``: medians of several runs."""
+    """Results of a recipe, measured by ``make reproduce``; each one is the median of several runs."""
 
     steps: int  # of the environment until the task is solved (`Recipe.solved`)
     minutes: float  # wall-clock time until then

@@ -13,9 +13,10 @@ import gymnasium as gym
 
 
 class SeededResets(gym.Wrapper[Any, Any, Any, Any]):
-    """Seeds each reset that has no seed from the environment's own generator.
+    """Passes a seed from the environment's own random generator to each reset without a seed.
 
-    panda-gym 3.0.7 takes such seeds from the operating system, so no run could be repeated.
+    In such a reset, panda-gym 3.0.7 takes a random seed from the operating system, so runs could not be
+    repeated.
     """
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
@@ -59,7 +60,7 @@ def _make(name: str, options: dict[str, Any]) -> gym.Env[Any, Any]:
 
 @contextmanager
 def _without_output() -> Iterator[None]:
-    """Discard what the simulator prints when it starts; it does not use ``sys.stdout``."""
+    """Discard the output of the simulator at its start, which does not go through ``sys.stdout``."""
     sys.stdout.flush()
     original = os.dup(1)
     with Path(os.devnull).open("wb") as nowhere:

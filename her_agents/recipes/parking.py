@@ -14,12 +14,12 @@ MAX_EPISODE_STEPS = 100
 class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
     """Adds ``compute_terminated``, and the penalty of a crash in ``compute_reward``.
 
-    The reward of ``parking-v0`` contains this penalty, but its ``compute_reward`` does not, so a replay
-    buffer would relabel crashes as if they cost nothing. Both functions read ``crashed`` from the info.
+    The rewards of steps in ``parking-v0`` contain this penalty, but its ``compute_reward`` does not, so
+    relabeled crashes would have no penalty. Both functions read ``crashed`` from the info.
     """
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return rewards (...) of goals (..., 6): minus the distance, plus the penalty of a crash."""
+        """Return rewards (...) of goals (..., 6): ``compute_reward`` of ``parking-v0``, plus crash penalties."""
         penalty: float = self.get_wrapper_attr("config")["collision_reward"]
         return self._distance_rewards(achieved_goal, desired_goal) + penalty * _crashed(info)
 
@@ -33,7 +33,7 @@ class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def _crashed(info: Any) -> Any:
-    """Return the flags of one info or of a sequence of infos; False where the key is missing."""
+    """Return the flag ``crashed`` of an info or a sequence of infos; False if an info lacks this key."""
     if isinstance(info, dict):
         return info.get("crashed", False)
     return np.array([each.get("crashed", False) for each in info], bool)
@@ -42,10 +42,10 @@ def _crashed(info: Any) -> Any:
 def make_parking(collision_reward: float = -5.0, **options: Any) -> gym.Env[Any, Any]:
     """Return ``parking-v0`` with `ParkingGoalFunctions`, and with episodes of at most 100 steps.
 
-    With the environment's own limit of 500 steps, a run would see few different starts and goals.
+    With the default limit of 500 steps, a run of a given length would have few different starts and goals.
 
     Args:
-        collision_reward: Reward of a crash, in addition to the distance.
+        collision_reward: Reward of a step with a crash, in addition to the reward for the distance.
         **options: More arguments of the environment, such as ``render_mode``.
     """
     env = gym.make("highway_env:parking-v0", config={"collision_reward": collision_reward}, **options)

@@ -171,7 +171,7 @@ class Collector:
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {backend!r}")
         if address is not None and backend != "ray":
-            raise ValueError(f"address is for backend='ray', got {address!r} with backend={backend!r}")
+            raise ValueError(f"address needs backend='ray', got {address!r} with backend={backend!r}")
         self._num_workers = require_count("num_workers", num_workers, at_least=1)
         self._setup = Setup(
             make_env=_pickle("make_env", make_env),

@@ -102,5 +102,8 @@ def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
     try:
         ray.init(address=address, logging_level=logging.WARNING)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
-        raise ConnectionError(f"cannot connect to a Ray cluster at {address!r}: {error}") from error
+        raise ConnectionError(
+            f"cannot connect to a Ray cluster at {address!r}: {error}; run `ray status` to see whether the "
+            "cluster runs, and install the same Ray and Python versions on all machines"
+        ) from error
     return ray, True

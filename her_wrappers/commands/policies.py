@@ -42,7 +42,7 @@ def open_policy(
             env = make_env(env_name, disable_env_checker=True, **options)
         return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent(env)
     if env_name is None:
-        raise CommandError(f"the policy {policy} needs an environment; pass its name")
+        raise CommandError(f"the policy {policy} needs an environment; pass an id or module:function")
     try:
         env = limit_episodes(make_env(env_name, **options), max_episode_steps)
     except EnvNameError as error:
@@ -66,7 +66,10 @@ def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(name)
     if Path(name).is_dir() and not file.exists():
-        terminal.fail(f"{name} has no best.pt, which a run writes after its first evaluation")
+        terminal.fail(
+            f"{name} has no best.pt, which a run writes after its first evaluation; continue the run with "
+            f"her train --resume {name}"
+        )
     content = checkpoints.load_checkpoint(file)
     agent = checkpoints.agent_of(content, file)
 

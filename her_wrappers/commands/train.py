@@ -189,7 +189,7 @@ def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Ru
 
     algo = sources.algo or base.get("algo")
     if algo is None and any(each.startswith("--agent.") for each in arguments):
-        raise ValueError("options of the agent need --algo, --recipe or --config, which name the algorithm")
+        raise ValueError("options of the agent depend on its algorithm: pass --algo, --recipe or --config")
     names = {each.name for each in fields(Config)} - {"env_kwargs", "agent"}
     form: Any = TrainOptions
     if algo is not None:

@@ -278,7 +278,10 @@ def _describe(name: str, rows: np.ndarray, *, use_videos: bool) -> tuple[str, di
     elif rows.dtype.kind == "U" and shape == ():
         kind = "string"
     elif rows.dtype.kind not in NUMBERS or 0 in shape:
-        raise ValueError(f"{name} must have numbers, or a text per step, got {rows.dtype}, shape {shape}")
+        raise ValueError(
+            f"{name} must have numbers, or one string per step, got {rows.dtype} of shape {shape} per step; "
+            "remove it from the episodes, since LeRobot cannot store it"
+        )
     tree, *keys = [unquote(part).replace("/", ".") for part in name.split("/")]
     renamed = {"observations": "observation", "actions": ACTION, "rewards": REWARD, "infos": "info"}
     feature = ".".join([renamed[tree], *keys])
@@ -360,7 +363,10 @@ def _read_episodes(
         tables = [_read_table(path) for path in sorted((root / EPISODES).glob("*/*.parquet"))]
         rows = {row["episode_index"]: row for table in tables for row in table.to_pylist()}
         if len(rows) != info["total_episodes"]:
-            raise ValueError(f"{EPISODES} has {len(rows)} episodes, not {info['total_episodes']}")
+            raise ValueError(
+                f"{EPISODES} must have the {info['total_episodes']} episodes that {INFO} declares, got "
+                f"{len(rows)}; copy or download the dataset again"
+            )
         files = sorted({(row["data/chunk_index"], row["data/file_index"]) for row in rows.values()})
         others = [
             name

@@ -122,8 +122,8 @@ def _info_column(key: str, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
     for info in infos:
         if key not in info:
             raise ValueError(
-                f"info_keys must name infos that every step has, got {key!r} and a step that has only "
-                f"{sorted(info)}; leave {key!r} out of info_keys, or return it from step()"
+                f"every step must return the infos in info_keys, but a step did not return {key!r}, only "
+                f"{sorted(info)}; remove {key!r} from info_keys, or let step() return it"
             )
     return np.stack([np.asarray(info[key]) for info in infos])
 

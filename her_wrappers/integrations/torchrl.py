@@ -245,8 +245,8 @@ class HindsightTensorDictReplayBuffer:
         """
         if index is None:
             raise ValueError(
-                f"index must be that of a sampled batch, got None; extend of {type(self).__name__} returns "
-                "no index, since steps are stored when their episode ends"
+                f"index must be the index of a sampled batch, got None; extend of {type(self).__name__} "
+                "returns no index, since steps are stored when their episode ends"
             )
         self.hindsight.update_priorities(index.cpu(), priority.cpu())
 
@@ -303,8 +303,8 @@ class HindsightTensorDictReplayBuffer:
     def share(self, shared: bool = True) -> NoReturn:
         """Raise NotImplementedError, since the episodes are in the memory of one process."""
         raise NotImplementedError(
-            f"{type(self).__name__} cannot be shared by processes; leave replay_buffer= out of a collector "
-            "with workers, and pass the data that it returns to extend()"
+            f"{type(self).__name__} cannot be shared by processes; do not pass it as replay_buffer to a "
+            "collector with workers, but call extend() with the data that the collector returns"
         )
 
     def _attach(self) -> None:

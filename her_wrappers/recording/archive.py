@@ -175,7 +175,9 @@ class EpisodeArchive:
                 try:
                     fitting = block.cast(*specs)
                 except ValueError as error:
-                    raise ValueError(f"{self.path} has episodes of other spaces: {error}") from error
+                    raise ValueError(
+                        f"the episode does not fit the spaces of the archive {self.path}: {error}"
+                    ) from error
                 pending = shards.Pending.of(fitting, pending)
             self._state = self._state._replace(pending=pending, specs=specs)
             atexit.unregister(self.close)
@@ -346,7 +348,7 @@ class EpisodeArchive:
             known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.shards[0].checksum))
             if specs is not None and not all(map(SpaceSpec.same_arrays, known, specs)):
                 raise ValueError(
-                    f"the archive {self.path} has episodes of other spaces than the environment; "
+                    f"the spaces of the environment differ from the spaces of the archive {self.path}; "
                     "write to another folder"
                 )
             specs = known

@@ -80,7 +80,7 @@ class Episodes(Sequence[Episode]):
         lengths = self.lengths
         whole = lengths.ndim == 1 and lengths.dtype.kind in "iu"
         if not whole or len(lengths) == 0 or lengths.min() < 1:
-            raise ValueError(f"lengths must be (n,) integers >= 1 with n >= 1, got {lengths}")
+            raise ValueError(f"lengths must be one integer >= 1 per episode, for at least one, got {lengths}")
         for name in ("terminated", "truncated"):
             flags = getattr(self, name)
             if flags.shape != lengths.shape or flags.dtype != np.bool_:
@@ -88,7 +88,10 @@ class Episodes(Sequence[Episode]):
                     f"{name} must be a bool array of shape {lengths.shape}, got {flags.dtype} {flags.shape}"
                 )
         if len(self.reset_infos) not in {0, len(self)}:
-            raise ValueError(f"reset_infos must have {len(self)} dicts or 0, got {len(self.reset_infos)}")
+            raise ValueError(
+                f"reset_infos must be empty or have a dict for each of {len(self)} episodes, got "
+                f"{len(self.reset_infos)}"
+            )
         require_numbers("rewards", self.rewards)
         steps = int(self.ends[-1])
         require_rows("rewards", self.rewards, steps)

@@ -119,7 +119,7 @@ def read_shard(path: Path, checksum: int) -> Episodes:
     """Read a shard; raise CorruptFileError if it is damaged, or `write_shard` returned another checksum."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         if checksum != file.checksum:
-            raise CorruptFileError(f"{path} has another checksum than the manifest lists")
+            raise CorruptFileError(f"{path} is damaged: its checksum differs from the manifest")
         header, arrays = file.header, {name: file.read(name) for name in file.arrays}
     with as_corrupt(f"{path} is damaged: the arrays do not form valid episodes"):
         trees: dict[str, Any] = {name: build_tree(header[name], arrays) for name in TREES}

@@ -53,7 +53,7 @@ def n_step_returns(windows: Windows, steps: Batch, arrays: Any) -> tuple[Any, ..
         row = int(np.isfinite(sums).argmin())
         raise ValueError(
             f"the sum of n_steps rewards must be finite as float32, got {sums[row]} at row {row}; "
-            "scale the rewards down, or use fewer n_steps"
+            "multiply the rewards by a smaller factor, or reduce n_steps"
         )
     discounts = arrays.float32(windows.powers[lengths] * ~terminated)
     return lengths, sums, terminated, (truncations & counted).any(0), discounts

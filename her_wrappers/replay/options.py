@@ -76,8 +76,8 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
     info_keys = require_keys("info_keys", given.get("info_keys", saved["info_keys"]))
     if list(info_keys) != saved["info_keys"]:
         raise ValueError(
-            f"info_keys must be those of the saved buffer, {saved['info_keys']}, whose infos are in "
-            f"the file, got {list(info_keys)}; leave info_keys out"
+            f"info_keys must be the keys in the saved buffer, {saved['info_keys']}, got {list(info_keys)}; "
+            "leave info_keys out"
         )
     merged = {**saved, **given}
     if _has_share(given.get("goal_selection_strategy")) or any(

@@ -112,10 +112,12 @@ class Priorities:
         if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
         if not INITIAL_PRIORITY <= largest <= LARGEST:
-            raise ValueError(f"expected a largest priority from 1 to {LARGEST:g}, got {largest}")
+            raise ValueError(f"the largest saved priority must be between 1 and {LARGEST:g}, got {largest}")
         count = self._end - self._first
         if scaled.ndim != 1 or len(scaled) < count or scaled.dtype != np.float64:
-            raise ValueError(f"expected {count} priorities, got {scaled.dtype} of shape {scaled.shape}")
+            raise ValueError(
+                f"saved priorities must be {count} float64 values, got {scaled.dtype} of shape {scaled.shape}"
+            )
         # Powers of arrays differ from those of single numbers in the last bit.
         lowest, highest = self._priority.scale(0.0), self._priority.scale(largest)
         possible = (scaled >= lowest * (1 - ROUNDING)) & (scaled <= highest * (1 + ROUNDING))

@@ -211,7 +211,8 @@ class Relabeler:
             is_number = not result.dtype.is_complex and result.device == like.device
             where = f" on {result.device}"
         else:
-            raise ValueError(f"{name} must return a tensor for tensors, got {type(result).__name__}")
+            got = type(result).__name__
+            raise ValueError(f"{name} must return a tensor if its arguments are tensors, got {got}")
         if result.shape != like.shape or not is_number:
             raise ValueError(
                 f"{name} must return {expected} of shape {tuple(like.shape)}, one for each step, got "

@@ -217,7 +217,10 @@ class RowStorage:
         shape = (num_steps, *self.stored.infos.get(key, column).shape[1:])
         if column.dtype.kind not in NUMBERS or column.shape != shape:
             got = f"{column.dtype} of shape {column.shape}"
-            raise ValueError(f"infos/{key} of the episode must be numbers of shape {shape}, got {got}")
+            raise ValueError(
+                f"infos/{key} of the episode must be numbers of shape {shape}, as in the first episode, "
+                f"got {got}"
+            )
         return column
 
     def add(self, episodes: Episodes, goal_independent: np.ndarray) -> None:

@@ -219,8 +219,8 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
         here, there = (options.get(name, "a function") for options in (mine, saved))
         if here != there:
             raise ValueError(
-                f"{name} must be that of the saved buffer, {there}, got {here}; make this buffer with the "
-                "options of the saved one"
+                f"{name} must be {there} as in the saved buffer, got {here}; make this buffer with the "
+                "options of the saved buffer"
             )
     functions = {name: value for name, value in buffer._options.items() if name not in mine}
     return type(buffer).load(source, **buffer._arguments, **functions)
@@ -263,9 +263,11 @@ def _require_same_spaces(path: Any, saved: Sequence[Any], others: Sequence[Any],
         here, there = map(leaf_spaces, pair)
         for leaf in here | there:
             if here.get(leaf) != there.get(leaf):
-                both = f"{here.get(leaf)} there, and {there.get(leaf)} in {owner}"
-                where = f"{path}: {path_name((name, *leaf))} is {both}"
-                raise ValueError(f"{owner} must have the spaces of the buffer in {where}")
+                space = f"{name} space" + (f" of {path_name(leaf)}" if leaf else "")
+                raise ValueError(
+                    f"{owner} must have the same spaces as the buffer saved in {path}, but the {space} is "
+                    f"{there.get(leaf)} in {owner} and {here.get(leaf)} in the file"
+                )
 
 
 def _make_buffer(

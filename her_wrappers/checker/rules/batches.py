@@ -26,7 +26,7 @@ ARRAY = INFO_FORMS[2]
     "GE104",
     "reward-not-vectorised",
     meaning="compute_reward raises an exception on a batch of goals, with every form of the info argument.",
-    fix="reduce over axis=-1, and use np.where instead of `if`",
+    fix="compute norms and sums over axis=-1, the components of a goal, and use np.where instead of `if`",
     needs=REWARD_NEEDS,
     implies=("GE106", "GE108"),
     wrong="""
@@ -53,7 +53,7 @@ def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
     "GE105",
     "reward-batch-shape",
     meaning="For a batch of N goals, compute_reward returns a shape other than (N,).",
-    fix="reduce over axis=-1 without keepdims",
+    fix="compute norms and sums over axis=-1, without keepdims",
     needs=BATCH_NEEDS,
     implies=("GE106", "GE108"),
     wrong="return -np.linalg.norm(achieved_goal - desired_goal)  # () for any batch",
@@ -69,8 +69,8 @@ def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE106",
     "reward-batch-value",
-    meaning="The rewards of a batch differ from the rewards of its rows computed one by one.",
-    fix="index and reduce the last axis only, so that no row depends on another",
+    meaning="The rewards of a batch of goals differ from the rewards of the same goals one by one.",
+    fix="use the last axis only (axis=-1, [..., 0]), so that no reward depends on another goal of the batch",
     needs=BATCH_NEEDS,
     implies=("GE119", "GE121"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(axis=0)",
@@ -175,14 +175,16 @@ def self_goal_not_success(evidence: Evidence) -> Iterator[Violation]:
     for pair, result in pairs:  # pairs with the same info have the same achieved goal too
         best, number = reached.get(id(pair.info)), result.number
         if number is not None and best is not None and number > best and not close(number, best):
-            yield Violation(f"the reward is {show(best)} for two equal goals, but {show(number)} for others")
+            yield Violation(
+                f"the reward is {show(best)} for two equal goals, but {show(number)} for two different goals"
+            )
 
 
 @rule(
     "GE116",
     "reward-type-ignored",
     "warning",
-    meaning="reward_type contradicts the rewards, or compute_reward returns None for an unknown reward_type.",
+    meaning="Rewards do not fit reward_type, or compute_reward returns None for an unknown reward_type.",
     fix="compute the reward that reward_type names, and raise ValueError for unknown names",
     needs=REWARD_NEEDS,
     wrong="""
@@ -205,13 +207,15 @@ def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
     if kind == "dense" and count <= 2 and len(np.unique(np.round(distances, 6))) > 4:
         yield Violation("reward_type is 'dense', but rewards take at most two values")
     if evidence.none_for_unknown_type:
-        yield Violation("compute_reward returns None if the name is unknown", subject="unknown reward_type")
+        yield Violation(
+            "compute_reward returns None for an unknown reward_type", subject="unknown reward_type"
+        )
 
 
 @rule(
     "GE118",
     "integer-goal-overflow",
-    meaning="Integer goals get another result after a cast to int64: a difference, square or sum overflows.",
+    meaning="The result for integer goals changes after a cast to int64, since the small dtype overflows.",
     fix="cast to int64 or a floating dtype before subtracting",
     needs=BATCH_NEEDS,
     implies=("GE101", "GE106", "GE115"),

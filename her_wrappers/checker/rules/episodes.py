@@ -40,7 +40,7 @@ MAX_RECORDS = 30
     "data-changes-later",
     meaning="An observation, info, reward or flag changes after it was returned: the environment reuses the "
     "object.",
-    fix="return copies",
+    fix="return copies of arrays that the environment changes later",
     repair="CopyObservation",
     passive=True,
     implies=("GE302",),

@@ -218,7 +218,7 @@ def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE112",
     "reward-side-effect",
-    meaning="Calls of a goal function change the steps that follow.",
+    meaning="Calling a goal function changes the following steps of the environment.",
     fix="do not write to attributes or draw random numbers in the function",
     needs=(*REWARD_NEEDS, "replica"),
     implies=("GE110", "GE401"),
@@ -233,14 +233,14 @@ def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
         found = function.side_effect
         if found is not None:
             values = f"{show(found.repeated)} after calls of {function.name}, but {show(found.original)}"
-            yield Violation(f"the value is {values} without them", found.place, found.path)
+            yield Violation(f"the value is {values} without these calls", found.place, found.path)
 
 
 @rule(
     "GE114",
     "reward-not-finite",
     meaning="compute_reward or step() returns a reward that is NaN, infinite or not a number.",
-    fix="guard divisions and logarithms, above all for equal goals; return a number on every path",
+    fix="avoid division by 0 and log(0), which equal goals can cause; return a number in every case",
     needs=REWARD_NEEDS,
     passive=True,
     implies=("GE110",),

@@ -22,7 +22,7 @@ from her_wrappers.trees import Path, path_name
     "GE000",
     "environment-raises",
     meaning="reset, step or compute_reward raised an exception.",
-    fix="correct the line that raises, or the values that the method returns",
+    fix="read the exception, and correct the line of the environment that raised it",
     implies=("GE104", "GE113"),
     wrong="""
 def step(self, action):

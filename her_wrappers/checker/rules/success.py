@@ -157,7 +157,7 @@ def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
     "GE205",
     "terminated-mismatch",
     meaning="compute_terminated contradicts step() on whether a goal terminates, or is not implemented.",
-    fix="call compute_terminated in step(), or delete it if the task never terminates",
+    fix="call compute_terminated in step(), or delete the function if the task never terminates",
     needs=REWARD_NEEDS,
     inconclusive_without=("success", "ended"),
     passive=True,
@@ -180,7 +180,9 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
             message = f"instead of True or False for one goal, compute_terminated {result.outcome}"
             yield Violation(message, step.place)
         elif result.number and not step.terminated:
-            yield Violation("step() returned terminated=False, but compute_terminated True", step.place)
+            yield Violation(
+                "step() returned terminated=False, but compute_terminated returned True", step.place
+            )
         elif not result.number and step.terminated and reached:
             message = "step() returned terminated=True on success, but compute_terminated False"
             yield Violation(message, step.place)

@@ -40,7 +40,7 @@ class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
     "info-not-batchable",
     "warning",
     meaning="Infos raise an exception or lose data when a vector environment batches them.",
-    fix="give each key the same type and shape in all steps, and start no key with an underscore",
+    fix="return each key with one type and shape at every step; no key may start with an underscore",
     needs=("steps",),
     wrong='info = {"distance": 0}  # later {"distance": 0.5}, which becomes 0 in the batch',
     right='info = {"distance": 0.0}',
@@ -60,7 +60,7 @@ def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
         try:
             batched = _InfoBatcher().batch(batch)
         except Exception as error:
-            yield Violation(f"a vector environment of such infos raises {describe(error)}")
+            yield Violation(f"batching these infos in a vector environment raises {describe(error)}")
             return
         for i, info in enumerate(batch):
             for key, value, in_batch in differences(info, _row(batched, info, i), _equal):
@@ -102,7 +102,7 @@ def no_autoreset_mode(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE602",
     "final-obs-missing",
-    meaning="A vector environment resets in the same step and does not return the last observation.",
+    meaning="In autoreset mode SAME_STEP, the infos lack the last observation of an ended episode.",
     fix='put the last observations into infos["final_obs"]',
     wrong="observations[ended] = self._reset(ended)",
     right="""
@@ -150,7 +150,7 @@ def vector_shape(evidence: Evidence) -> Iterator[Violation]:
     "GE604",
     "final-info-missing",
     "warning",
-    meaning="A vector environment resets in the same step and does not return the last info.",
+    meaning="In autoreset mode SAME_STEP, the infos lack the last info of an ended episode.",
     fix='put the last infos into infos["final_info"]',
     wrong='infos = {"is_success": self._success()}  # already of the new episodes',
     right='infos = {"final_info": last_infos, "_final_info": ended, **reset_infos}',

@@ -80,7 +80,7 @@ def goal_of_the_present_state(rows: DecodedRows) -> Iterator[Violation]:
 @replay_rule(
     "HB105",
     strategies=("future", "episode"),
-    meaning="With the strategy future or episode, the last state of an episode is never a goal.",
+    meaning="The last state of an episode is never a goal of the strategy future or episode.",
     fix="use achieved goals of next observations, up to and including the last one",
     wrong="s = rng.integers(t + 1, T)",
     right="s = rng.integers(t + 1, T + 1)",
@@ -188,7 +188,7 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
 @replay_rule(
     "HB110",
     scenario="few episodes",
-    meaning="All relabeled rows of an episode in a batch, or all rows of a step, have the same goal.",
+    meaning="All relabeled rows of an episode in a batch, or of a step, have the same goal.",
     fix="sample a goal for each row",
     wrong="goal[rows_of_episode] = next_achieved_goal[rng.integers(t, T)]",
     right="goal[rows] = next_achieved_goal[rng.integers(t[rows], T[rows])]",
@@ -213,7 +213,7 @@ def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
 
 @replay_rule(
     "HB111",
-    meaning="The desired goal of the next observation is not that of the row.",
+    meaning="The observation and the next observation of a row have different desired goals.",
     fix="replace the desired goal in both observations",
     wrong='batch["observation"]["desired_goal"] = goals',
     right='batch["observation"]["desired_goal"] = batch["next_observation"]["desired_goal"] = goals',

@@ -40,7 +40,7 @@ def seed_not_reproducible(seeds: list[Batches]) -> Iterator[Violation]:
     "HB602",
     scenario="seeds",
     meaning="Buffers with different seeds return the same batches.",
-    fix="use the argument seed",
+    fix="seed the generator of the buffer with the argument seed",
     wrong="self.rng = np.random.default_rng(0)",
     right="self.rng = np.random.default_rng(seed)",
     source="Henderson et al. 2018, arXiv 1709.06560",

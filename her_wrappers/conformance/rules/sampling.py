@@ -144,7 +144,7 @@ def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     "HB206",
     severity="warning",
     strategies=STRATEGIES,
-    meaning="Rows of a batch depend on each other: their episodes, goals, or choices to relabel.",
+    meaning="The rows of a batch are not independent in their episodes, goals or choices to relabel.",
     fix="sample transition, relabeling and goal of each row independently",
     wrong="goal = t + 1 + (rng.random() * (T - t)).astype(int)  # one random number for all rows",
     right="goal = t + 1 + (rng.random(B) * (T - t)).astype(int)",
@@ -231,7 +231,7 @@ def index_ambiguous(sampled: Prioritized) -> Iterator[Violation]:
 
 @_priority_rule(
     "HB804",
-    meaning="weight does not correct for the priorities of the rows.",
+    meaning="The importance weights do not correct for how often rows are sampled.",
     fix="return weights proportional to (sampling probability)^-beta, or no weights",
     wrong="weight = p[i] ** beta",
     right="weight = (p[i] / p.min()) ** -beta",
@@ -252,7 +252,7 @@ def importance_weights(sampled: Prioritized) -> Iterator[Violation]:
 
 @_priority_rule(
     "HB805",
-    meaning="New transitions are hardly sampled, or have the priorities of evicted ones.",
+    meaning="New transitions are hardly sampled, or have the priorities of evicted transitions.",
     fix="give new transitions one priority, such as the largest so far",
     wrong="self.transitions[pos] = transition  # the priority of the old transition stays",
     right="self.transitions[pos] = transition; self.priorities[pos] = self.largest_priority",

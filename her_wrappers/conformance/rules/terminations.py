@@ -59,7 +59,7 @@ def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
 
 @rule(
     "HB403",
-    meaning="A relabeled row of a goal-independent termination, such as a crash, is not terminated.",
+    meaning="A relabeled row is not terminated although a crash or another fixed event ended its episode.",
     fix="keep recorded terminations for which compute_terminated returns False",
     wrong="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
     right="terminated = compute_terminated(next_achieved_goal, new_goal, info) | crashed[i]",
@@ -117,7 +117,7 @@ def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
     "HB407",
     severity="warning",
     meaning="A row does not have the truncation of its step.",
-    fix="return the stored flag",
+    fix="return the stored truncated of the step",
     wrong="truncated = terminated",
     right="truncated = stored_truncated[indices]",
     source="Gymnasium, Env.step",

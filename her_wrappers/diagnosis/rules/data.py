@@ -114,7 +114,7 @@ def episodes_repeated(facts: Facts) -> Iterator[Violation]:
     "GD505",
     "starts-repeated",
     "warning",
-    meaning="The same few starts and goals, or one start, are repeated.",
+    meaning="All episodes have one of a few starts and goals, or the same start.",
     fix="pass a seed to the first reset only, and a different seed to each environment",
     wrong="""
 for episode in range(1000):

@@ -161,7 +161,7 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     "GD106",
     "action-without-effect",
     "info",
-    meaning="A component of the action changes nothing that is observed.",
+    meaning="A component of the action has no effect on the observations.",
     fix="check that step() uses the component, and that the observation shows its effect; if it is meant to "
     "have none, ignore this finding",
     wrong="self.position = self.position + 0.05 * np.array([action[0], action[0]])",

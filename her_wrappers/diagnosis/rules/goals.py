@@ -190,7 +190,7 @@ def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
     "GD207",
     "some-goals-never-reached",
     "warning",
-    meaning="Goals with a component above (or below) some value are hardly ever reached, most others are.",
+    meaning="Goals beyond some value of a component are hardly ever reached, but most other goals are.",
     fix="these goals need something that the others do not, such as a grasp: sample easier goals of this "
     "kind at first, begin some episodes near them, or explore more",
     wrong="goal[2] += self.np_random.uniform(0, 0.45)  # the block was never lifted so far",

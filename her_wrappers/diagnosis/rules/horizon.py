@@ -17,8 +17,8 @@ FEW_SUCCESSES = 5
     "GD401",
     "discount-too-short",
     "error",
-    meaning="The horizon 1 / (1 - gamma) is shorter than the steps that successes take.",
-    fix="raise --gamma to at least 1 - 1 / (steps that successes take)",
+    meaning="The horizon 1 / (1 - gamma) is shorter than the number of steps until a success.",
+    fix="raise --gamma to at least 1 - 1 / (number of steps until a success)",
     wrong="her train her_envs/PointMaze-v0 --gamma 0.8  # a horizon of 5 steps",
     right="her train her_envs/PointMaze-v0 --gamma 0.98  # a horizon of 50 steps",
     threshold="a horizon below the median of the steps until the first success (a warning), or below a third "

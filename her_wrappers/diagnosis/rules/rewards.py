@@ -103,7 +103,7 @@ def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
         equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
         if equal < different:
             yield Violation(
-                f"compute_reward returns {equal:.3g} for equal goals, and {different:.3g} for others (means)"
+                f"the mean reward is {equal:.3g} for equal goals, and {different:.3g} for different goals"
             )
             return
     if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
@@ -111,7 +111,7 @@ def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
         missed = float(facts.rewards[facts.flags == 0].mean())
         if reached < missed:
             yield Violation(
-                f"the mean reward of successes is {reached:.3g}, that of other steps {missed:.3g}"
+                f"the mean reward is {reached:.3g} in steps with a success, and {missed:.3g} in other steps"
             )
             return
     if facts.num_rewards == 2 and not facts.has_flags:

@@ -29,7 +29,7 @@ MISTAKES = [
     ({"num_envs": 0}, ValueError, "num_envs must be an integer >= 1, got 0"),
     ({"seed": -1}, ValueError, "seed must be an integer >= 0, got -1"),
     ({"backend": "mpi"}, ValueError, "backend must be one of .*, got 'mpi'"),
-    ({"address": "auto"}, ValueError, "address is for backend='ray'"),
+    ({"address": "auto"}, ValueError, "address needs backend='ray'"),
     ({"info_keys": "place"}, TypeError, "info_keys must be a list of strings"),
     ({"fresh_envs": 1}, TypeError, "fresh_envs must be True or False, got 1"),
     ({"deterministic": None}, TypeError, "deterministic must be True or False, got None"),

@@ -60,7 +60,7 @@ def test_swapped_shards_and_shards_of_another_archive_are_errors(tmp_path):
         EpisodeArchive(tmp_path / "one")
     second.with_name("shard-000002.npz").unlink()
     first.write_bytes(second.read_bytes())
-    with pytest.raises(CorruptFileError, match=r"shard-000000\.npz has another checksum"):
+    with pytest.raises(CorruptFileError, match=r"shard-000000\.npz is damaged: its checksum differs"):
         list(EpisodeArchive(tmp_path / "one"))
 
 

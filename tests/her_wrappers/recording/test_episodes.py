@@ -73,12 +73,12 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lengths": np.array([3, 0])}, "lengths must be (n,) integers >= 1"),
+        ({"lengths": np.array([3, 0])}, "lengths must be one integer >= 1 per episode"),
         ({"lengths": np.array([1, 3])}, "rewards must have 4 rows, got shape (3,)"),
         ({"observations": np.zeros(4)}, "observations must have 5 rows"),
         ({"infos": {"cost": np.zeros(2)}}, "infos/cost must have 3 rows"),
         ({"terminated": np.array([1, 0])}, "terminated must be a bool array of shape (2,), got int64 (2,)"),
-        ({"reset_infos": [{}]}, "reset_infos must have 2 dicts or 0, got 1"),
+        ({"reset_infos": [{}]}, "reset_infos must be empty or have a dict for each of 2 episodes, got 1"),
     ],
 )
 def test_lengths_that_do_not_fit_are_errors(changes, message):

@@ -110,7 +110,7 @@ def test_load_may_give_other_demonstrations_and_another_seed(tmp_path):
 
 def test_the_share_must_be_that_of_the_saved_buffer(tmp_path):
     with_demonstrations(share=0.5).save(tmp_path / "buffer")
-    with pytest.raises(ValueError, match=r"demonstrations must be that of the saved buffer, 0\.5, got 0\.25"):
+    with pytest.raises(ValueError, match=r"demonstrations must be 0\.5 as in the saved buffer, got 0\.25"):
         load_same(with_demonstrations(), tmp_path / "buffer")
 
 

@@ -178,7 +178,7 @@ def test_without_functions_all_works_but_relabeling(tmp_path):
 
 
 BAD_OPTIONS = [
-    ({"info_keys": ["cost"]}, ValueError, "info_keys must be those of the saved buffer"),
+    ({"info_keys": ["cost"]}, ValueError, "info_keys must be the keys in the saved buffer"),
     ({"buffer_size": 0}, ValueError, "buffer_size"),
     ({"buffer_size": 9}, ValueError, "buffer of 9 transitions, got 25 steps"),
     ({"buffersize": 10}, TypeError, "buffersize"),
