@@ -1,1 +1,1 @@
-"""Measurements against peers; not part of the packages."""
+"""Benchmarks that compare the packages with other libraries; not installed with the packages."""

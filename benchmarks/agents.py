@@ -1,23 +1,25 @@
-"""The processor time of an update: of each agent, and of SAC compared with other libraries.
+"""The processor time of one update of each agent, and of SAC compared with other libraries.
 
 For example:
 
     python -m benchmarks.agents --quick          a short test
     python -m benchmarks.agents                  about five minutes
 
-Numbers are processor time of one thread, the lowest of all turns, since other programs use the machine too.
+All times are processor times of one thread. Each number is the lowest time of all turns, since other programs
+also use the machine.
 
-**Every agent.** The gradient step is forward passes, losses, backward passes, and optimizer steps. An
+**Every agent.** The gradient step consists of forward passes, losses, backward passes and optimizer steps. An
 update also converts the batch, normalizes the inputs and updates their statistics, and updates the target
-networks. Networks and optimizers are the defaults. A batch has 128 transitions: of BitFlipping with 10 bits
-for DQN, of PointPush for the other agents.
+networks. Networks and optimizers are the defaults. A batch has 128 transitions, which come from BitFlipping
+with 10 bits for DQN, and from PointPush for the other agents.
 
-**SAC of other libraries.** Actor and two critics with two layers of 256 units, constant temperature, batches
-of 256 transitions with 25-float observations, 3-float goals and 4-float actions, which are prepared before
-the measurement. Stable-Baselines3 and SBX (JAX, compiled before the measurement) make ten updates in each
-call of their method `train`. They do not normalize inputs, and read the achieved goal too. JAX has one
-thread. *Products* is the time of the matrix products of the updates alone: their operations divided
-by the rate of a product of two 256 x 256 matrices in float32, which is measured in turns with the updates.
+**SAC of other libraries.** The actor and two critics have two layers of 256 units, and the temperature is
+constant. Batches have 256 transitions with 25-float observations, 3-float goals and 4-float actions, and are
+prepared before the measurement. Stable-Baselines3 and SBX (JAX, compiled before the measurement) make ten
+updates in each call of their method `train`. They do not normalize inputs, and their networks also read the
+achieved goal. JAX has one thread. *Products* is the time of the updates' matrix products alone: the number of
+operations divided by the speed of a product of two 256 x 256 matrices in float32, which is measured in turns
+with the updates.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def make_works(algo: str) -> dict[tuple[str, str], Workload]:
 
 
 class SpacesOnly(gym.Env[Any, Any]):
-    """An environment whose spaces other libraries read; it is never stepped."""
+    """An environment that has only the spaces, which other libraries read; it is never stepped."""
 
     observation_space = OBSERVATION_SPACE
     action_space = ACTION_SPACE
@@ -102,7 +104,7 @@ def num_operations(policy_delay: int) -> float:
 
 
 def learners() -> dict[str, Workload]:
-    """Return the updates of SAC by our agent, in several variants, and by the installed peers."""
+    """Return a workload of SAC updates for several variants of our agent and for each installed library."""
     buffer = HindsightReplayBuffer(
         OBSERVATION_SPACE, ACTION_SPACE, compute_reward=compute_reward, termination="keep", gamma=0.95, seed=0
     )
@@ -140,7 +142,7 @@ PEER_VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
 
 
 def peer(module: str, batches: Sequence[Any], **options: Any) -> Workload:
-    """Return the updates of SAC of Stable-Baselines3 or SBX, with our batches."""
+    """Return a workload of SAC updates by Stable-Baselines3 or SBX, with our batches."""
     from stable_baselines3.common.logger import configure  # noqa: PLC0415 - optional
     from stable_baselines3.common.type_aliases import DictReplayBufferSamples  # noqa: PLC0415 - optional
 

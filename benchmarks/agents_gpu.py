@@ -1,19 +1,19 @@
-"""A batch and an update of agents on the CPU and on a GPU.
+"""The time of sampling a batch and updating the agent, on the CPU and on a GPU.
 
 For example:
 
     python -m benchmarks.agents_gpu --quick             a short test
     python -m benchmarks.agents_gpu --device cuda       about three minutes
 
-One unit of work is a batch from the replay buffer, and an update of the agent with it. On a device, the agent
-copies the batches of a buffer on the CPU (*copied*), or the buffer stores and relabels its transitions there
-(*buffer on the device*).
+One unit of work is to sample a batch from the replay buffer, and to update the agent with this batch. If the
+agent is on a GPU, either the buffer is on the CPU and its batches are copied to the GPU (*copied*), or the
+buffer stores and relabels its transitions on the GPU (*buffer on the device*).
 
-**Data.** Random walks of 50 steps with 25-float observations, 3-float goals and 4-float actions, 100,000
-transitions; for images, episodes of BitFlippingImage with 5 bits, 36 x 36 pixels.
+**Data.** The buffer has 100,000 transitions of random walks of 50 steps, with 25-float observations, 3-float
+goals and 4-float actions. For images, it has episodes of BitFlippingImage with 5 bits and 36 x 36 pixels.
 
-**Method.** Wall-clock time. All workloads run in turns; a turn ends when the device has finished. The CPU
-uses the stated number of threads.
+**Method.** Times are wall-clock times. All workloads run in turns; a turn ends when the device has finished.
+The CPU uses the stated number of threads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ COPIED, THERE, ROUNDED = "copied", "buffer on the device", "buffer on the device
 
 @dataclass(frozen=True)
 class Case:
-    """An agent and its batches."""
+    """An agent to measure, and the size and content of its batches."""
 
     algo: str
     hidden: tuple[int, ...]  # units of each layer
@@ -82,7 +82,7 @@ def make_buffer(case: Case, device: str | None) -> HindsightReplayBuffer:
 
 
 def workload(case: Case, name: str, device: str) -> Workload:
-    """Return the workload of batches and updates; ``name`` is a number of threads or a place of batches."""
+    """Return the workload; ``name`` is a number of CPU threads, or how batches get to the device."""
     on_device = name in {COPIED, THERE, ROUNDED}
     buffer = make_buffer(case, device if name in {THERE, ROUNDED} else None)
     agent = ALGORITHMS[case.algo](

@@ -1,4 +1,4 @@
-"""Environments without a simulator: of precomputed arrays, and with the spaces and rewards of FetchPush."""
+"""Environments without a simulator: with precomputed arrays, or with the spaces and rewards of FetchPush."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class PushSpaces(gym.Env[dict[str, np.ndarray], np.ndarray]):
         return self._observation(), float(reward), False, self._t == HORIZON, {"is_success": reward == 0}
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> Any:
-        """Return 0 within 5 cm and -1 outside, (..., 3), (..., 3) -> (...)."""
+        """Return 0 for goals within 5 cm, else -1, (..., 3), (..., 3) -> (...)."""
         apart = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
         return -(apart > TOLERANCE).astype(np.float32)
 

@@ -6,8 +6,8 @@ For example:
     python -m benchmarks.checker --out a_page.md     a few minutes
 
 The cost of `GoalEnvChecker` is the difference between the times of a step with and without it, including
-resets. Both are medians over turns, which alternate. The first 1,000 steps, in which more is checked, are
-measured separately and once. The time of a check is the median over as many checks as turns.
+resets. Both times are medians over alternating turns. The first 1,000 steps, in which the checker does more,
+are measured separately and only once. The time of a check is the median over as many checks as turns.
 """
 
 from __future__ import annotations

@@ -1,20 +1,23 @@
-"""Throughput of a Collector: overlap of collecting and learning, many workers, and the overhead of a round.
+"""Throughput of a Collector: collecting during learning, many workers, and the overhead of a round.
 
 For example:
 
     python -m benchmarks.collecting --quick             to see that it runs
     python -m benchmarks.collecting --out a_page.md     about ten minutes, on an idle machine with two cores
 
-Overlap: FetchPush-v4 if gymnasium-robotics is installed, else an environment that computes for 1.4 ms in each
-step. After each round the learner computes for as long as the environment steps of that round take in one
-process. "One process" is one worker of the backend `local`, which takes turns with the learner.
+A round is one episode of each environment.
 
-Many workers: an environment that sleeps for 20 ms in each step, so that workers do not compete for cores. Ray
-has at least one logical CPU for each worker.
+Overlap: the speedup if a worker collects the next round while the learner computes. The environment is
+FetchPush-v4 or, if gymnasium-robotics is not installed, an environment that computes for 1.4 ms in each step.
+After each round, the learner computes for as long as the environment steps of this round take in one process.
+"One process" is a worker of the backend `local`, which takes turns with the learner.
+
+Many workers: each step of the environment sleeps for 20 ms, so that workers do not compete for cores. Ray has
+at least one logical CPU for each worker.
 
 Overhead: each episode has one step that takes no time, so the whole time of a round is overhead.
 
-Rounds 0 and 1 are not measured, since the workers start in them.
+Rounds 0 and 1 are not measured, since the workers start during these rounds.
 """
 
 from __future__ import annotations
@@ -37,13 +40,13 @@ BENCHMARK = Benchmark(
     "collecting", "How does collecting scale with workers?", __doc__, ("ray", "gymnasium-robotics", "mujoco")
 )
 WARM_UP = 2
-"""Rounds that do not count."""
+"""Number of first rounds that are not measured."""
 
 STEP_SECONDS, SLEEP_SECONDS = 0.0014, 0.02
 
 
 class Timed(gym.Env[Any, Any]):
-    """An environment with episodes of ``steps`` steps, each of which calls ``spend`` with ``seconds``."""
+    """An environment with ``steps`` steps per episode; each step calls ``spend`` with its ``seconds``."""
 
     observation_space = spaces.Box(-1, 1, (25,), np.float64)
     action_space = spaces.Box(-1, 1, (4,), np.float32)
@@ -66,7 +69,7 @@ class Timed(gym.Env[Any, Any]):
 
 
 def compute(seconds: float) -> None:
-    """Compute on one core for a number of seconds."""
+    """Keep one core busy for a number of seconds."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         np.sqrt(np.arange(100.0))
@@ -97,7 +100,7 @@ def steps_per_second(
 ) -> tuple[float, float]:
     """Return the environment steps per second of all workers together, and the seconds per round.
 
-    In place of a learner, ``update`` is called after each round with the number of its steps.
+    ``update`` takes the place of a learner: it is called after each round with the round's number of steps.
     """
     steps = 0
     with Collector(make_env, still, num_workers=num_workers, backend=backend) as collector:
@@ -114,7 +117,7 @@ def steps_per_second(
 
 
 def overlap(rounds: int, repeats: int) -> dict[str, np.ndarray]:
-    """Return the steps per second of each repeat, with the worker in the learner's process and in its own."""
+    """Return the steps per second of each repeat, with the worker in the learner's process or in its own."""
     bare = steps_per_second(make_fetch, "local", 1, rounds)[0]
 
     def update(steps: int) -> None:

@@ -6,8 +6,8 @@ For example:
     python -m benchmarks.doctor --repeat 9     a minute or two
 
 The archive has episodes of 50 steps of a random walk, with the shapes and dtypes of FetchPush, and is written
-before the measurement. Each repetition is a process of its own that executes `her doctor ARCHIVE`: the time
-includes the start of Python, and the memory is the largest resident memory of the process.
+before the measurement. Each repetition executes `her doctor ARCHIVE` in a new process. The time includes the
+start of Python, and the memory is the largest resident memory of the process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from her_wrappers.recording.episodes import Episodes
 
 BENCHMARK = Benchmark("doctor", "How long does a diagnosis take?", __doc__)
 EPISODES, STEPS, BLOCK = 20_000, 50, 1000
-"""Number of episodes, steps of each, and episodes that are generated at once."""
+"""Number of episodes, steps of each episode, and number of episodes that are generated at once."""
 
 
 def write_archive(folder: Path, *, episodes: int = EPISODES) -> None:
@@ -62,7 +62,7 @@ COSTS = ("wall-clock time [s]", "processor time [s]", "largest resident memory [
 
 
 def run_doctor(archive: Path) -> tuple[float, float, float]:
-    """Run the command in a process, and return its `COSTS`."""
+    """Run the command in a process, and return its costs in the order of `COSTS`."""
     begin = time.perf_counter()
     arguments = [sys.executable, "-m", "her_wrappers.cli", "doctor", str(archive)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)

@@ -6,8 +6,8 @@ For example:
     python -m benchmarks.env_speed --out a_page.md     some minutes
 
 All environments run in turns. Each ratio is computed within one turn, so that a busy machine slows both
-sides; tables show medians over the turns. The time of a step includes resets. Actions are sampled, and
-Python's garbage collector is disabled, before the measurement. The other environments are
+environments of the ratio; tables show medians over the turns. The time of a step includes resets. Actions are
+sampled before the measurement, and Python's garbage collector is disabled. The other environments are
 Stable-Baselines3's BitFlippingEnv, alone and in Gymnasium's SyncVectorEnv, and Gymnasium's
 CartPoleVectorEnv.
 """
@@ -30,7 +30,7 @@ SCALE = (64, 256, 1024, 4096, 16384)
 
 
 def vector(env: gym.vector.VectorEnv[Any, Any, Any]) -> Workload:
-    """Return the workload of stepping a vector environment with autoreset; a unit is one environment."""
+    """Return the workload of stepping a vector environment; a unit is one step of one environment."""
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(17)]
     env.reset(seed=0)
@@ -78,7 +78,7 @@ RATIOS = [
     ("BitFlipping-v0 native x1", "BitFlipping single", None),
     ("BitFlippingImage-v0 native x1024", "BitFlipping-v0 native x1024", None),
 ]
-"""Two environments, and the required ratio of their speeds."""
+"""Two environments, and the required ratio of their speeds, for each requirement."""
 
 
 def speed_grid(measured: dict[str, Workload], speeds: dict[str, np.ndarray]) -> Grid:

@@ -5,11 +5,11 @@ For example:
     python -m benchmarks.recording --quick             a short test
     python -m benchmarks.recording --out a_page.md     some minutes
 
-Observations have 25 floats, goals 3, actions 4. Episodes are truncated at the horizon. The environments
-return precomputed arrays. The time of the same calls without a recorder is measured in the same turn and
-subtracted. Buffers are full before the measurement, so that adding evicts episodes. All recorders run in
-turns. Ratios are computed within one turn, so that a busy machine slows both sides; tables show medians.
-Python's garbage collector is disabled while time is measured.
+Observations have 25 floats, goals have 3 and actions have 4. Episodes are truncated at the horizon. The
+environments return precomputed arrays. The time of the same steps without a recorder is measured in the same
+turn and subtracted. Buffers are full before the measurement, so that adding evicts episodes. All recorders
+run in turns. Ratios are computed within one turn, so that a busy machine slows both recorders; tables show
+medians over the turns. Python's garbage collector is disabled while time is measured.
 
 `HerReplayBuffer.add` of Stable-Baselines3 is called in a loop with precomputed arrays; no environment is
 stepped, and nothing is subtracted. Minari's `DataCollector` writes episodes to files. Minari needs its own
@@ -47,7 +47,7 @@ def vector_name(horizon: int) -> str:
 
 
 class Contender(NamedTuple):
-    """A recorder to measure: functions of a number of episodes."""
+    """A recorder to measure: functions that run a given number of episodes."""
 
     transitions: int  # in one episode of all environments
     run: Callable[[int], None]  # runs and records episodes
@@ -117,7 +117,7 @@ class NullSink:
 
 
 def contenders(size: int) -> dict[str, Contender]:
-    """Return the recorders by name, of one environment and of vector environments; buffers have ``size``."""
+    """Return the recorders to compare by name; their replay buffers have room for ``size`` transitions."""
     bare = single(ArrayEnv(50))
     made = {
         "EpisodeRecorder alone": Contender(50, single(EpisodeRecorder(ArrayEnv(50), discard)), bare),

@@ -1,4 +1,4 @@
-"""Number of random trials (interruptions, lack of memory, kills, damaged files) that gave wrong data.
+"""Random trials with interruptions, lack of memory, kills and damaged files: how many gave wrong data.
 
 For example:
 
@@ -6,26 +6,28 @@ For example:
     python -m benchmarks.reliability --processes 2       all trials, about an hour
     python -m benchmarks.reliability --seed 1            other trials
 
-**Interrupts.** `KeyboardInterrupt` is raised before a random bytecode instruction of `her_wrappers`, while
-the replay buffer executes `add`, `add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`,
-`clear` or `save` (arrays and `device="cpu"`, a full buffer of 40 steps), or while a recorder records into
-memory, a replay buffer or an archive (single environments, and vector environments in the three autoreset
-modes). Afterwards, the buffer must have the episodes from before or after the call; the oldest ones may be
-missing, and no step may be there twice. No lock may be held. A saved file must be the old or the new one. A
-recorder may lose episodes that are open or being delivered, but no later step, and delivers no step twice.
+**Interrupts.** `KeyboardInterrupt` is raised before a random bytecode instruction of `her_wrappers` in one of
+two situations. Either the replay buffer (arrays or `device="cpu"`, full with 40 steps) executes `add`,
+`add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`, `clear` or `save`; or a recorder of a
+single environment, or of a vector environment in one of the three autoreset modes, records into memory, a
+replay buffer or an archive. Afterwards, the buffer must contain the episodes from before or after the call,
+except that the oldest episodes may be missing, and no step twice. No lock may be held. A saved file must be
+the old file or the new file. A recorder may lose episodes that are unfinished or being passed on, but no
+later step, and passes on no step twice.
 
-**Lack of memory** is a `MemoryError` raised in the same way, or a limit of the operating system
-(`RLIMIT_AS`) that leaves too little memory for large arrays. A call under a limit counts only if it failed.
+**Lack of memory.** A `MemoryError` is raised in the same way, or a limit of the operating system
+(`RLIMIT_AS`) leaves too little memory for large arrays. A call under such a limit counts only if it failed.
 
-**Kills** are SIGKILLs of processes that save a buffer or write an archive.
+**Kills.** Processes that save a buffer or write an archive get SIGKILL.
 
-**Rows** are sampled from buffers of random spaces, options and use, and judged by an oracle in plain Python.
+**Rows.** Batches are sampled from buffers with random spaces, options and earlier calls, and each row is
+compared with a reference implementation in plain Python.
 
 **Damaged files** (flipped bits, cuts, insertions, zeros, noise) must give `CorruptFileError` or the
 original episodes.
 
-The trials are those of tests/support/trials.py; a failed trial is repeated by its seed. Processor times do
-not include the processes that are killed or run out of memory.
+The trials are defined in tests/support/trials.py; the seed of a failed trial repeats it. Processor times do
+not include processes that are killed or run out of memory.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ BENCHMARK = Benchmark("reliability", "Do interruptions, kills or damaged files g
 
 
 class Result(NamedTuple):
-    """Number of events (such as kills or rows), processor time [s], seeds and tracebacks of failures."""
+    """Result of trials: number of events such as kills or rows, processor time [s], and the failures."""
 
     events: int
     seconds: float

@@ -1,4 +1,4 @@
-"""The replay buffer, compared with other libraries and with a lower bound in the same run.
+"""The speed and memory of the replay buffer, compared with other libraries and with a lower bound.
 
 For example:
 
@@ -7,27 +7,28 @@ For example:
     python -m benchmarks.replay --out a_page.md      also writes a_page.svg
 
 **Stored data.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32.
-100 different random walks from seed 0 are added repeatedly, until a buffer has the number of rows in the
-tables. Every buffer is filled by its own methods, and is full unless the table of buffers says otherwise. The
-reward is `-(norm(achieved - desired) > 0.05)` as float32, in NumPy; for TorchRL in torch.
+100 different random walks, generated with seed 0, are added repeatedly, until a buffer has the number of rows
+in the tables. Every buffer is filled with its own methods, and is full unless the table of buffers says
+otherwise. The reward is `-(norm(achieved - desired) > 0.05)` as float32, in NumPy; for TorchRL in torch.
 
-**Relabeling.** Four rows for every original one, with the strategy `future`. Before the measurement, 10,240
-rows of every large buffer are checked: four fifths are relabeled, their goals were achieved in the same step
-or later in the episode, and every reward matches its goals.
+**Relabeling.** There are four relabeled rows for every original row, with the strategy `future`. Before the
+measurement, 10,240 sampled rows of every large buffer are checked: four fifths of the rows are relabeled,
+their goals were achieved in the same step or later in the episode, and every reward matches its goals.
 
 **Measurements.** *Sampling*: `sample(n)`, called as in each library's documentation. *Adding and sampling*:
-a batch of 256 after every step, with steps added one by one, and a batch of 256 after every episode, added by
-the fastest method that the library documents. *Copying the rows*, a lower bound: two gathers of records with
-all data of a step, and one of goals for the relabeled rows, by `numpy.take` at given random indices.
+steps are added one by one, and a batch of 256 is sampled after every step; or episodes are added by the
+fastest method that the library documents, and a batch of 256 is sampled after every episode. *Copying the
+rows*, a lower bound: `numpy.take` at given random indices copies all data of each step and of its next step,
+and the goals of the relabeled rows.
 
-**Method.** One thread. All buffers run in turns, and sample a few batches before each measurement. Every
-ratio is computed within one turn, so that a busy machine slows both sides; the tables show medians over the
-turns. Python's garbage collector is disabled while time is measured.
+**Method.** One thread is used. All buffers run in turns, and sample a few batches before each measurement.
+Every ratio is computed within one turn, so that a busy machine slows both buffers; the tables show medians
+over the turns. Python's garbage collector is disabled while time is measured.
 
 **Seeds** are 0; the goals of cpprb cannot be seeded.
 
-**Memory.** Bytes of all arrays of a full buffer for 10,000 transitions, divided by its transitions.
-Stable-Baselines3 also stores a dict for the infos of every row, which is not counted.
+**Memory.** The bytes of all arrays of a full buffer for 10,000 transitions are divided by the number of
+transitions. Stable-Baselines3 also stores a dict with the infos of every row, which is not counted.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def measure_costs(
     classes: Sequence[type[Contender]], plan: Plan, console: Console
 ) -> tuple[dict[str, str], Costs]:
-    """Fill all buffers, check them, and return their configurations and the costs of a batch."""
+    """Fill all buffers, check them, and return their configurations and the seconds per batch."""
     buffers: dict[str, str] = {}
     sampling: dict[Key, Workload] = {}
     learning: dict[Key, Workload] = {}
@@ -157,7 +158,7 @@ def _sampling(buffer: Contender | Floor, stored: int) -> Iterator[tuple[Key, Wor
 
 
 def bytes_per_transition() -> dict[str, tuple[float, float | None]]:
-    """Return our bytes and those of Stable-Baselines3 (None if not installed), for each kind of episode."""
+    """Return bytes per transition for each kind of episode: ours, and Stable-Baselines3's if installed."""
     rng = np.random.default_rng(0)
     keys = ("observation", "achieved_goal", "desired_goal")
     image_space = spaces.Dict({key: spaces.Box(0, 255, (36, 36), np.uint8) for key in keys})
@@ -198,7 +199,7 @@ def _their_bytes(space: spaces.Dict) -> float | None:
 
 
 def answer(costs: Costs, peers: Sequence[str], stored: tuple[int, int]) -> str:
-    """Return the time of a batch of 256 compared with the other libraries, for the page."""
+    """Return sentences that compare the time of a batch of 256 with the other libraries, for the page."""
     small, large = stored
 
     def compared(rows: int, *, only_slower: bool = False) -> str:
@@ -248,7 +249,7 @@ def speed_requirements(costs: Costs, small: int, large: int) -> list[Requirement
 
 
 def memory_requirements(sizes: Mapping[str, tuple[float, float | None]]) -> list[Requirement]:
-    """Return the requirements for memory, from our bytes and those of Stable-Baselines3 (None if missing)."""
+    """Return the requirements for memory; ``sizes`` is the result of `bytes_per_transition`."""
     requirements = []
     for kind, bound in ((VECTORS, 0.6), (IMAGES, 0.36), (SAME_IMAGES, 0.19)):
         ours, theirs = sizes[kind]
@@ -274,7 +275,7 @@ def sampling_grid(costs: Costs, names: Sequence[str], stored: tuple[int, int], b
 
 
 def learning_grid(costs: Costs, names: Sequence[str], stored: int) -> Grid:
-    """Return the table of microseconds for adding and sampling, for each buffer and each rhythm."""
+    """Return the table of microseconds for a batch after every step, and after every episode, by buffer."""
     header, rows = ["buffer"], [[name] for name in names]
     for rhythm in RHYTHMS:
         header += [f"{rhythm} [us]", "times ours"]
@@ -285,7 +286,7 @@ def learning_grid(costs: Costs, names: Sequence[str], stored: int) -> Grid:
 
 
 def memory_grid(sizes: Mapping[str, tuple[float, float | None]]) -> Grid:
-    """Return the table of bytes per transition, from those of our buffer and of Stable-Baselines3's."""
+    """Return the table of bytes per transition; ``sizes`` is the result of `bytes_per_transition`."""
     rows = [
         [kind, f"{ours:,.1f}", *(["", ""] if theirs is None else [f"{theirs:,.1f}", f"{ours / theirs:.3f}"])]
         for kind, (ours, theirs) in sizes.items()
@@ -294,7 +295,7 @@ def memory_grid(sizes: Mapping[str, tuple[float, float | None]]) -> Grid:
 
 
 def draw(costs: Costs, names: Sequence[str], all_stored: tuple[int, int], path: Path) -> None:
-    """Write a bar chart of the times per batch of 256, with the first name at the top."""
+    """Write a bar chart of the time of a batch of 256, with the first of ``names`` at the top."""
     places = np.arange(len(names))[::-1]
     figure = Figure(figsize=(8, 0.6 * len(names) + 1), layout="constrained")
     axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""The replay buffer with its transitions on a torch device, compared with batches copied to the device.
+"""The speed of a replay buffer on a torch device, compared with copying each batch to the device.
 
 For example:
 
@@ -6,16 +6,17 @@ For example:
     python -m benchmarks.replay_gpu --device cuda       some minutes
 
 **Stored data.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32.
-100 different random walks from seed 0 are added repeatedly until the buffer is full. The reward is
+100 different random walks, generated with seed 0, are added until the buffer is full. The reward is
 `-(norm(achieved - desired) > 0.05)`, with operators that support arrays and tensors.
 
-**Measurements.** *On the device*: `sample(n)` of a buffer with `device=` and `tensor_functions=True`, from
-the sampling of indices on the host to the last operation on the device. *Copied to the device*: `sample(n)`
-of a buffer with `device=` only, which relabels arrays, until the copy is complete. *Copying on the device*
-is a lower bound for every batch: the time to read and write the goals and both states of each step once, at
-the rate at which the device copies a block of 1 GiB.
+**Measurements.** *On the device*: `sample(n)` of a buffer with `device=` and `tensor_functions=True`, which
+stores and relabels on the device. The time begins when indices are sampled on the host, and ends with the
+last operation on the device. *Copied to the device*: `sample(n)` of a buffer with `device=` only, which
+relabels NumPy arrays and copies each batch; the time includes the copy. *Copying on the device*, a lower
+bound: the time to read and write the data of each row once, at the rate at which the device copies a block of
+1 GiB.
 
-**Method.** One thread on the host. All buffers run in turns, and sample a few batches before each
+**Method.** One thread of the host is used. All buffers run in turns, and sample a few batches before each
 measurement. Ratios are computed within one turn; the table shows medians over the turns.
 """
 
@@ -102,7 +103,7 @@ def make_buffer(stored: int, device: str | None, *, tensor_functions: bool) -> H
 
 
 def measure_all(plan: Plan, device: str) -> Costs:
-    """Return the seconds of each measurement in each turn."""
+    """Return the seconds per batch of each measurement in each turn, (turns,)."""
     there, here = (make_buffer(plan.stored, device, tensor_functions=each) for each in (True, False))
     block = torch.ones(plan.block, dtype=torch.uint8, device=device)
     target = torch.empty_like(block)
@@ -118,7 +119,7 @@ def measure_all(plan: Plan, device: str) -> Costs:
 
 
 def grid(plan: Plan, costs: Costs) -> Grid:
-    """Return the table of microseconds per batch, and their ratios, for each batch size."""
+    """Return the table of times and their ratios for each batch size."""
     rate = plan.block / costs[Sampling(COPY, plan.stored, 0)] / ROW_BYTES
     header = ["batch", f"{ON_DEVICE} [us]", "[M transitions/s]", f"{COPIED} [us]", "[M transitions/s]"]
     rows = []

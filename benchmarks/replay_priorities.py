@@ -1,4 +1,4 @@
-"""The replay buffer with priorities, compared with cpprb in the same run.
+"""The speed of the replay buffer with priorities, compared with cpprb in the same run.
 
 For example:
 
@@ -6,16 +6,17 @@ For example:
     python -m benchmarks.replay_priorities --quick         a short test with the installed libraries
     python -m benchmarks.replay_priorities --out a.md      some minutes
 
-**Stored data** is that of [the buffers without priorities](replay.md): episodes of 50 steps, 25-float
-observations, 3-float goals, 4-float actions. Before the measurement, all rows get priorities from an
-exponential distribution with seed 0. Then 10,240 rows are sampled, and the share of the tenth with the
-highest probabilities is compared with the expected share. For the buffers that relabel, rows are checked too.
+**Stored data** are the same as for [the buffers without priorities](replay.md): episodes of 50 steps,
+25-float observations, 3-float goals, 4-float actions. Before the measurement, all rows get priorities from an
+exponential distribution with seed 0. Then 10,240 rows are sampled. A tenth of the rows has the highest
+probabilities; its share of the samples is compared with the expected share. In the buffers that relabel,
+goals and rewards of sampled rows are checked too.
 
-**Measurements.** *Sampling*: `sample(256)`, with weights. *Sampling and updating*: `sample(256)`, and
-`update_priorities` of the batch with new random priorities, which are computed before the measurement; this
-is what a learner does. Our buffer prefetches batches only while priorities are not updated.
+**Measurements.** *Sampling*: `sample(256)`, with weights. *Sampling and updating*: `sample(256)`, followed by
+`update_priorities` of the batch, as in training. The new priorities are random, and computed before the
+measurement. Our buffer prefetches batches only while priorities are not updated.
 
-**Method** and threads are those of that page too.
+**Method** and number of threads are the same as on that page.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def contenders() -> list[type[Prioritized]]:
-    """Return our class, and those of cpprb if it is installed."""
+    """Return our class and, if cpprb is installed, the classes of cpprb."""
     classes: list[type[Prioritized]] = [OursPrioritized]
     if find_spec("cpprb") is not None:
         peer = import_module("benchmarks.replay_buffers.cpprb")
@@ -67,7 +68,7 @@ def contenders() -> list[type[Prioritized]]:
 def _filled(
     classes: Sequence[type[Prioritized]], plan: Plan
 ) -> tuple[dict[str, str], dict[Sampling, Workload]]:
-    """Return descriptions of the filled buffers, and the workloads."""
+    """Fill and check the buffers; return their configurations and the workloads."""
     np.random.seed(0)  # noqa: NPY002 - cpprb uses NumPy's global generator
     buffers, workloads = {}, {}
     for kind in classes:
@@ -95,7 +96,7 @@ def sampling_and_updating(buffer: Prioritized) -> Workload:
 
 
 def answer(costs: Costs, stored: Sequence[int], classes: Sequence[type[Prioritized]]) -> str:
-    """Return the time of a batch and of updating its priorities, compared with cpprb, for the page."""
+    """Return sentences on the time of a batch and its update, compared with cpprb, for the page."""
     parts = []
     for size in (max(stored), min(stored)):
         ours, *theirs = (costs[Sampling(_updating(kind), size, BATCH_SIZE)] for kind in classes)

@@ -1,7 +1,7 @@
 """Episodes and reward functions for the benchmarks of buffers and recorders.
 
-A batch of these episodes shows whether relabeling is correct: recorded goals are never achieved, and the
-first component of the achieved goal increases in every step.
+The batches show whether relabeling is correct, since recorded goals are never achieved, and the first
+component of the achieved goal increases in every step of an episode.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OBSERVATION, GOAL, ACTION = 25, 3, 4
 HORIZON = 50
 TOLERANCE = 0.05
 UNREACHED = 5.0
-"""First component of all recorded goals; that of achieved goals is below 2."""
+"""First component of all recorded goals; the first component of achieved goals is always below 2."""
 
 Floats = NDArray[np.float32]
 
@@ -35,7 +35,7 @@ ACTION_SPACE = spaces.Box(-1, 1, (ACTION,), np.float32)
 
 
 def compute_reward(achieved_goal: Floats, desired_goal: Floats, info: object = None) -> Floats:
-    """Return 0 within the tolerance and -1 outside, (B, G), (B, G) -> (B,)."""
+    """Return 0 for goals that are equal up to a tolerance, else -1, (B, G), (B, G) -> (B,)."""
     apart = achieved_goal - desired_goal
     missed: NDArray[np.bool_] = np.vecdot(apart, apart) > TOLERANCE**2
     return -missed.astype(np.float32)

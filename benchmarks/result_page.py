@@ -1,4 +1,4 @@
-"""Pages of results: question, answer, figure, tables, and how they were measured."""
+"""Pages of results: question, answer, figure, tables, and facts about the measurement."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ PACKAGES = ("her-toolkit", "numpy", "torch", "gymnasium")
 
 
 def command_line(module: str, arguments: Iterable[str]) -> str:
-    """Return the command line of a module."""
+    """Return the command line that runs a module with arguments."""
     return shlex.join(["python", "-m", module, *arguments])
 
 
 def provenance(command: str, when: datetime, packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return facts for a page: command, date, machine and versions of `PACKAGES` and of more packages."""
+    """Return facts for a page: command, date, machine, and versions of `PACKAGES` and of ``packages``."""
     versions = [f"Python {platform.python_version()}"]
     for name in dict.fromkeys([*PACKAGES, *packages]):
         with suppress(PackageNotFoundError):
@@ -66,7 +66,7 @@ def spread(values: npt.ArrayLike, form: str = ".2f") -> str:
 
 
 def in_words(ratio: float) -> str:
-    """Return how much faster or slower something is, from the cost of the other thing relative to its own."""
+    """Return a text such as "2.0 times faster"; ``ratio`` is the cost of the other over the own cost."""
     factor = max(ratio, 1 / ratio)
     return f"{factor:.{0 if factor >= 9.95 else 1}f} times {'faster' if ratio > 1 else 'slower'}"
 
@@ -92,7 +92,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A measured quantity, and the bound that this project requires of it."""
+    """A measured quantity, and the bound that this project requires for this quantity."""
 
     what: str
     bound: float | None
@@ -133,7 +133,7 @@ def measured_grid(title: str, requirements: Iterable[Requirement]) -> Grid:
 
 
 def _number(value: float, form: str) -> str:
-    """Return a number as text, from 1,000 on with separators of thousands."""
+    """Return a number as text in the format ``form``; numbers from 1,000 have thousands separators."""
     return f"{value:{',.0f' if 1000 <= value < np.inf else form}}"
 
 
@@ -232,7 +232,7 @@ class Benchmark:
     ) -> Page:
         """Print the results, and write the page; the arguments are the attributes of `Page`.
 
-        The page names the requirements that are not met, but not with ``--quick``.
+        Unless ``--quick`` is given, the page lists the requirements that are not met.
         """
         method = self.doc.partition("\n\nFor example:\n\n")[2].partition("\n\n")[2]  # after the examples
         missed = [each for each in requirements if each.is_met is False and not options.quick]
@@ -247,7 +247,7 @@ class Benchmark:
 
 
 def count(text: str) -> int:
-    """Read an option that is an integer of at least 1."""
+    """Convert the text of an option to an integer of at least 1."""
     if not (text.isdecimal() and int(text) >= 1):
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text}")
     return int(text)

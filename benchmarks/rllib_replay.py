@@ -1,15 +1,16 @@
-"""The replay buffer for RLlib compared with RLlib's own: time to add a step and to sample a batch.
+"""Time to add a step and to sample a batch: our replay buffer for RLlib, compared with RLlib's own buffer.
 
 For example:
 
     python -m benchmarks.rllib_replay --quick    a short test
     python -m benchmarks.rllib_replay            some minutes
 
-Both buffers get episodes of 50 steps with the spaces of FetchPush, in chunks of one step, as env runners
-return them with RLlib's default settings, and are as full as the table says. RLlib's `EpisodeReplayBuffer`
-gets vectors, as after its connector `FlattenObservations`, and relabels nothing; ours gets dicts, and
-relabels 80 %. A batch is `sample(256)`; the learner connectors of DQN make its columns. Times are processor
-times of one thread, measured in turns; the table shows medians over the turns, and of the ratios within one.
+Both buffers get episodes of 50 steps with the spaces of FetchPush, in chunks of one step, as RLlib's env
+runners return the steps by default. The table states how many steps the buffers contain. RLlib's
+`EpisodeReplayBuffer` gets flat vectors, as after its connector `FlattenObservations`, and does not relabel;
+our buffer gets dicts, and relabels 80 % of a batch. A batch is sampled by `sample(256)`, and then the learner
+connectors of DQN make its columns. Times are processor times of one thread, measured in turns; the table
+shows medians over the turns of the times and of the ratios within a turn.
 """
 
 from __future__ import annotations
@@ -60,16 +61,16 @@ def make_chunks(rng: np.random.Generator, steps: int, inputs: NetworkInputs | No
 
 
 def connectors(config: Any) -> Any:
-    """Return the learner connectors of DQN, as its learner completes them."""
+    """Return the learner connectors of DQN, with the connectors that DQN's learner adds."""
     pipeline = config.build_learner_connector(None, None)
     pipeline.insert_after(AddObservationsFromEpisodesToBatch, AddNextObservationsFromEpisodesToTrainBatch())
     return pipeline
 
 
 def works(buffer: Any, config: Any, inputs: NetworkInputs | None, size: int) -> dict[str, Workload]:
-    """Add ``size`` transitions; return the workloads of adding, of sampling with connectors, and of both.
+    """Fill the buffer; return the workloads of adding, of sampling with connectors, and of both together.
 
-    If given, ``inputs`` flattens the observations before they are added.
+    If ``inputs`` is not None, it flattens the observations before they are added.
     """
     rng, pipeline = np.random.default_rng(0), connectors(config)
     for chunk in make_chunks(rng, size, inputs):

@@ -5,12 +5,12 @@ For example:
     python -m benchmarks.sb3_success --quick            two seeds, a few steps
     python -m benchmarks.sb3_success --seeds 30         some minutes
 
-The settings are those of `test_performance_her` in `tests/test_her.py` of Stable-Baselines3 2.9.2: two
+The settings are copied from `test_performance_her` in `tests/test_her.py` of Stable-Baselines3 2.9.2: two
 environments `BitFlippingEnv(10)`, 1,500 steps, n_sampled_goal 5, strategy future, learning rate 2e-3,
 batches of 32, one update per environment step, target network replaced every 100 steps, exploration down to
-0.02. That test uses seed 0 only, and requires that more than 90 % of the last 50 training episodes reach
-the goal; here, the same success rate is measured for many seeds. Runs of one seed start with the same
-networks and environments.
+0.02. The test of Stable-Baselines3 uses seed 0 only, and requires that more than 90 % of the last 50 training
+episodes reach the goal; here, the same success rate is measured for many seeds. Runs with the same seed start
+with the same networks and environments.
 
 Intervals are percentile bootstrap intervals of the mean over the seeds, with 10,000 resamples. Differences
 are computed per seed.
@@ -69,7 +69,7 @@ def success_rate(name: str, seed: int, steps: int) -> float:
 
 
 def success_grid(rates: Mapping[str, np.ndarray]) -> Grid:
-    """Return the table of mean success rates; ``rates`` has (seeds,) rates by name of the buffer."""
+    """Return the table of mean success rates; ``rates`` has the rates of all seeds by name of the buffer."""
     rows = []
     for name, values in rates.items():
         mean, low, high = estimate(np.mean, [values], np.random.default_rng(0))
@@ -91,7 +91,7 @@ def difference_grid(rates: Mapping[str, np.ndarray]) -> Grid:
 
 
 def seed_grid(rates: Mapping[str, np.ndarray]) -> Grid:
-    """Return the table of the rates of all seeds."""
+    """Return the table of the success rates of each seed."""
     rows = [[name, " ".join(f"{value:.2f}" for value in values)] for name, values in rates.items()]
     return Grid("Success of each seed", ["buffer", "seeds 0, 1, ..."], rows)
 

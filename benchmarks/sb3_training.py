@@ -5,17 +5,18 @@ For example:
     python -m benchmarks.sb3_training --quick             a short test
     python -m benchmarks.sb3_training --out a_page.md     some minutes
 
-SAC with SB3's defaults (two hidden layers of 256, batches of 256, one update after every step) is trained
-on the spaces of FetchPush: observations of 25, goals of 3 and actions of 4 numbers, episodes of 50 steps. The
-environment has no simulator, which would take the same time on both sides and hide the difference: an action
-only moves the achieved goal. Buffers are full before the measurement. All times are processor time on one
-thread, which excludes the time of other programs but not their effect on caches and memory. Both runs
-take turns of some complete episodes. Ratios are computed within one turn; tables show medians.
+SAC with SB3's defaults (two hidden layers of 256 units, batches of 256, one update after every step) is
+trained on the spaces of FetchPush: observations have 25 numbers, goals 3 and actions 4; episodes have 50
+steps. An action only moves the achieved goal; there is no simulator, whose time would be the same for both
+buffers and hide the difference. Buffers are full before the measurement. All times are processor times of one
+thread, which exclude the time of other programs but not their effect on caches and memory. The runs of both
+buffers take turns, and each turn has some complete episodes. Ratios are computed within one turn; tables show
+medians over the turns.
 
-The time of the replay is that of all calls of `add` and `sample`, including `compute_reward` of the
-environment and reading the clock, for both buffers. The time in which the update reads a batch counts as
-part of the step, not of the replay; the rows of our batches are not contiguous. The share is the time of the
-replay divided by that of the step: environment, policy, replay and update.
+The time of the replay is the time of all calls of `add` and `sample`, including the environment's
+`compute_reward` and the time to read the clock, for both buffers. The time in which the update reads a batch
+counts as part of the step, not of the replay; the rows of our batches are not contiguous. A step consists of
+environment, policy, replay and update. The share is the time of the replay divided by the time of the step.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Training:
         return timed
 
     def turn(self, steps: int) -> tuple[float, float]:
-        """Train for ``steps`` steps; return the microseconds per step, and those of them spent on replay."""
+        """Train for ``steps`` steps; return the microseconds per step, in total and of the replay."""
         before, start = self._replay, time.thread_time()
         self._model.learn(steps, reset_num_timesteps=False, log_interval=10**9)
         total, replay = time.thread_time() - start, self._replay - before
@@ -91,7 +92,7 @@ def fill(buffer: Any, slots: int) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """Microseconds in each turn, (turns,), with buffers of one size, by the name of the buffer."""
+    """Microseconds in each turn, (turns,), by the name of the buffer; all buffers have one capacity."""
 
     slots: int  # capacity of the buffers
     steps: dict[str, np.ndarray]  # per training step
@@ -111,7 +112,7 @@ def measure(slots: int, turns: int, steps: int) -> Result:
 
 
 def time_grid(results: Sequence[Result]) -> Grid:
-    """Return the table of microseconds per training step and of the replay's share, for each buffer."""
+    """Return the table with the microseconds per training step and the share of replay, for each buffer."""
     rows = []
     for result in results:
         for name in CLASSES:

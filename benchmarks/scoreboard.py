@@ -1,7 +1,8 @@
-"""Check our replay buffer and those of other libraries with `check_replay`: ``make scoreboard``.
+"""Check our replay buffer and the buffers of other libraries with `check_replay`: ``make scoreboard``.
 
 Reports are stored in ``benchmarks/scoreboard_reports``; ``docs/scoreboard.md`` is rendered from them.
-``python -m benchmarks.scoreboard sb3:StableBaselines3`` runs one adapter, ``--render`` only writes the page.
+``python -m benchmarks.scoreboard sb3:StableBaselines3`` checks one buffer; ``--render`` checks none, and only
+writes the page.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ADAPTERS = (
     "torchrl:TorchRLNextGoals",
 )
 ELSEWHERE = {"rllib:OursForRLlib"}
-"""Adapters whose library needs a virtual environment of its own; they run only if they are named."""
+"""Adapters that need a separate virtual environment; they run only if the command names them."""
 
 SB3, CPPRB, TIANSHOU, TORCHRL = (
     f"benchmarks/peers/test_{name}.py::" for name in ("sb3", "cpprb", "tianshou", "torchrl")
@@ -63,7 +64,7 @@ REPRODUCTIONS = {
         "HB507": TORCHRL + "test_after_one_lap_without_sampling_goals_come_from_other_episodes",
     },
 }
-"""For each failure of a peer, a test without our code that shows it."""
+"""For each rule that another library breaks, a test that shows the failure without our code."""
 
 BOTH = {
     "HB202": TORCHRL + "test_of_one_row_none_is_relabeled",
@@ -106,7 +107,7 @@ def path_of(adapter: str) -> Path:
 
 
 def find_adapter(adapter: str) -> type[ReplayAdapter]:
-    """Return the class of an adapter, of her_wrappers if its name begins with Ours."""
+    """Return the class of an adapter; a class in her_wrappers has a name that begins with Ours."""
     module, _, name = adapter.partition(":")
     package = "her_wrappers.conformance" if name.startswith("Ours") else "benchmarks"
     found: type[ReplayAdapter] = getattr(import_module(f"{package}.adapters.{module}"), name)
@@ -127,7 +128,7 @@ def read_reports() -> dict[str, dict[str, Any]]:
 
 
 def verdict(report: dict[str, Any], code: str) -> str:
-    """Return the cell of a rule in the table."""
+    """Return the text of the table cell for a rule and the buffer of a report."""
     if code not in report["rules"]:
         return "not run"
     for finding in report["findings"]:
@@ -173,7 +174,7 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
 
 
 def render_offers(adapter: str, report: dict[str, Any]) -> str:
-    """Return the paragraph on what a library offers."""
+    """Return the paragraph that lists the features which a library offers."""
     offered = ", ".join(offer for claim in CLAIMS[adapter] for offer in claim.offers)
     absent = ", ".join(offer for offers in NOT_OFFERED[adapter] for offer in offers)
     return f"\n**{report['target']}** offers {offered}. Not offered: {absent}.\n"

@@ -1,4 +1,4 @@
-"""Features that each library offers, quoted from its documentation, and reasons for absent features."""
+"""Features of each library, with quotations from its documentation, and reasons for absent features."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class Claim(NamedTuple):
-    """A sentence of the documentation of a library.
+    """A quotation from the documentation of a library, which claims features.
 
     Attributes:
         offers: Keys of ``OFFERS`` that the sentence claims.
-        quote: Part of the docstring, with single spaces.
-        source: Object that has the docstring, as ``module:name``.
+        quote: Part of the docstring, in which all white space is replaced by single spaces.
+        source: Object whose docstring is quoted, as ``module:name``.
     """
 
     offers: tuple[str, ...]
@@ -106,10 +106,10 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         ),
     ),
 }
-"""Quotations by adapter; a test in ``benchmarks/peers`` finds each in the installed version."""
+"""Quotations by adapter; a test in ``benchmarks/peers`` looks them up in the installed libraries."""
 
 OF_THE_INTERFACE = ("changing goals", "recorded rewards")
-"""Offers that follow from storing the desired goal and the reward of each step."""
+"""Features that need no quotation, since a buffer has them if it stores desired goals and rewards."""
 
 NO_GENERATOR = "random numbers come from a global generator, which the buffer neither seeds nor saves"
 NO_OPTION = "the class documents no such option"
@@ -148,10 +148,10 @@ NOT_OFFERED: dict[str, dict[tuple[str, ...], str]] = {
         ("priorities",): "`PrioritizedSampler` raises an error with the pinned version of torch",
     },
 }
-"""Reasons why an offer is absent, by adapter."""
+"""Features that each library does not offer, with the reason, by adapter."""
 
 
 def offers_of(adapter: str) -> frozenset[str]:
-    """Return the keys of ``OFFERS`` with a quotation, and those that follow from the interface."""
+    """Return the keys of ``OFFERS`` that a library offers: with a quotation, or in `OF_THE_INTERFACE`."""
     quoted = {offer for claim in CLAIMS[adapter] for offer in claim.offers}
     return frozenset(quoted | set(OF_THE_INTERFACE).difference(*NOT_OFFERED[adapter]))

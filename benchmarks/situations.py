@@ -3,18 +3,18 @@
 For example:
 
     python -m benchmarks.situations                      all columns whose libraries are installed
-    python -m benchmarks.situations TorchRL SB3          the columns whose names begin so
+    python -m benchmarks.situations TorchRL SB3          the columns whose names begin with TorchRL or SB3
 
-Each cell records 30 or more episodes of one situation, and compares sampled transitions with the true task,
-in which everything follows from achieved goal, action and desired goal: the next state, the observations, the
-reward and the termination. A cell is "right" if all transitions agree, "warned" if some differ after a
-warning that names this situation, and "rejected" if an error names it; other warnings and errors do not
-count. Wrong transitions without this warning are "silently wrong", other errors are "failed". A cell is "-"
-where the situation does not exist.
+For each cell, 30 or more episodes of one situation are recorded in one way, and sampled transitions are
+compared with the true task. In this task, achieved goal, action and desired goal determine the next state,
+the observations, the reward and the termination. A cell is "right" if all transitions agree, "warned" if some
+differ after a warning that names this situation, and "rejected" if an error names this situation. It is
+"silently wrong" if some transitions differ without such a warning, and "failed" after any other error. It is
+"-" if the situation cannot occur.
 
-The drop-in of Stable-Baselines3 has `termination="recompute"`, as its page says for environments with
-`compute_terminated`. TorchRL's `Collector` and RLlib's SAC step the environments themselves. Cells of
-libraries that are not installed keep their content.
+The drop-in buffer for Stable-Baselines3 has `termination="recompute"`, as its page recommends for
+environments with `compute_terminated`. TorchRL's `Collector` and RLlib's SAC step the environments
+themselves. Cells of libraries that are not installed keep their content.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRe
 from her_wrappers.collecting import Collector
 
 Record = Callable[[str, ExitStack], HindsightReplayBuffer]
-"""Records a situation; the stack closes the environments when the buffer is not needed any more."""
+"""Function that records a situation; the stack closes the environments after the buffer was used."""
 
 PAGE = Path("docs/results/situations.md")
 
@@ -70,11 +70,11 @@ SITUATIONS: dict[str, tuple[str, str]] = {
         "object in (several|each) slots?|returned the same instance",
     ),
 }
-"""Title of each situation, and the pattern of the warnings and errors that name it."""
+"""Title of each situation, and a pattern that matches the warnings and errors about this situation."""
 
 
 class Reach(gym.Env[Any, Any]):
-    """A point in a square moves to a goal within 20 steps; each situation changes one thing."""
+    """A point in a square moves to a goal within 20 steps; each situation changes one property."""
 
     def __init__(self, situation: str = "correct") -> None:
         self.situation, self.radius = situation, RADIUS
@@ -105,7 +105,7 @@ class Reach(gym.Env[Any, Any]):
         return self._observe(), reward, is_terminated, is_truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return 0 at the goal and -1 elsewhere, less the effort in the info."""
+        """Return 0 at the goal, else -1; in the situation "infos", minus the effort in the info."""
         reward = (distance(achieved_goal, desired_goal) < self.radius) - 1.0
         if self.situation == "infos":
             infos = [info] if isinstance(info, dict) else info
@@ -118,7 +118,7 @@ class Reach(gym.Env[Any, Any]):
         return (distance(achieved_goal, desired_goal) < self.radius) & (not never)
 
     def change(self, number: int) -> None:
-        """Change the environment after a round of steps, in the situations that have a change."""
+        """Change the environment after round ``number`` of steps, in situations that contain a change."""
         if self.situation == "changed radius" and number >= ROUNDS // 4:
             self.radius = NEW_RADIUS
         if self.situation == "evaluation":
@@ -157,12 +157,12 @@ def effort(position: Any) -> Any:
 
 
 def view(position: Any, goal: Any, situation: str) -> Any:
-    """Return what the environment has under ``"observation"``."""
+    """Return the entry ``"observation"`` of the environment's observations."""
     return np.concatenate([position, goal - position], -1) if situation == "goal in observation" else position
 
 
 def wrong_parts(buffer: HindsightReplayBuffer, situation: str) -> list[str]:
-    """Return the parts in which sampled transitions differ from the true task."""
+    """Return the names of the parts in which sampled transitions differ from the true task."""
     if buffer.num_episodes < 20:
         raise RuntimeError(f"too few episodes were recorded: {buffer.num_episodes}")
     batch = buffer.sample(10_000)
@@ -187,7 +187,7 @@ def wrong_parts(buffer: HindsightReplayBuffer, situation: str) -> list[str]:
 
 
 def make_env(situation: str) -> Any:
-    """Return an environment in a situation."""
+    """Return an environment with the fault of a situation."""
     env: Any = Reach(situation)
     if situation == "stacked frames":
         return gym.wrappers.FrameStackObservation(env, 3)
@@ -345,11 +345,11 @@ COLUMNS: dict[str, tuple[str, Record]] = {
     "TorchRL SerialEnv": ("torchrl", partial(record_by_torchrl, NUM_ENVS)),
     "RLlib": ("ray.rllib", record_by_rllib),
 }
-"""Ways of recording: the package that is needed, and the function."""
+"""Ways of recording by name: the required package, and the function that records."""
 
 
 def is_missing(column: str, situation: str) -> bool:
-    """Return whether a situation does not exist in a way of recording."""
+    """Return whether a situation cannot occur in the way of recording of a column."""
     if situation == "shared object":
         return column in {"EpisodeRecorder", "add", "TorchRL", "SB3 SubprocVecEnv"} or "Async" in column
     # A collector resets its environments in each round, and nothing else can step them.
@@ -357,7 +357,7 @@ def is_missing(column: str, situation: str) -> bool:
 
 
 def judge(situation: str, record: Record) -> tuple[str, str]:
-    """Record a situation, and return the verdict and its reason."""
+    """Record a situation, and return the text of the cell and the reason for this text."""
     names = SITUATIONS[situation][1]
     with ExitStack() as at_end, warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -384,7 +384,7 @@ def is_installed(package: str) -> bool:
 
 
 def known_cells() -> dict[tuple[str, str], str]:
-    """Return the cells of the existing page, by column and title."""
+    """Return the cells of the existing page, by column and title of the situation."""
     lines = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
     header, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
     return {(column, row[0]): cell for row in rows for column, cell in zip(header, row, strict=True)}

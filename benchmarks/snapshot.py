@@ -5,8 +5,9 @@ For example:
     python -m benchmarks.snapshot --quick                  a short test
     python -m benchmarks.snapshot --transitions 250000     a smaller buffer
 
-Observations have 25 numbers, goals 3 and actions 4; 100 random episodes of 50 steps are repeated. Times are
-wall-clock times. The memory is the peak of Python's and NumPy's allocations, without the buffer itself.
+Observations have 25 numbers, goals have 3 and actions have 4. The buffer is filled with 100 random episodes
+of 50 steps, added repeatedly. Times are wall-clock times. The memory is the peak of Python's and NumPy's
+allocations while saving or loading, without the buffer itself.
 """
 
 from __future__ import annotations

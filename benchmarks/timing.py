@@ -1,4 +1,4 @@
-"""Timing of workloads that run in turns, so that a busy machine slows all of them."""
+"""Timing of workloads that run in turns, so that a busy machine slows all workloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload to measure: functions of a number of calls."""
+    """A workload to measure: functions that make or prepare a given number of calls."""
 
     run: Callable[[int], None]  # makes the calls
     prepare: Callable[[int], None] = lambda _: None  # prepares their input, and is not timed
@@ -25,7 +25,7 @@ class Workload:
 
 
 def repeat(function: Callable[[], Any], finish: Callable[[], Any] = lambda: None) -> Workload:
-    """Return a workload that calls a function, and after the last call ``finish``."""
+    """Return a workload that calls a function repeatedly; after the last call, it calls ``finish``."""
 
     def run(calls: int) -> None:
         for _ in range(calls):
@@ -52,7 +52,7 @@ def stepping(env: gym.Env[Any, Any]) -> Workload:
 
 @dataclass(frozen=True)
 class Timing:
-    """Number and length of measurements."""
+    """Number of turns of a measurement, and time of each workload in a turn."""
 
     turns: int
     seconds: float  # approximate time of each workload in each turn
@@ -64,7 +64,7 @@ class Timing:
 def measure(
     workloads: Mapping[Key, Workload], timing: Timing, clock: Callable[[], float] = time.perf_counter
 ) -> dict[Key, np.ndarray]:
-    """Return the seconds per unit of each workload in each turn, (turns,)."""
+    """Run the workloads in turns; return the seconds per unit of each workload in each turn, (turns,)."""
     calls = {key: _calls_in(work, timing.seconds) for key, work in workloads.items()}
     costs: dict[Key, list[float]] = {key: [] for key in workloads}
     for _ in track(range(timing.turns), "measuring", transient=True):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Buffer(ReplayAdapter):
-    """Buffer with a list of episodes and the strategy future. It has one fault."""
+    """A buffer that stores a list of episodes and relabels with the strategy future. It has one fault."""
 
     name: ClassVar[str] = "my buffer"
     offers: ClassVar[AbstractSet[str]] = {"future"}
@@ -51,7 +51,7 @@ class Buffer(ReplayAdapter):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add a transition to the open episode, which is the last one."""
+        """Add a transition to the unfinished episode, which is the last episode in the list."""
         step = {key: np.array(value) for key, value in obs.items()}
         step |= {f"next_{key}": np.array(value) for key, value in next_obs.items()}
         self.episodes[-1].append(step | {"action": action.copy(), "reward": reward, "terminated": terminated})

@@ -42,7 +42,7 @@ def push(observation: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def main() -> None:
-    """Record demonstrations, and print how often the puck moves in both parts of a buffer."""
+    """Record demonstrations; print how often the puck moves in demonstrations and in random episodes."""
     env = gym.make("her_envs/PointPush-v0")
     rng = np.random.default_rng(0)
     episodes = record_successes(env, push, count=20, noise=0.1, rng=rng, info_keys=["is_success"])

@@ -4,11 +4,11 @@ A random walk in a maze is recorded to an archive. Implicit Q-learning is traine
 relabeled as in OGBench (Park et al. 2024, arXiv 2410.20092). It is compared with random actions, and with the
 same run without relabeling. Run it with ``python -m examples.offline_goals``.
 
-Two details differ from OGBench. There, the reward of a step depends on the state before the step, so a
-transition is a success if its goal is its current state. In Gymnasium, the reward depends on the state after
-the step, so here a transition is a success if its goal is its next state: `next_state`. In both cases these
-transitions have the reward of success, and terminate. The other goals have OGBench's probabilities, except
-at the end of an episode, the second detail: OGBench assigns the remaining probability of its geometric
+Two details differ from OGBench. First, in OGBench the reward of a step depends on the state before the step,
+so a transition is a success if its goal is its current state. In Gymnasium, the reward depends on the state
+after the step, so here a transition is a success if its goal is its next state, as the function `next_state`
+selects it. In both cases, such a transition has the reward of success and terminates. Second, goals near the
+end of an episode have other probabilities: OGBench assigns the remaining probability of its geometric
 distribution to the last state, and this buffer renormalizes the distribution.
 """
 
@@ -47,7 +47,7 @@ console = Console()
 
 
 def next_state(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Select the achieved goal of the state after each step, (B,), (B,) -> (B,)."""
+    """Select the state after each step t as the source of its goal, (B,), (B,) -> (B,)."""
     return t + 1
 
 
@@ -97,7 +97,7 @@ def train(archive: EpisodeArchive, updates: int, seed: int, *, relabel: bool) ->
         archive: The recorded episodes.
         updates: Number of updates.
         seed: Seed of the buffers and the agent.
-        relabel: Whether goals are relabeled; otherwise the recorded goals are used.
+        relabel: Whether goals are relabeled; if False, the recorded goals are used.
     """
     her_ratio = float(relabel)
     for_values = fill(archive, seed, her_ratio=her_ratio, goal_selection_strategy=VALUE_GOALS)

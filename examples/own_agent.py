@@ -1,4 +1,4 @@
-"""An agent of your own: SAC that explores with larger actions, and whose critics read wider layers.
+"""An agent of your own: SAC with more exploration and with wider hidden layers in the critics.
 
 Train it: ``her train her_envs/PointReach-v0 --algo examples/own_agent.py:WideSAC --agent.width 128``. Logs,
 checkpoints, resuming and evaluation need no more code.
@@ -18,27 +18,27 @@ from her_agents.options import SACOptions
 
 @dataclass(frozen=True, kw_only=True)
 class WideSACOptions(SACOptions):
-    """Options of SAC, and of this agent."""
+    """The options of SAC, and one more option for this agent."""
 
     width: int = 256
     """Units of each hidden layer of the critics."""
 
 
 class WideSAC(SAC):
-    """SAC with wide critics, and actions at their bounds in a tenth of the exploring steps."""
+    """SAC with wide critics; while exploring, a tenth of the actions is moved to the action bounds."""
 
     options_type = WideSACOptions
     options: WideSACOptions
 
     def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
-        """Return a wide network for a critic, which reads actions, and the usual network otherwise."""
+        """Return a wide network for a critic, whose ``num_actions`` is not 0, else SAC's usual network."""
         if not num_actions:
             return super().make_network(num_outputs)
         width = (self.options.width, self.options.width)
         return Network(self.inputs, width, num_outputs, num_actions=num_actions).to(self.device)
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return actions of SAC; while exploring, one in ten is moved to the bounds."""
+        """Return actions of SAC; while exploring, one in ten actions is moved to the action bounds."""
         if not explore:
             return super().choose(inputs, explore)
         actions, _ = self.sample(inputs)

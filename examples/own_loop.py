@@ -1,6 +1,6 @@
 """Add transitions to the buffer in your own loop, without a recorder: ``python -m examples.own_loop``.
 
-The agent is a table of values, updated by Q-learning; replace it by your own agent.
+The agent is a table of Q values, updated by Q-learning; replace it with your own agent.
 """
 
 from __future__ import annotations

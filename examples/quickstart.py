@@ -1,8 +1,8 @@
 """Check an environment, record, relabel, train, and show the result.
 
-DQN is trained on BitFlipping with Hindsight Experience Replay until the task is solved. Then it is trained
-without it, until the task is solved or for twice the number of environment steps, at most ``--steps``. Run
-it with ``make demo`` or ``python -m examples.quickstart``.
+DQN is trained on BitFlipping with Hindsight Experience Replay (HER) until the task is solved. Then it is
+trained without HER until the task is solved, but for at most twice as many environment steps. No run is
+longer than ``--steps``. Run it with ``make demo`` or ``python -m examples.quickstart``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def solved(self) -> bool:
-        """Whether all episodes of the latest evaluations were successes."""
+        """Whether all episodes of the last few evaluations were successes."""
         return [rate for _, rate in self.curve[-SOLVED:]] == [1.0] * SOLVED
 
 
@@ -73,7 +73,7 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
         steps: Largest number of environment steps.
         seed: Seed of everything random.
         her: Whether to relabel goals; this is the only difference between the two runs.
-        show: Called after each evaluation.
+        show: Function that is called with the run after each evaluation.
     """
     env = gym.make(ENV_ID, n_bits=bits)
     buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4 if her else 0, gamma=GAMMA, seed=seed)
@@ -150,7 +150,7 @@ def results_table(runs: list[Run], bits: int) -> Table:
 
 
 def main(bits: int = 15, steps: int = 50_000, seed: int = 0, out: Path = Path("runs/quickstart")) -> None:
-    """Train DQN on BitFlipping with Hindsight Experience Replay, then without for twice as many steps.
+    """Train DQN on BitFlipping with Hindsight Experience Replay, then without it for at most twice as long.
 
     Writes rollout.gif and learning_curve.png.
 

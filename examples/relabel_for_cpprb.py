@@ -86,7 +86,7 @@ def store_copies(replay: Any, episode: Episode, goals: GoalInterface, rng: np.ra
 
 
 class LinearQ:
-    """Q-learning with values that are linear in all products of a bit of the state and a bit of the goal.
+    """Q-learning with Q values that are linear in the products of each state bit with each goal bit.
 
     Args:
         bits: Number of bits, and of actions.
@@ -98,12 +98,12 @@ class LinearQ:
         self._rng = np.random.default_rng(seed)
 
     def act(self, observation: dict[str, np.ndarray], epsilon: float = 0.0) -> int:
-        """Return the best action, or a random one with probability ``epsilon``."""
+        """Return the best action or, with probability ``epsilon``, a random action."""
         values = features(observation["observation"][None], observation["desired_goal"][None]) @ self._weights
         return int(self._rng.integers(values.size) if self._rng.random() < epsilon else values.argmax())
 
     def update(self, rows: dict[str, np.ndarray]) -> np.ndarray:
-        """Update the weights with a batch of cpprb's buffer, and return the errors, (B,)."""
+        """Update the weights with a batch of cpprb's buffer, and return the TD errors, (B,)."""
         inputs, action = features(rows["obs"], rows["goal"]), rows["act"][:, 0]
         after = (features(rows["next_obs"], rows["goal"]) @ self._weights).max(axis=1)
         target = rows["rew"][:, 0] + GAMMA * np.minimum(after, 0) * ~rows["done"][:, 0]
@@ -116,7 +116,7 @@ class LinearQ:
 
 
 def features(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Return all products of bits of states and goals, and the bits, (B, n), (B, n) -> (B, (n + 1)**2)."""
+    """Return products of state and goal bits, and the bits alone, (B, n), (B, n) -> (B, (n + 1)**2)."""
     first, second = (
         np.concatenate([np.ones((len(bits), 1)), 2.0 * bits - 1], axis=1) for bits in (states, goals)
     )

@@ -29,8 +29,8 @@ class Agent:
     """Base class of agents: a policy for single and vector environments that is trained on batches.
 
     A new algorithm sets ``options_type`` to the class of its options, makes its networks and optimizers in
-    `build`, and implements `choose` and `update`. A variant of an algorithm overrides single methods: `make_network`,
-    `choose` (the exploration), `target_values`, `critic_loss` and `actor_loss`.
+    `build`, and implements `choose` and `update`. A variant of an algorithm overrides single methods:
+    `make_network`, `choose` (the exploration), `target_values`, `critic_loss` and `actor_loss`.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
@@ -217,7 +217,7 @@ class Agent:
         return target.clamp(*self._bounds)
 
     def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the weighted mean squared error of the values (..., B), and store the errors for `td_errors`."""
+        """Return the weighted mean squared error of the values (..., B); store the errors for `td_errors`."""
         self._errors = values - target
         return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 
@@ -261,7 +261,7 @@ def cloning_loss(
         taken: (B, A) actions of the batch, scaled to [-1, 1].
         proposed: (B, A) actions of the actor, in the same scale.
         is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed one;
-            all other transitions, and those that are not demonstrations, contribute 0 (Q-filter).
+            all other transitions contribute 0 (Q-filter), as do transitions that are not demonstrations.
     """
     return ((proposed - taken).square().mean(dim=1) * (is_demonstration & is_better)).mean()
 

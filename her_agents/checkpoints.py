@@ -164,7 +164,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
 
 
 def _read_policy(path: Path) -> dict[str, Any]:
-    """Return the content of a policy file as a dict like that of `_read_torch`."""
+    """Return the content of a policy file, in the same format as a checkpoint."""
     with ArrayFile(path, kind=POLICY_KIND, version=POLICY_VERSION) as file:
         arrays = {name: torch.from_numpy(file.read(name)) for name in file.arrays}
         header = file.header
@@ -184,7 +184,7 @@ def describe_spaces(observation_space: spaces.Dict, action_space: spaces.Space[A
 def require_spaces(
     path: Path, checkpoint: Mapping[str, Any], env_spaces: tuple[spaces.Dict, spaces.Space[Any]]
 ) -> None:
-    """Raise ValueError unless the spaces of one environment equal those of the checkpoint's agent."""
+    """Raise ValueError unless an environment has the same spaces as the agent of the checkpoint."""
     found = describe_spaces(*env_spaces)
     for saved, described in zip(checkpoint["spaces"], found, strict=True):
         if saved != described:

@@ -63,8 +63,8 @@ class ExploringPolicy:
 class CollectedTraining(Training):
     """A run whose episodes come from the workers of a `Collector`.
 
-    Each of ``config.workers`` workers steps ``config.num_envs`` environments. The agent is updated
-    after each round, not after each step; a round is one episode of each environment.
+    Each of ``config.workers`` workers steps ``config.num_envs`` environments. The agent is updated after each
+    round, not after each step; a round is one episode of each environment.
     """
 
     def _open(self, buffer_file: Path | None) -> None:

@@ -1,7 +1,7 @@
 """Comparison of groups of runs: success rates, time until a success rate, and learning curves.
 
-The statistics are those of Agarwal et al. 2021 (arXiv 2108.13264) and of Kaplan and Meier 1958;
-`docs/compare.md` explains the choices.
+The statistics follow Agarwal et al. 2021 (arXiv 2108.13264) and Kaplan and Meier 1958; `docs/compare.md`
+explains the choices.
 """
 
 from __future__ import annotations

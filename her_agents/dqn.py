@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class DQN(Agent):
     """DQN with double Q-learning, a target network, and epsilon-greedy exploration.
 
-    The arguments are the same as for `Agent`, with the options `her_agents.options.DQNOptions`. The action space is
+    DQN takes the arguments of `Agent`, and the options `her_agents.options.DQNOptions`. The action space is
     Discrete.
     """
 
@@ -45,7 +45,7 @@ class DQN(Agent):
         self.modules |= {"network": self.network, "target": self.target, "optimizer": self._optimizer}
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions with the highest Q values; with ``explore``, random actions with rate epsilon."""
+        """Return the actions with the highest Q values; with ``explore``, random ones with rate epsilon."""
         best = self.network(inputs).argmax(dim=1)
         if explore:
             is_random = torch.rand(len(best), **self._random) < self.options.epsilon

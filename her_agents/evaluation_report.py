@@ -64,8 +64,8 @@ class EvaluationReport:
         seed: Seed of the suite.
         starts: Achieved goals at the start, (E, G) float64.
         goals: Desired goals, (E, G) float64.
-        is_success: Whether the goal is reached after each step, (E, T) bool; shorter episodes repeat the value
-            of their last step.
+        is_success: Whether the goal is reached after each step, (E, T) bool; shorter episodes repeat the
+            value of their last step.
         lengths: Number of steps of each episode, (E,) int64.
         returns: Sum of the rewards of each episode, (E,) float64.
     """
@@ -92,8 +92,8 @@ class EvaluationReport:
     def by_region(self) -> list[Share]:
         """Return the success rate in each cell of a grid over the desired goals, without empty cells.
 
-        Each goal component that varies between episodes is divided into intervals of equal width: 8 if one
-        component varies, 3 if two vary, 2 if three vary. If none or more than three vary, the list is empty.
+        Each goal component that varies between episodes is divided into equal intervals: 8 if one component
+        varies, 3 if two vary, 2 if three vary. The list is empty if none or more than 3 vary.
         """
         varying = np.flatnonzero(np.ptp(self.goals, axis=0) > 0).tolist()
         count = CELLS.get(len(varying))
@@ -111,7 +111,7 @@ class EvaluationReport:
         return shares
 
     def by_distance(self) -> list[Share]:
-        """Return the success rate in five groups of equal size, ordered by the distance from start to goal."""
+        """Return the success rate in five groups of equal size, ordered by distance from start to goal."""
         distances = np.linalg.norm(self.goals - self.starts, axis=1)
         groups = np.array_split(np.argsort(distances, kind="stable"), min(5, len(distances)))
         return [
@@ -119,7 +119,10 @@ class EvaluationReport:
         ]
 
     def over_time(self) -> np.ndarray:
-        """Return two shares of the episodes after each step, (2, T): at the goal now, and at the goal before or now."""
+        """Return two shares of the episodes after each step, (2, T): at the goal, and at the goal so far.
+
+        The second share counts an episode from the first step at which its goal is reached.
+        """
         so_far = np.maximum.accumulate(self.is_success, axis=1)
         return np.array([self.is_success.mean(axis=0), so_far.mean(axis=0)])
 
@@ -209,7 +212,7 @@ class EvaluationReport:
         return figure
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the report in the format of the suffix: .html (one file), .md (and a .png next to it) or .json.
+        """Write the report; the suffix selects .html (one file), .md (with a .png next to it) or .json.
 
         Raises:
             OSError: The file cannot be written.
@@ -255,7 +258,7 @@ def evaluate_goals(
     Args:
         env: A goal environment with a success flag in its infos, whose episodes end.
         policy: ``policy(observation) -> action``.
-        episodes: Number of episodes, E. A suite with fewer episodes contains the first goals of a longer suite.
+        episodes: Number of episodes, E. A suite with fewer episodes is the beginning of a longer suite.
         seed: Seed of the suite, and of the action space, from which random policies sample.
         name: Name of the policy, for the report.
         on_episode: Called with the result of each episode.

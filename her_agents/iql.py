@@ -29,7 +29,7 @@ LARGEST_WEIGHT = 100.0  # of a recorded action in the imitation loss
 class IQL(Agent):
     """IQL: two critics, a state value, and an actor that imitates recorded actions.
 
-    The arguments are the same as for `Agent`, with the options `her_agents.options.IQLOptions`. The action space is
+    IQL takes the arguments of `Agent`, and the options `her_agents.options.IQLOptions`. The action space is
     a Box with bounds.
     """
 

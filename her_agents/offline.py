@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class OfflineTraining(Training):
-    """A run whose agent learns only from the recorded episodes of ``config.offline``, and collects no episodes.
+    """A run that collects no episodes: its agent learns from the recorded episodes of ``config.offline``.
 
     The agent is updated once in each step of the run, so `Counts.steps` counts updates. All recorded episodes
-    count as demonstrations: algorithms with the option ``bc_weight`` also imitate their actions if it is above
-    0. The environment is used for evaluations, and for one step when the run begins, which finds the success
-    flag in the info.
+    count as demonstrations: agents with an option ``bc_weight`` above 0 also imitate the recorded actions.
+    The environment is used for evaluations, and for one step at the beginning, which finds the success flag
+    in the info.
     """
 
     def _open(self, buffer_file: Path | None) -> None:

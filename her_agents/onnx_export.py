@@ -36,7 +36,7 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     and ``action_space`` (the last three as JSON), and the versions of ``her-toolkit`` and ``torch``.
 
     Args:
-        path: A checkpoint, a policy file of `export_policy`, or the folder of a run, whose ``best.pt`` is used.
+        path: A checkpoint, a policy file, or the folder of a run, whose ``best.pt`` is used.
         out: The file to write; its name ends with ``.onnx``.
 
     Raises:

@@ -94,7 +94,7 @@ class AgentOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DQNOptions(AgentOptions):
-    """Options of `DQN` in addition to those of all agents."""
+    """Options of `DQN`, in addition to the options of all agents (`AgentOptions`)."""
 
     hidden: tuple[int, ...] = (256,)
     epsilon: float = ranged(0.2, "[0, 1]")
@@ -108,7 +108,7 @@ class DQNOptions(AgentOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TD3Options(AgentOptions):
-    """Options of `TD3` in addition to those of all agents."""
+    """Options of `TD3`, in addition to the options of all agents (`AgentOptions`)."""
 
     action_l2: float = ranged(1.0, "[0, inf)")
     """Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss."""
@@ -123,8 +123,8 @@ class TD3Options(AgentOptions):
     target_noise_clip: float = ranged(0.5, "[0, inf)")
     """Largest absolute value of the noise on the next actions in targets."""
     bc_weight: float = ranged(0.0, "[0, inf)")
-    """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where their Q
-    value is higher than that of the actor's action (arXiv 1709.10089, sections IV-B and IV-C)."""
+    """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where the
+    demonstrated action has a higher Q value than the actor's action (arXiv 1709.10089, IV-B and IV-C)."""
     policy_delay: int = 2
     """Updates of the critics for each update of the actor. ``target_update_interval`` counts updates of the
     actor."""
@@ -132,7 +132,7 @@ class TD3Options(AgentOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class DDPGOptions(TD3Options):
-    """Options of `DDPG`: those of `TD3`, with one critic, no noise on targets, and no delay of the actor."""
+    """Options of `DDPG`: as for `TD3`, but by default one critic, no target noise, and no actor delay."""
 
     n_critics: int = 1
     target_noise: float = ranged(0.0, "[0, inf)")
@@ -141,7 +141,7 @@ class DDPGOptions(TD3Options):
 
 @dataclass(frozen=True, kw_only=True)
 class SACOptions(AgentOptions):
-    """Options of `SAC` in addition to those of all agents."""
+    """Options of `SAC`, in addition to the options of all agents (`AgentOptions`)."""
 
     temperature: float = ranged(0.1, "(0, inf)")
     """Initial temperature: the weight of the entropy in the objective of the actor."""
@@ -155,13 +155,13 @@ class SACOptions(AgentOptions):
     policy_delay: int = 1
     """Updates of the critics for each update of the actor and of the temperature."""
     bc_weight: float = ranged(0.0, "[0, inf)")
-    """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where their Q
-    value is higher than that of the actor's action (arXiv 1709.10089, sections IV-B and IV-C)."""
+    """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where the
+    demonstrated action has a higher Q value than the actor's action (arXiv 1709.10089, IV-B and IV-C)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TQCOptions(SACOptions):
-    """Options of `TQC` in addition to those of `SAC`; names and defaults are those of sb3-contrib."""
+    """Options of `TQC`, in addition to the options of `SAC`; names and defaults are as in sb3-contrib."""
 
     n_quantiles: int = 25
     """Number of quantiles that each critic estimates."""
@@ -179,7 +179,7 @@ class TQCOptions(SACOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class IQLOptions(AgentOptions):
-    """Options of `IQL` in addition to those of all agents."""
+    """Options of `IQL`, in addition to the options of all agents (`AgentOptions`)."""
 
     hidden: tuple[int, ...] = (64, 64)
     tau: float = ranged(0.01, "(0, 1]")

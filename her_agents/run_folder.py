@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class RunFolder:
     """Logs and checkpoints of one run.
 
-    The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, written
-    after the best evaluation; ``latest.pt`` and its replay buffer, for resuming; and ``history/epoch_<n>.pt``.
+    The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, from
+    the best evaluation; ``latest.pt`` with its replay buffer, for resuming; and ``history/epoch_<n>.pt``.
 
     Args:
         path: The folder.
@@ -138,7 +138,7 @@ class RunFolder:
                 self._save_latest(training)
 
     def _save_latest(self, training: Training) -> None:
-        """Write the buffer, then a checkpoint that names the buffer's file; a crash leaves a matching pair."""
+        """Write the buffer, then a checkpoint with its file name; a crash leaves a matching pair of files."""
         buffer = self.path / f"buffer-{training.counts.resets}.replay"
         training.buffer.save(buffer)
         save_checkpoint(self._latest, training.state_dict() | {"buffer": buffer.name})

@@ -67,16 +67,16 @@ class RunLog:
 
     @property
     def slack(self) -> float:
-        """Tolerance of `success_at` [steps], a quarter of the median distance of evaluations.
+        """Tolerance of `success_at` [steps], a quarter of the median number of steps between evaluations.
 
-        An evaluation up to this many steps after the requested step still counts, since epochs differ in length.
+        Evaluations up to this many steps later than requested count too, since epochs differ in length.
         """
         return float(np.median(np.diff(self.steps))) / 4 if len(self.steps) > 1 else 0.0
 
     def success_at(self, steps: float | np.ndarray) -> np.ndarray:
-        """Return the success rate of the last evaluation up to each of ``steps``, within the tolerance `slack`.
+        """Return the success rate of the last evaluation up to each of ``steps``, with tolerance `slack`.
 
-        After the end of a solved run, its last success rate is returned.
+        After the end of a solved run, this is its last success rate.
 
         Args:
             steps: Numbers of steps.

@@ -29,7 +29,7 @@ LOG_DEVIATION = (-5.0, 2.0)  # bounds of the log standard deviation of actions b
 class SAC(Agent):
     """SAC: a squashed Gaussian actor, two critics, and a learned or constant weight of the entropy.
 
-    The arguments are the same as for `Agent`, with the options `her_agents.options.SACOptions`. The action space is
+    SAC takes the arguments of `Agent`, and the options `her_agents.options.SACOptions`. The action space is
     a Box with bounds.
     """
 
@@ -142,7 +142,7 @@ class SAC(Agent):
 
     @torch.no_grad()
     def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return the targets, (B,); the next value is the minimum of the target critics plus the entropy term."""
+        """Return the targets, (B,), from the minimum of the target critics plus the weighted entropy."""
         actions, entropy = self.sample(next_inputs)
         next_value = self.targets(next_inputs, actions).amin(dim=(0, 1)) + self.temperature * entropy
         return self.bellman_target(batch, next_value)

@@ -1,9 +1,9 @@
 """TD3 for goal environments (Fujimoto et al. 2018), and DDPG (Lillicrap et al. 2016), a preset of TD3.
 
 As in the HER paper and in Plappert et al. 2018, targets are clipped to the range of returns of rewards in
-[-1, 0], squares of the actions are penalized, and inputs are normalized. Exploration adds Gaussian noise to most
-actions, and replaces the remaining actions by uniformly random actions. As in Stable-Baselines3, DDPG is TD3 with one critic, without noise on the
-actions in targets, and without a delay of the actor.
+[-1, 0], squares of the actions are penalized, and inputs are normalized. Exploration adds Gaussian noise to
+most actions, and replaces the remaining actions by uniformly random actions. As in Stable-Baselines3, DDPG is
+TD3 with one critic, without noise on the actions in targets, and without a delay of the actor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class TD3(Agent):
     """TD3: a deterministic actor that maximizes the first of two critics; targets use the minimum of both.
 
-    The arguments are the same as for `Agent`, with the options `her_agents.options.TD3Options`. The action space is
+    TD3 takes the arguments of `Agent`, and the options `her_agents.options.TD3Options`. The action space is
     a Box with bounds.
     """
 
@@ -94,7 +94,7 @@ class TD3(Agent):
         return self.squared_loss(batch, values, target)
 
     def actor_loss(self, batch: Batch, inputs: NetworkInput) -> torch.Tensor:
-        """Return the actor's loss, 0-d; ``inputs`` are the network inputs for the observations of the batch."""
+        """Return the actor's loss, 0-d; ``inputs`` are made from the observations of the batch."""
         actions = self.actor(inputs)
         q_values = self.critics[0](inputs, actions).squeeze(1)
         loss: torch.Tensor = -q_values.mean() + self.options.action_l2 * actions.square().mean()
@@ -107,7 +107,7 @@ class TD3(Agent):
 
     @torch.no_grad()
     def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return the targets, (B,); the next value is the minimum of the target critics for noisy next actions."""
+        """Return the targets, (B,), from the minimum of the target critics for noisy next actions."""
         actions = self.targets["actor"](next_inputs)
         if self.options.target_noise > 0:
             noise = self.options.target_noise * torch.randn(actions.shape, **self._random)
@@ -120,7 +120,7 @@ class TD3(Agent):
 class DDPG(TD3):
     """DDPG: a deterministic actor that maximizes the value of its critic; a preset of `TD3`.
 
-    The arguments are the same as for `TD3`, with the options `her_agents.options.DDPGOptions`.
+    DDPG takes the arguments of `TD3`, and the options `her_agents.options.DDPGOptions`.
     """
 
     options_type = DDPGOptions

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class TQC(SAC):
     """TQC: SAC whose critics estimate quantiles of returns; targets leave out the largest quantiles.
 
-    The arguments are the same as for `Agent`, with the options `her_agents.options.TQCOptions`. The action space is
+    TQC takes the arguments of `Agent`, and the options `her_agents.options.TQCOptions`. The action space is
     a Box with bounds.
     """
 

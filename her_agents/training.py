@@ -1,8 +1,8 @@
 """Training: the agent, replay buffer, environments and progress of one run.
 
 Every epoch begins with a reset of all environments, seeded by the config's seed and the number of resets so
-far, and ends when every episode that is unfinished after its last step has ended. So checkpoints need no state of
-the environments, and a resumed run computes the same results as an uninterrupted run.
+far, and ends when the episodes that are unfinished after its last step have ended. So checkpoints need no
+state of the environments, and a resumed run computes the same results as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -216,8 +216,8 @@ class Training:
         After the last step of the epoch, each environment still finishes its current episode.
 
         Args:
-            is_interrupted: Function that is called before each step; if it returns True, the epoch ends without
-                an evaluation, and unfinished episodes are added to the buffer as truncated episodes.
+            is_interrupted: Function that is called before each step. If it returns True, the epoch ends
+                without an evaluation, and unfinished episodes are added to the buffer as truncated.
             on_step: Function that is called with this run after each step, and after the evaluation.
 
         Returns:

@@ -1,8 +1,8 @@
 """Reference goal environments for validating Hindsight Experience Replay.
 
-Importing the package registers its ids: ``her_envs/BitFlipping-v0``, ``her_envs/BitFlippingContinuous-v0``,
-``her_envs/BitFlippingImage-v0``, ``her_envs/PointReach-v0``, ``her_envs/PointMaze-v0``,
-``her_envs/PointPush-v0`` and the diagnostic ``her_envs/Counting-v0``.
+Importing the package registers its environments: ``her_envs/BitFlipping-v0``,
+``her_envs/BitFlippingContinuous-v0``, ``her_envs/BitFlippingImage-v0``, ``her_envs/PointReach-v0``,
+``her_envs/PointMaze-v0``, ``her_envs/PointPush-v0`` and the diagnostic ``her_envs/Counting-v0``.
 """
 
 from her_envs.bit_flipping import BitFlipping

@@ -1,4 +1,4 @@
-"""TaskBase: options, actions, goal functions and pictures of the two environments of a task."""
+"""TaskBase: the code shared by `TaskEnv` and `TaskVectorEnv`: options, actions, goal functions, pictures."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class TaskBase:
     def state(self) -> State:
         """A copy of the current state: arrays by name, with one row for each environment.
 
-        The entry ``goal`` is the desired goal. To start an episode in this state, pass
-        ``goal`` as the reset option ``"goal"``, and the dict of the other entries as ``"state"``.
+        The entry ``goal`` is the desired goal. To start an episode in this state, pass ``goal`` as the reset
+        option ``"goal"``, and a dict of all other entries as the reset option ``"state"``.
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called yet.
@@ -100,7 +100,7 @@ class TaskBase:
         return self.task.success(achieved_goal, desired_goal) & self.terminate_on_success
 
     def _validate_actions(self, given: np.ndarray) -> np.ndarray:
-        """Return valid actions, (N, A) Box actions, which are clipped, or (N,) Discrete actions."""
+        """Return valid actions: clipped Box actions (N, A), or Discrete actions (N,)."""
         if not self._is_discrete:
             if given.dtype.kind not in "fiu":
                 raise ValueError(f"action must contain numbers, got dtype {given.dtype}")
@@ -116,14 +116,14 @@ class TaskBase:
         return given
 
     def _paint(self, replace: bool = False) -> None:
-        """Append the current state to the trails, or replace the last one; show it in mode ``human``."""
+        """Append the current state to the trails, or replace the last state; show a picture in mode human."""
         if self._painter is not None and self._state is not None:
             self._painter.append(self._state, replace)
             if self.render_mode == "human":
                 self.render()
 
     def _draw_envs(self, steps: list[int], size: int) -> list[np.ndarray]:
-        """Draw the first ``len(steps)`` environments; ``steps`` are their elapsed steps."""
+        """Draw the first ``len(steps)`` environments; ``steps`` are the steps in their current episodes."""
         if self._painter is None:
             gym.logger.warn(
                 'render() needs a render_mode, got None; make the environment with render_mode="rgb_array"'

@@ -34,15 +34,15 @@ MAX_INTEGER_BITS = 62
 """Largest number of bits with ``observation="integer"``, since Discrete spaces use int64."""
 
 MIN_IMAGE_SIDE = 36
-"""Side of the smallest image for the convolutions of Mnih et al. 2015 [pixels]."""
+"""Side of the smallest image that the convolutions of Mnih et al. 2015 accept [pixels]."""
 
 
 class BitFlipping(GoalTask):
-    """Flip ``n_bits`` random bits until they equal the goal bits.
+    """Flip bits, one in each step, until all ``n_bits`` bits equal the goal bits.
 
     State: the bits. The option ``observation`` sets the encoding of observations and goals.
-    Action: Discrete(n_bits), the bit to flip; with ``continuous`` Box(-1, 1, (n_bits,)), where each
-    component above 0 flips its bit.
+    Action: Discrete(n_bits), the bit to flip. With ``continuous=True``, Box(-1, 1, (n_bits,)); each component
+    above 0 flips its bit.
     Start and goal: independent and uniform over all bit strings; with ``goal="ones"`` the goal is all ones.
     Success: all bits equal the bits of the goal.
     Episode: terminates on success, and is truncated after ``n_bits`` steps (HER paper, appendix A).
@@ -54,7 +54,7 @@ class BitFlipping(GoalTask):
             weight 2**i. ``"image"``: a square uint8 Box that shows the bits as a grid of bright and dark
             squares.
         continuous: Whether actions are continuous.
-        channel_first: Whether the shape of images is (1, H, W); otherwise (H, W, 1).
+        channel_first: Whether images have shape (1, H, W); if False, they have shape (H, W, 1).
 
     Raises:
         TypeError: ``continuous`` or ``channel_first`` is not a bool.
@@ -117,7 +117,7 @@ class BitFlipping(GoalTask):
         return self._encoding.hamming(achieved_goal, desired_goal)
 
     def reached_goal(self, state: State) -> Array:
-        """Return the bits, not their encoding."""
+        """Return the bits, without the encoding of observations."""
         return state["bits"].copy()
 
     def start_error(self, state: State) -> str | None:

@@ -1,11 +1,11 @@
 """Canvas and Window: drawing with pygame. No other module imports pygame.
 
 The coordinates and lengths of a `Canvas` do not depend on its size: (0, 0) is the lower left corner of the
-unit square, (1, 1) the upper right one. The unit square is the picture without a margin; for `Canvas.bits`,
-`Canvas.bar` and `Canvas.text` it is the whole picture. Pictures need no display. This module never calls
-``pygame.quit()``, which would close the windows of other environments.
+unit square, (1, 1) the upper right corner. The unit square covers the picture without a margin, except in
+`Canvas.bits`, `Canvas.bar` and `Canvas.text`, where it covers the whole picture. Pictures need no display.
+This module never calls ``pygame.quit()``, which would close the windows of other environments.
 
-The colors are those of Okabe and Ito, which color-blind people can distinguish:
+The colors are the palette of Okabe and Ito, which color-blind people can distinguish:
 https://jfly.uni-koeln.de/color/
 """
 
@@ -42,7 +42,7 @@ INSTALL = 'pip install "her-toolkit[render]"'
 
 
 def require_pygame() -> ModuleType:
-    """Import and return pygame, of the package pygame-ce or pygame.
+    """Import and return pygame, which the package pygame-ce or pygame provides.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: pygame is not installed, or damaged.
@@ -86,7 +86,7 @@ class Canvas:
         return np.ascontiguousarray(self._pygame.surfarray.array3d(scaled).swapaxes(0, 1))
 
     def frame(self, inset: float = 0.0) -> None:
-        """Draw the border of the unit square, or a smaller square inside it.
+        """Draw the border of the unit square or, with ``inset``, of a smaller square inside it.
 
         Args:
             inset: Distance of the drawn lines from the border of the unit square.
@@ -152,7 +152,7 @@ class Canvas:
 
         Args:
             position: Center of the ring.
-            radius: Radius of the ring, the largest distance that counts as success.
+            radius: Radius of the ring: the largest distance at which the goal counts as reached.
         """
         x, y = self._inside(position)
         draw, arm = self._pygame.draw, self._width(0.014)
@@ -168,7 +168,7 @@ class Canvas:
         Args:
             bits: (n,) bits, 0 or 1.
             box: Left, bottom, right and top of the grid.
-            marked: (n,) bool, squares with a thick border; empty for none.
+            marked: (n,) bool, whether each square has a thick border; empty for no thick borders.
         """
         left, top = self._pixel((box[0], box[3]))
         right, bottom = self._pixel((box[2], box[1]))
@@ -225,7 +225,7 @@ _MARGIN = 0.05
 
 
 INVISIBLE = {"offscreen", "dummy"}
-"""SDL video drivers that show nothing; without a display, SDL falls back to one of them."""
+"""SDL video drivers without a visible window; SDL uses one of these drivers if there is no display."""
 
 
 class Window:
@@ -260,7 +260,7 @@ class Window:
         Window._open += 1
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
-        """Show a picture, (H, W, 3) uint8, with a title; wait to show at most ``fps`` pictures per second."""
+        """Show a picture, (H, W, 3) uint8, with a title; wait, so that at most ``fps`` appear per second."""
         display = self._pygame.display
         surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))
         screen = display.get_surface()

@@ -19,13 +19,14 @@ _ONE_STEP = np.array([0, 1], np.float32)
 
 
 class Counting(GoalTask):
-    """Each state consists of the numbers of its episode and of its step; actions have no effect.
+    """Each state consists of an episode number and a step number; actions have no effect.
 
-    State: float32 (2,): the random number of the episode, and the step; also the achieved goal.
+    State: float32 (2,): the episode number, which is random, and the step number. The state is also the
+    achieved goal.
     Action: Discrete(2), without effect.
-    Start and goal: step 0 of an episode with a random number; the goal is a step of the same episode,
-    uniform over 1..``length``.
-    Success: episode and step equal those of the goal, which is true for exactly one step.
+    Start and goal: an episode starts at step 0; the goal is a later step of the same episode, uniform over
+    1..``length``.
+    Success: episode number and step number equal the goal, which is true after exactly one step.
     Episode: terminates on success, so its length is uniform over 1..``length``. With
     ``terminate_on_success=False`` every episode has ``length`` steps.
     Source: the counting environment of seals (HumanCompatibleAI), with goals.
@@ -57,7 +58,7 @@ class Counting(GoalTask):
         return {"count": state["count"] + _ONE_STEP, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
-        """Return the count, as observation and as achieved goal."""
+        """Return episode number and step number, as observation and as achieved goal."""
         return {
             "observation": state["count"].copy(),
             "achieved_goal": state["count"].copy(),
@@ -65,7 +66,7 @@ class Counting(GoalTask):
         }
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return whether episode and step are equal."""
+        """Return whether episode number and step number are equal."""
         return (achieved_goal == desired_goal).all(-1)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
@@ -73,7 +74,7 @@ class Counting(GoalTask):
         return abs(achieved_goal - desired_goal).sum(-1)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
-        """Write the counts of state and goal, and draw a progress bar."""
+        """Write the episode number, the step and the goal step, and draw a progress bar."""
         (episode, step), goal = state["count"][index], state["goal"][index, 1]
         canvas.text(f"episode {episode:.0f}", (0.5, 0.8))
         canvas.text(f"step {step:.0f}, goal {goal:.0f}", (0.5, 0.65), size=0.08)

@@ -18,9 +18,9 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
     Observations are dicts of ``observation``, ``achieved_goal`` and ``desired_goal``. They share no memory
     with each other or with the environment. ``info["is_success"]`` is a bool, at reset and in every step.
 
-    The options of `reset` are ``"goal"``, the desired goal in the form of the task's state (bits, not an
-    image of them), and ``"state"``, the other entries of the state: a dict of arrays, or one array if the
-    state has only one other entry. Given values are used unchanged; missing ones are sampled.
+    `reset` has two options. ``"goal"`` is the desired goal as in the task's state (the bits of BitFlipping,
+    not an image of the bits). ``"state"`` is a dict with the other entries of the state or, if there is only
+    one other entry, its array. Given values are used unchanged; missing values are sampled.
 
     Args:
         task: The task.
@@ -57,7 +57,7 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
 
         Args:
             seed: Seed of the random generator; with ``None`` the current generator is used.
-            options: ``"goal"`` and ``"state"``; see the class.
+            options: Start of the episode: ``"goal"`` and ``"state"``, as in the docstring of the class.
 
         Returns:
             The first observation, and ``{"is_success": bool}``.

@@ -1,4 +1,4 @@
-"""FloorPlan: free cells and walls on a grid, and the motion of points that cannot cross a wall.
+"""FloorPlan: a grid of free cells and walls, and the motion of points that cannot cross a wall.
 
 Cells have side 1. The cell in column i and row j, counted from the bottom, is [i, i + 1) x [j, j + 1). All
 cells outside the plan are walls.
@@ -60,7 +60,7 @@ class FloorPlan:
 
     Attributes:
         free: (rows, columns) bool, whether each cell is free; the bottom row first.
-        max_grid_distance: Upper bound for the number of grid steps between any two free cells.
+        max_grid_distance: Upper bound on the length of the shortest path between any two free cells [cells].
 
     Raises:
         TypeError: The layout is neither a name nor a list or tuple of strings.
@@ -163,7 +163,7 @@ def _parse(layout: Sequence[str]) -> np.ndarray:
 
 
 def _max_grid_distance(free: np.ndarray) -> int:
-    """Return the number of grid steps from the first free cell to the farthest one."""
+    """Return the length of the path from the first free cell to the farthest free cell [cells]."""
     if not free.any():
         raise ValueError("layout must have a free cell, got none; use '.' for free space")
     reached = np.zeros_like(free)

@@ -1,4 +1,4 @@
-"""Pictures of episodes: the current state and its trail; and the window that shows them."""
+"""Pictures of episodes, with the current state and its trail, and the window that shows these pictures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Painter:
     """Draws the environments of one task, with the trails of their episodes.
 
     Args:
-        task: The task, whose `draw` is used.
+        task: The task, whose methods `draw` and `trail_points` are used.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: pygame is not installed.
@@ -32,13 +32,16 @@ class Painter:
         self._window: Window | None = None
 
     def append(self, state: State, replace: bool = False) -> None:
-        """Append the current state of all environments, or ``replace`` the last one if some were reset."""
+        """Append the current state of all environments to the trails.
+
+        With ``replace``, the last state is replaced, since a reset of some environments changed it.
+        """
         if replace and self._states:
             self._states.pop()
         self._states.append(state)
 
     def draw_picture(self, index: int, steps: int, size: int) -> np.ndarray:
-        """Draw environment ``index`` after ``steps`` steps of its episode, (size, size, 3) uint8."""
+        """Draw environment ``index``, whose episode has ``steps`` steps so far, (size, size, 3) uint8."""
         canvas = Canvas(size)
         episode = list(self._states)[-(steps + 1) :]
         places = [self._task.trail_points(state, index) for state in episode]
@@ -48,7 +51,7 @@ class Painter:
         return canvas.pixels()
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
-        """Show a picture, (H, W, 3) uint8, as `Window.show`; the first call opens the window."""
+        """Show a picture, (H, W, 3) uint8, with `Window.show`; the first call opens the window."""
         if self._window is None:
             self._window = Window()
         self._window.show(picture, caption, fps)
@@ -70,9 +73,9 @@ def mosaic_columns(count: int) -> int:
 
 
 def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
-    """Return a grid, (H, W, 3) uint8, as square as possible, of pictures (size, size, 3) uint8.
+    """Return one picture, (H, W, 3) uint8, with all pictures (size, size, 3) uint8 in a grid.
 
-    The pictures are in reading order; empty cells are white.
+    The grid is as square as possible, in reading order; empty cells are white.
     """
     columns = mosaic_columns(len(pictures))
     rows = -(-len(pictures) // columns)

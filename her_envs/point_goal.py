@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class PointGoalTask(GoalTask):
     """A task whose goal is a point, which is reached within a radius.
 
-    The methods `observe` and `trail_points` are for states that have only a position, (N, 2), and a goal.
+    Its methods `observe` and `trail_points` work for states with the entries ``position``, (N, 2), and
+    ``goal``; tasks with other entries override both methods.
 
     Args:
         success_radius: Largest distance at which the goal counts as reached.

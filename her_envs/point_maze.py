@@ -25,9 +25,9 @@ class PointMaze(PointGoalTask):
     Start and goal: independent and uniform over the free cells.
     Success: the Euclidean distance, which ignores walls, is at most ``success_radius``.
     Reward: sparse, or minus the same distance (dense), which is misleading, since it ignores walls.
-    Episode: ``(2 * farthest + 2) / step_size`` steps, rounded up, where ``farthest`` is the largest grid
-    distance of a free cell from the first free cell, so that every goal can be reached; success does not end
-    an episode.
+    Episode: ``(2 * farthest + 2) / step_size`` steps, rounded up, where ``farthest`` is the longest of the
+    shortest paths from the first free cell to any free cell, so that every goal can be reached; success does
+    not end an episode.
     Source: PointMaze of Fu et al. 2020, D4RL (arXiv 2004.07219), without inertia.
 
     Args:
@@ -68,7 +68,7 @@ class PointMaze(PointGoalTask):
         return {"position": position, "goal": goal}
 
     def start_error(self, state: State) -> str | None:
-        """Return an error for an option with a point in a wall."""
+        """Return an error message if a start or goal from the reset options lies in a wall."""
         for name, option in (("goal", "goal"), ("position", "state")):
             outside = ~self._plan.contains(state[name])
             if outside.any():
@@ -81,7 +81,7 @@ class PointMaze(PointGoalTask):
         return {"position": position, "goal": state["goal"]}
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the position of the point, in the unit square."""
+        """Return the position of the point, scaled to the unit square."""
         return (self._scale * state["position"][index],)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:

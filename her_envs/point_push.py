@@ -30,10 +30,10 @@ class PointPush(PointGoalTask):
     State: the position of the agent, in the unit square, and of the puck, whose center stays inside a rail at
     distance 0.15 from the sides; float32 (2,) each.
     Action: Box(-1, 1, (2,)); the agent moves by ``step_size`` times the action and stops at the sides. If it
-    would overlap the puck, the puck is moved along the line of their centers until they touch. At the rail
-    the puck slides along it, and the agent is moved back until they touch.
+    would overlap the puck, the puck is moved away along the line of their centers until they only touch. A
+    puck at the rail slides along it, and the agent is moved back until they only touch.
     Start and goal: puck and goal are independent and uniform inside the rail. The agent is uniform over the
-    square, and moved away from the puck if they would overlap.
+    square, and is moved away from the puck if they would overlap.
     Success: the Euclidean distance of puck and goal is at most ``success_radius``.
     Reward: sparse, or minus the same distance (dense).
     Episode: 100 steps; success does not end an episode.
@@ -67,7 +67,7 @@ class PointPush(PointGoalTask):
         return {"agent": _separate(agent, puck), "puck": puck, "goal": goal}
 
     def start_error(self, state: State) -> str | None:
-        """Return an error if agent and puck overlap."""
+        """Return an error message if agent and puck overlap."""
         overlap = _distance(state["agent"] - state["puck"])[:, 0] < _CONTACT
         if not overlap.any():
             return None
@@ -105,7 +105,7 @@ class PointPush(PointGoalTask):
 
 
 def _separate(moved: np.ndarray, fixed: np.ndarray) -> np.ndarray:
-    """Move discs that overlap a fixed disc until they touch, (N, 2), (N, 2) -> (N, 2)."""
+    """Move discs away from fixed discs that they overlap until they only touch, (N, 2), (N, 2) -> (N, 2)."""
     line = moved - fixed
     distance = _distance(line)
     direction = line / np.maximum(distance, np.finfo(np.float32).tiny)

@@ -1,8 +1,8 @@
 """Ids and entry points of the bundled environments.
 
-An entry point takes the options of the task and those of the environment, for example
-``gym.make("her_envs/BitFlipping-v0", n_bits=15, reward_type="dense")``. The same options are used with
-``gym.make_vec``.
+An entry point takes the options of the task and the options of `TaskEnv`, for example
+``gym.make("her_envs/BitFlipping-v0", n_bits=15, reward_type="dense")``. ``gym.make_vec`` takes the same
+options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starts of episodes: unsolved samples of the task, with the values of the reset options."""
+"""Starts of episodes: sampled states that are not solved yet, with values from the reset options."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gymnasium.vector.utils import batch_space
 from her_envs.task import Array, GoalTask, State
 
 MAX_REDRAWS = 1000
-"""Number of times that solved starts are sampled again before an error is raised."""
+"""Number of times that starts are sampled again while some are solved, before an error is raised."""
 
 
 def copy_options(options: Any) -> dict[str, Any]:
-    """Return a copy of reset options, ``{}`` for None; raise TypeError if they are not a dict."""
+    """Return a copy of the reset options, or ``{}`` for None; raise TypeError if they are not a dict."""
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"reset options must be a dict, got {options!r}")
     return dict(options or {})
@@ -29,11 +29,11 @@ def sample_starts(
 ) -> tuple[State, dict[str, Array]]:
     """Sample unsolved starts of the environments ``rows`` (by default all N); return states and observations.
 
-    The options ``"goal"`` and ``"state"`` have values for one environment, which are used for all N, or a
-    leading axis N. A start that they determine completely is used unchanged, even if it is solved.
+    The values of the options ``"goal"`` and ``"state"`` are for one environment, and are then used for all N,
+    or have a leading axis N. If the options determine the whole state, it is used even if it is solved.
 
     Raises:
-        TypeError: ``"state"`` is not a dict, and the state has several entries.
+        TypeError: The option ``"state"`` is not a dict although the state has several entries.
         ValueError: The options do not fit the task, or all sampled starts are solved.
     """
     rows = np.arange(num_envs) if rows is None else rows
@@ -60,7 +60,7 @@ def sample_starts(
 
 
 def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
-    """Return a copy of ``state`` with the ``rows`` of ``new``."""
+    """Return a copy of ``state``, in which the rows of ``new`` replace the rows with indices ``rows``."""
     replaced = {}
     for name, values in state.items():
         replaced[name] = values.copy()
@@ -69,7 +69,7 @@ def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
 
 
 def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: np.ndarray) -> State:
-    """Return the entries of the state that the options contain, with the shapes and dtypes of ``state``."""
+    """Return the entries of the state that ``options`` set, with the shapes and dtypes of ``state``."""
     if unknown := options.keys() - {"goal", "state"}:
         raise ValueError(f"unknown reset option {min(map(repr, unknown))}; choose from 'goal', 'state'")
     names, given = [name for name in state if name != "goal"], options.get("state", {})
@@ -90,7 +90,7 @@ def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: n
 
 
 def _as_rows(label: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:
-    """Return ``value`` for each of ``rows``, with the dtype of ``like``."""
+    """Return the option ``value`` for the environments ``rows``, with the dtype of ``like``."""
     shape = like.shape[1:]
     try:
         array = np.asarray(value)

@@ -1,12 +1,12 @@
-"""GoalTask: the functions of one goal-conditioned task, on batches, independent of Gymnasium's environments.
+"""GoalTask: a goal-conditioned task as functions of batches, independent of Gymnasium's environments.
 
 To write a task, subclass `GoalTask` and implement its six abstract methods. `her_envs.TaskEnv` and
-`her_envs.TaskVectorEnv` make environments from a task: with rewards, seeding, time limit, termination and
-rendering. `point_reach.py` is an example; docs/write_a_task.md explains another one.
+`her_envs.TaskVectorEnv` make environments from a task: they add rewards, seeding, time limit, termination
+and rendering. `point_reach.py` is an example; docs/write_a_task.md explains a second example.
 
-Rewards are computed only from `success` and `distance`, so they cannot contradict these. Both methods must
-support NumPy arrays and torch tensors with any number of leading axes: use operators, and methods that both
-types have.
+Rewards are computed from `success` and `distance` only, so they cannot contradict the two methods. Both
+methods must support NumPy arrays and torch tensors with any number of leading axes: use operators, and
+methods that both types have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ State: TypeAlias = dict[str, np.ndarray]
 RewardType = Literal["sparse", "dense"]
 
 ONE = np.float32(1)
-"""Booleans times `ONE` are float32, in NumPy and in torch."""
+"""Factor that converts booleans to float32 in a product, in NumPy and in torch."""
 
 _ZERO = np.float32(0)
 _MINUS_ONE = np.float32(-1)
@@ -43,8 +43,8 @@ class GoalTask(ABC):
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Action space of one environment.
         max_steps: Default number of steps after which an episode is truncated.
-        terminate_on_success: Default of the environment's option: whether success terminates an episode;
-            False for a task that does not set it.
+        terminate_on_success: Whether success terminates an episode if the environment's option of this name
+            is not given; False unless a task sets this attribute.
     """
 
     observation_space: spaces.Dict
@@ -129,29 +129,29 @@ class GoalTask(ABC):
             index: Row of the environment in ``state``.
 
         Returns:
-            Positions in the unit square, first that of the agent.
+            Positions in the unit square; the first is the position of the agent.
         """
         return ()
 
     def reached_goal(self, state: State) -> Array:
         """Return the achieved goals of a state, in the form of its entry ``goal``.
 
-        The default returns the achieved goals of the observations. A task whose observations encode goals
-        in another form must override it.
+        The default returns the achieved goals of the observations. A task must override this method if its
+        observations encode goals in another form.
 
         Args:
             state: A state of N rows.
 
         Returns:
-            Goals with a leading axis N: a state with them as its entry ``goal`` is solved.
+            Goals with a leading axis N. A state whose entry ``goal`` is replaced by these goals is solved.
         """
         return self.observe(state)["achieved_goal"]
 
     def start_error(self, state: State) -> str | None:
-        """Return an error for an invalid start that is inside the observation space.
+        """Return an error message if a start is invalid although its observation is in the observation space.
 
         Args:
-            state: A state with values of the reset options.
+            state: A state with values from the reset options.
 
         Returns:
             An error message that names the reset option, ``'goal'`` or ``'state'``; None for a valid start.
@@ -194,7 +194,7 @@ class GoalTask(ABC):
 
 
 def make_observation_space(observation: spaces.Space[Any], goal: spaces.Space[Any]) -> spaces.Dict:
-    """Return the observation space with the given spaces of observations and goals."""
+    """Return the observation space of a goal environment from the spaces of observations and of goals."""
     return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal})
 
 
@@ -219,7 +219,7 @@ def require_positive(name: str, value: object) -> int:
 
 
 def require_length(name: str, value: object, largest: float = math.inf) -> float:
-    """Return ``value`` of the option ``name``; raise ValueError unless it is finite, in (0, ``largest``]."""
+    """Return ``value`` of the option ``name``; raise ValueError unless it is finite and in (0, largest]."""
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if is_number and 0 < value <= largest and value < math.inf:  # type: ignore[operator] # it is a number
         return float(value)  # type: ignore[arg-type] # likewise

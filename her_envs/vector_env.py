@@ -16,26 +16,27 @@ from her_envs.starts import copy_options, replace_rows, sample_starts
 from her_envs.task import Array, GoalTask, RewardType, State, require_choice, require_positive
 
 MAX_SHOWN_ENVS = 16
-"""Number of environments in the window of ``human`` mode; ``rgb_array`` draws all environments."""
+"""Largest number of environments in the window of ``human`` mode; ``rgb_array`` draws all environments."""
 
 
 class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarray]):
     """N goal environments made from one task, stepped together by vectorized functions.
 
-    For the same starts and actions, observations, rewards, flags and infos equal those of a
+    For the same starts and actions, `reset` and `step` return the same values as a
     `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`, including masks, ``final_obs`` and ``final_info``.
     Returned arrays share no memory with the environment. All N environments share one random generator.
 
-    The options of `reset` are ``"goal"`` and ``"state"`` as in `TaskEnv`, for one environment (used for all)
-    or with a leading axis N; and ``"reset_mask"``, (N,) bool, the environments to reset.
+    `reset` has three options. ``"goal"`` and ``"state"`` are the options of `TaskEnv`; a value for one
+    environment is used for all N, and a value with a leading axis N has one row for each environment.
+    ``"reset_mask"``, (N,) bool, selects the environments to reset; by default, all environments are reset.
 
     Args:
         task: The task.
         num_envs: Number of environments, N.
-        autoreset_mode: Reset after the end of an episode: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``,
-            or Gymnasium's `AutoresetMode`.
+        autoreset_mode: When an environment is reset after the end of its episode: ``"NextStep"``,
+            ``"SameStep"`` or ``"Disabled"``, or a member of Gymnasium's `AutoresetMode`.
         max_steps: Steps after which an episode is truncated; by default ``task.max_steps``.
-        max_episode_steps: Gymnasium's name for ``max_steps``.
+        max_episode_steps: Alias of ``max_steps``: the name that Gymnasium uses for this limit.
         terminate_on_success: Whether success terminates an episode; by default
             ``task.terminate_on_success``.
         reward_type: ``"sparse"`` for rewards of -1 and 0, ``"dense"`` for minus the distance.
@@ -107,15 +108,17 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Start new episodes.
+        """Start new episodes in all environments, or in the environments of the option ``"reset_mask"``.
 
         Args:
-            seed: Seed of the random generator; with ``None`` the current generator is used.
-            options: ``"goal"``, ``"state"`` and ``"reset_mask"``; see the class.
+            seed: Seed of the random generator, which all environments share; None continues with its
+                current state.
+            options: ``"goal"``, ``"state"`` and ``"reset_mask"``; the docstring of the class explains them.
 
         Returns:
-            The observations of all environments, and infos: ``is_success`` with its mask ``_is_success``,
-            which is True for the environments that were reset.
+            The current observations of all N environments, and a dict of infos: ``is_success``, (N,) bool, is
+            whether an episode begins at its goal, and ``_is_success``, (N,) bool, whether each environment
+            was reset. ``is_success`` is False for environments that were not reset.
 
         Raises:
             TypeError: ``seed`` is a list, a tuple or an array, ``options`` is not a dict, or ``"state"`` is
@@ -139,13 +142,13 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         """Take one step in every environment.
 
         Args:
-            actions: (N, A). Box actions are clipped to the action space. Actions of environments that are
-                reset in this step must be valid, and have no effect.
+            actions: Box actions (N, A), which are clipped to the action space, or Discrete actions (N,).
+                Actions of environments that are reset in this step must be valid, but have no effect.
 
         Returns:
             Observations, rewards (N,) float64, terminations and truncations (N,) bool, and infos:
-            ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that ended,
-            each with its mask.
+            ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that ended.
+            Each of these infos has a mask with the same name after an underscore.
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
@@ -216,7 +219,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         return self._state, observations
 
     def _restart_ended(self, observations: dict[str, Array], success: np.ndarray) -> dict[str, Any]:
-        """Reset the ended environments; change ``observations`` and ``success``; return the final infos."""
+        """Reset the ended environments; update ``observations`` and ``success``; return final infos."""
         ended = self._ended.copy()
         rows = np.flatnonzero(ended)
         final_obs = np.full(self.num_envs, None, dtype=object)

@@ -1,1 +1,1 @@
-"""Programs of developers."""
+"""Programs for the developers of this repository."""

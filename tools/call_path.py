@@ -1,16 +1,16 @@
-"""Print the numbers of functions, classes and files in one call of a buffer, a recorder or the checker.
+"""Print how many functions, classes and files one call of a buffer, a recorder or the checker goes through.
 
     python -m tools.call_path
 
-Each call takes time, and a reader of the code follows the calls from file to file. `sys.setprofile` reports
-the call events of Python functions in files of her_wrappers, including methods, lambdas and comprehensions
-(before Python 3.12). A switch is a call of a function in another file than the function called before. The
-environment is BitFlipping. All operations run once before, so that work that is done once in a process is not
-counted.
+These numbers matter since each call takes time, and a reader of the code follows the calls from file to file.
+Calls of Python functions in files of her_wrappers are counted by `sys.setprofile`, including methods, lambdas
+and, before Python 3.12, comprehensions. A switch is a call of a function in another file than the function
+called before. A return is a switch to a file in which an earlier function was called. The environment is
+BitFlipping. Each operation first runs once without counting, since some work is done only once in a process.
 
-For the path of PointReach through `check_goal_env`, the functions outside the rules are counted that have the
-environment or one of its layers as a variable, or as an attribute of a variable, when they are called. Each
-function counts at its first call. A return is a call of a function in a file that the environment had left.
+For `check_goal_env`, the environment is PointReach, and fewer functions are counted: functions outside the
+rules that, when they are called, have the environment or one of its layers as a variable or as an attribute
+of a variable. Each function counts only at its first call.
 """
 
 from __future__ import annotations
@@ -72,22 +72,22 @@ class CallPath:
 
     @property
     def returns(self) -> int:
-        """Number of calls of a function in a file that was left before, from a function in another file."""
+        """Number of switches to a file in which an earlier function was called."""
         files = [file for file, _ in self.path]
         return sum(file != files[i - 1] and file in files[:i] for i, file in enumerate(files) if i)
 
     @property
     def switches(self) -> int:
-        """Number of calls of a function in another file than the function called before."""
+        """Number of calls of a function that is in another file than the function called before."""
         return sum(file != before for (file, _), (before, _) in zip(self.path[1:], self.path, strict=False))
 
 
 def call_path(work: Callable[[], Any], is_counted: Callable[[FrameType], bool] = lambda _: True) -> CallPath:
-    """Call a function, and return the calls of Python functions of her_wrappers inside it.
+    """Call a function, and return the calls of Python functions of her_wrappers that this causes.
 
     Args:
         work: Function to call.
-        is_counted: Function of the frame of a call; calls for which it returns False are left out.
+        is_counted: Function that gets the frame of each call; if it returns False, the call is left out.
     """
     calls = []
 
@@ -105,7 +105,7 @@ def call_path(work: Callable[[], Any], is_counted: Callable[[FrameType], bool] =
 
 
 def env_path(env: gym.Env[Any, Any], work: Callable[[], Any]) -> CallPath:
-    """Call a function, and return the first call of each function of her_wrappers that has the environment.
+    """Call ``work``, and return the first call of each function of her_wrappers that gets the environment.
 
     Args:
         env: The environment, with any wrappers.
@@ -164,7 +164,7 @@ def measure() -> dict[str, CallPath]:
 
 
 def check_path() -> CallPath:
-    """Return the path of an environment through `check_goal_env`."""
+    """Return the calls of the functions in `check_goal_env` that get the environment."""
     env = gym.make("her_envs/PointReach-v0")
     return env_path(env, lambda: check_goal_env(env, max_steps=300))
 

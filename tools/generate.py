@@ -3,9 +3,9 @@
     python -m tools.generate           # or make generate
     python -m tools.generate --check   # changes nothing; exit code 1 if a file is stale
 
-A page has `<!-- generated: NAME ARGUMENT -->` before a generated text, and `<!-- end -->` after it. NAME is a
-function of `tools/tables.py`, which gets the argument as a text. Within a paragraph, no line may begin with
-the comment: GitHub would show this line as HTML.
+In a page, each generated text stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`. NAME is
+a function of `tools/tables.py`, and the optional ARGUMENT is passed to this function as a string. Within a
+paragraph, no line may begin with the comment: GitHub would show this line as HTML.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARKED = re.compile(r"(<!-- generated: (\w+)(?: (\w+))? -->)(.*?)(<!-- end -->)"
 
 
 def generate(text: str) -> str:
-    """Return a page with new generated parts: a text of several lines stands between empty lines."""
+    """Return a page with updated generated parts; parts of several lines get empty lines around them."""
 
     def replace(found: re.Match[str]) -> str:
         begin, name, argument, _, end = found.groups()
@@ -33,7 +33,7 @@ def generate(text: str) -> str:
 
 
 def main() -> None:
-    """Write the pages that changed, or name them."""
+    """Write the pages that changed; with ``--check``, only print their names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

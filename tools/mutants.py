@@ -1,16 +1,17 @@
 """Mutation testing: change the code in one place at a time, and print the changes that no test detects.
 
-    make mutants                                              # 150 mutants of each part; resumes
+    make mutants                                              # 150 mutants of each part of her_wrappers
     make mutants ARGS="checker --sample 20 --seed 1"
     python tools/mutants.py --tree OTHER_CHECKOUT --out runs/mutants_before
     python tools/mutants.py --summary --out runs/mutants_before
 
-A mutant is killed if a default test of its part fails or hangs. The tests run once with coverage. Then each
-mutant runs the tests that execute its line, the quickest first, up to the first failure or to --test-seconds
-in a forked process. This process has imported the code and collected the tests already, and its functions get
-the changed code; a mutant outside of functions runs in a process that imports the code again. OUT/PART.jsonl
-has one line for each mutant. A second call with the same arguments resumes. After a change of the code, begin
-with another OUT.
+A mutant is a copy of the code with one change. A mutant is killed if one of the default tests of its part of
+the code fails or hangs. First, all tests run once with coverage. Then, for each mutant, the tests that
+execute its line are run, the quickest first, until a test fails or --test-seconds are used up. These tests
+run in a forked process, which has already imported the code and collected the tests, and replaces the code of
+its functions; for a mutant outside of functions, a process imports the changed code. OUT/PART.jsonl has one
+line for each mutant. A second call with the same arguments continues an interrupted call. After a change of
+the code, use another OUT.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ SWAPS: dict[type[ast.AST], str] = {
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """One change: the characters from start to end of a file become text."""
+    """One change: the characters from ``start`` to ``end`` of a file are replaced by ``text``."""
 
     file: str
     line: int  # of the changed expression
@@ -92,7 +93,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the mutant in a version of the code."""
+        """Return a text that identifies the mutant among the mutants of the same version of the code."""
         return f"{self.file}:{self.start}-{self.end}:{self.text}"
 
     def of(self, source: str) -> str:
@@ -108,16 +109,16 @@ class Module:
         self.starts = [0, *itertools.accumulate(map(len, self.source.splitlines(keepends=True)))]
 
     def offset(self, line: int, column: int) -> int:
-        """Return the character at a line and a column, which counts bytes."""
+        """Return the index of the character at a line and a column; the column is an offset in bytes."""
         text = self.source[self.starts[line - 1] : self.starts[line]]
         return self.starts[line - 1] + len(text.encode()[:column].decode())
 
     def begin(self, node: Any) -> int:
-        """Return the first character of a node."""
+        """Return the index of the first character of a node."""
         return self.offset(node.lineno, node.col_offset)
 
     def end(self, node: Any) -> int:
-        """Return the character after a node."""
+        """Return the index of the character after a node."""
         return self.offset(node.end_lineno, node.end_col_offset)
 
     def text(self, node: Any) -> str:
@@ -151,7 +152,7 @@ class Module:
                     yield from self.visit(child, lines, in_function=in_function or is_body)
 
     def swaps(self, node: Any) -> Iterator[tuple[str, int, int, str]]:
-        """Yield mutants with another operator: name, first and last character, new text."""
+        """Yield name, start, end and new text of each change of an operator of a node."""
         operator: str
         terms: list[Any]
         operators: list[Any]
@@ -172,7 +173,7 @@ class Module:
                 yield operator, self.end(left), self.begin(right), f" {SWAPS[type(op)]}{equals} "
 
     def replacements(self, node: Any) -> Iterator[tuple[str, int, int, str]]:
-        """Yield mutants with another text of a node or of a part of it, as `swaps` does."""
+        """Yield name, start, end and new text of each replacement of a node or of one part of the node."""
         part: Any
         match node:
             case ast.UnaryOp(op=ast.Not()):
@@ -217,7 +218,7 @@ class Progress:
             items.sort(key=lambda item: self.order[item.nodeid])  # type: ignore[index]
 
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
-        """Stop after this test if the process has used its seconds; another process may use the core."""
+        """Stop after this test if its process used its seconds: processor time, as the core may be shared."""
         if time.process_time() > self.at_most:
             item.session.shouldstop = "enough tests"
 
@@ -226,7 +227,7 @@ class Progress:
         self.write("start", nodeid, 0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write the outcome of a test, of its setup or of its teardown."""
+        """Write the outcome of the setup, the call or the teardown of a test."""
         self.write("failed" if report.failed else "passed", report.nodeid, report.duration)
 
 
@@ -256,7 +257,7 @@ def run_tests(
 
 
 def separate(copy: Path) -> None:
-    """Make this process, a forked one, a group of its own that writes to a log and has limited memory."""
+    """Put this forked process into its own process group, limit its memory, and write output to a log."""
     os.setsid()
     os.chdir(copy)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
@@ -274,9 +275,9 @@ def leave(progress: Progress, code: int) -> NoReturn:
 
 
 def follow(child: int, reader: int, seconds: dict[str, float]) -> tuple[list[str], dict[str, float]]:
-    """Read what a process writes about its tests; return the failed tests, and the seconds of each test.
+    """Read the events of a test process from a pipe; return the failed tests, and the seconds of each test.
 
-    A test fails, and is the last one, if it needs 60 s more than 20 times its seconds without a mutant.
+    If a test takes longer than 60 s plus 20 times its time without a mutant, it fails and the process ends.
     """
     failed: list[str] = []
     durations: dict[str, float] = {}
@@ -306,7 +307,7 @@ def follow(child: int, reader: int, seconds: dict[str, float]) -> tuple[list[str
 
 
 class Tests:
-    """The default tests of a part, their seconds, and the tests that execute each line."""
+    """The default tests of a part of the code, their durations, and which tests execute each line."""
 
     def __init__(self, copy: Path, part: str, cache: Path, at_most: float) -> None:
         self.copy, self.at_most = copy, at_most
@@ -330,7 +331,7 @@ class Tests:
 
     @staticmethod
     def measure(copy: Path, part: str) -> dict[str, Any]:
-        """Run all tests of the part; return their seconds, the failed ones, and the tests of each line."""
+        """Run all tests of the part; return durations, failed tests, and which tests execute each line."""
         places = [path for pattern in (*PARTS[part], *TESTS[part]) for path in sorted(copy.glob(pattern))]
         arguments = [str(path.relative_to(copy)) for path in places]
         arguments += ["--cov", "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
@@ -362,8 +363,8 @@ class Tests:
     def of(self, mutant: Mutant) -> list[str]:
         """Return the tests that execute the mutant's line, the quickest first.
 
-        For a line that an import executes, these are the tests that execute any line of the file. Tests that
-        execute no line of the part may do so in another process, and come last.
+        If an import executes the line, these are the tests that execute any line of the file. Tests that
+        execute no line of the part come last, since they may execute the line in another process.
         """
         by_line = self.lines.get(mutant.file, {})
         found = {test for line in mutant.lines for test in by_line.get(str(line), ())}
@@ -379,7 +380,7 @@ class Tests:
         return failed[0] if failed else None
 
     def passes(self, test: str, first_failure: FirstFailure) -> bool:
-        """Return whether a test passes alone and without a mutant; leave it out from now on if not."""
+        """Return whether a test passes alone and without a mutant; if it fails, remove it from the tests."""
         if test in self.seconds and test not in self.trusted:
             if first_failure([test], None):
                 print(f"left out, fails without a mutant: {test}")
@@ -390,7 +391,7 @@ class Tests:
 
 
 class Loop:
-    """A pytest plugin that runs the tests once for each mutant, in forked processes, instead of once."""
+    """A pytest plugin that runs the tests for each mutant in a forked process, instead of only once."""
 
     def __init__(
         self, tests: Tests, mutants: list[Mutant], record: Callable[[Mutant, FirstFailure], None]
@@ -433,7 +434,7 @@ class Loop:
 
 
 def functions_of(path: Path, source: str) -> dict[tuple[str, int], CodeType]:
-    """Return the code of all functions of a module: the nth one of each qualified name."""
+    """Return the code of all functions of a module, by qualified name and number among equal names."""
     found: dict[tuple[str, int], CodeType] = {}
     codes = [compile(source, str(path), "exec")]
     for code in codes:
@@ -444,14 +445,14 @@ def functions_of(path: Path, source: str) -> dict[tuple[str, int], CodeType]:
 
 
 def only_changes_code(path: Path, mutant: Mutant) -> bool:
-    """Return whether the functions of a module can get the code of a mutant while the module is in use."""
+    """Return whether it is enough to change the code of existing functions to apply a mutant."""
     source = path.read_text()
     old, new = functions_of(path, source), functions_of(path, mutant.of(source))
     return all(key in new and code.co_freevars == new[key].co_freevars for key, code in old.items())
 
 
 def change_functions(path: Path, mutant: Mutant) -> None:
-    """Give all functions of an imported module the code of a mutant, which has been written to its file."""
+    """Replace the code of all functions of an imported module by the mutant's code, read from its file."""
     new = path.read_text()
     old = new[: mutant.start] + mutant.old + new[mutant.start + len(mutant.text) :]
     names = {(code.co_qualname, code.co_firstlineno): key for key, code in functions_of(path, old).items()}
@@ -468,7 +469,7 @@ WRITES = itertools.count(1_000_000_000)
 
 
 def write(path: Path, source: str) -> None:
-    """Write a module, with a time of its own, so that Python takes no compiled file of another mutant."""
+    """Write a module with a unique modification time, so that Python does not use an older compiled file."""
     path.write_text(source)
     os.utime(path, (next(WRITES),) * 2)
 
@@ -499,7 +500,7 @@ def try_mutant(mutant: Mutant, tests: Tests, first_failure: FirstFailure) -> dic
 
 
 def try_part(part: str, options: argparse.Namespace) -> None:
-    """Try a random sample of the mutants of a part, except those that OUT has."""
+    """Try a random sample of the mutants of a part, except the mutants that OUT already contains."""
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
         copy = Path(folder).resolve() / "copy"
         shutil.copytree(options.tree, copy, ignore=LEFT_OUT)
@@ -546,19 +547,19 @@ def try_part(part: str, options: argparse.Namespace) -> None:
 
 
 def read(results: Path) -> list[dict[str, Any]]:
-    """Return the records of a part."""
+    """Return the records of a file of results, or an empty list if there is no such file."""
     return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 
 
 def forget_survivors(out: Path, part: str) -> None:
-    """Remove the records of the survivors, and what is known about the tests."""
+    """Remove the records of the survivors and the stored measurement of the tests."""
     killed = [record for record in read(out / f"{part}.jsonl") if record["killed_by"]]
     (out / f"{part}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in killed))
     (out / f"{part}.tests.json").unlink(missing_ok=True)
 
 
 def wilson(killed: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share."""
+    """Return the 95 % Wilson score interval of a share."""
     z, share = 1.96, killed / total
     center = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = z / (1 + z * z / total) * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))

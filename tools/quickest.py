@@ -1,6 +1,6 @@
-"""A pytest plugin that remembers the seconds of each test, and can run only the quickest ones.
+"""A pytest plugin that stores the duration of each test, and can run only the quickest tests.
 
-python -m pytest -p tools.quickest                # remembers
+python -m pytest -p tools.quickest                # only stores durations
 python -m pytest -p tools.quickest --budget 100   # the quickest tests, 100 s on one core in total
 """
 
@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Seconds:
-    """The seconds of each test, in the cache of pytest."""
+    """The durations of all tests, stored in the cache of pytest [s]."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -34,7 +34,7 @@ class Seconds:
 
     @pytest.hookimpl(trylast=True)  # after the markers have deselected tests
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the quickest tests, in their order."""
+        """Keep the quickest tests whose total duration is within the budget, in the original order."""
         left = self.config.getoption("budget")
         if left is None:
             return
@@ -49,10 +49,10 @@ class Seconds:
         self.config.hook.pytest_deselected(items=dropped)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the seconds of setup, test or teardown."""
+        """Add the duration of the setup, the call or the teardown of a test."""
         self.now[report.nodeid] = self.now.get(report.nodeid, 0.0) + report.duration
 
     def pytest_sessionfinish(self) -> None:
-        """Remember the seconds; with several processes, in the main one."""
+        """Store the durations; if several processes run the tests, only the main process stores them."""
         if self.config.cache is not None and not hasattr(self.config, "workerinput"):
             self.config.cache.set(KEY, self.last | {test: round(s, 3) for test, s in self.now.items()})

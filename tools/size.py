@@ -1,4 +1,4 @@
-"""Print the size of each part of the repository: lines, docstring lines and comment lines, with its budget.
+"""Print lines, docstring lines and comment lines of each part of the repository, and its budget of lines.
 
 python tools/size.py
 python tools/size.py --against 6ae50eb   # also the lines at a commit
@@ -36,7 +36,7 @@ WHEEL = ("her_envs", "her_wrappers", "her_agents")
 
 
 def part_of(file: str) -> str:
-    """Return the part of a file: the one with the longest matching path, or an empty string."""
+    """Return the part that a file belongs to (the longest matching path decides), or an empty string."""
     places = [path for path in PARTS if file == path or file.startswith(f"{path}/")]
     return PARTS[max(places, key=len)] if places else ""
 
@@ -52,7 +52,7 @@ def count(source: str) -> tuple[int, int, int]:
 
 
 def sizes(files: dict[str, str]) -> dict[str, tuple[int, int, int]]:
-    """Return the counts of each part, and of all packages of the wheel."""
+    """Return the counts of `count` for each part, and for all packages of the wheel together."""
     total = dict.fromkeys(BUDGETS, (0, 0, 0))
     for file, source in files.items():
         for part in {part_of(file), "wheel" if file.startswith(WHEEL) else ""} & total.keys():

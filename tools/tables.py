@@ -1,4 +1,4 @@
-"""The tables and numbers that `tools/generate.py` writes into pages, one function each."""
+"""Functions that return the tables and numbers which `tools/generate.py` writes into pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = {
     "HB": {"what is wrong": "meaning", "fix": "fix"},
     "GD": {"what is wrong": "meaning"},  # a finding and `her rules CODE` have the change to try
 }
-"""Columns of the tables of rules: the field of a rule by heading, after code, name and severity."""
+"""Columns that follow code, name and severity in the tables of rules: the field of a rule by heading."""
 
 
 def rule_set(family: str) -> Mapping[str, Any]:
@@ -64,7 +64,7 @@ def commands() -> str:
 
 
 def recipes() -> str:
-    """Return the table of the recipes' measured results, those of most seeds first."""
+    """Return the table of the measured results of recipes, ordered by decreasing number of seeds."""
     measured = [(recipe, recipe.measured) for recipe in map(read_recipe, recipe_names()) if recipe.measured]
     rows = []
     for recipe, result in sorted(measured, key=lambda row: (-row[1].seeds, row[0].environment)):
@@ -77,7 +77,7 @@ def recipes() -> str:
 
 
 def recipe_details() -> str:
-    """Return the table of all recipes: their tasks, and the medians in docs/results."""
+    """Return the table of all recipes, with their tasks and the medians from docs/results."""
     heads = ["recipe", "task", "steps to 0.95", "minutes", "final success", "seeds"]
     rows = []
     for name in recipe_names():
@@ -219,11 +219,11 @@ QUESTIONS = {
     ],
     "What scales?": ["collecting", "replay_gpu", "agents_gpu", "snapshot"],
 }
-"""Pages of results by question, without suffix."""
+"""Names of the pages of results, without suffix, by topic."""
 
 
 def results() -> str:
-    """Return the question and the answer of each page of results, by topic."""
+    """Return a section for each topic, with a table of the questions and answers of its result pages."""
     pages = {path.stem for path in RESULTS.glob("*.md")} - {"index"}
     if pages != (listed := {name for names in QUESTIONS.values() for name in names}):
         raise ValueError(f"QUESTIONS must list all pages of docs/results, got {pages ^ listed}")
@@ -249,12 +249,12 @@ SB3_BUFFERS = {
 
 
 def sb3_success(buffer: str) -> str:
-    """Return the mean success rate of a buffer in the test of Stable-Baselines3."""
+    """Return the mean success rate of a buffer in Stable-Baselines3's own performance test of HER."""
     return f"{measured('sb3_success.md', '## Success', SB3_BUFFERS[buffer], 2):.2f}"
 
 
 def sb3_passed(buffer: str) -> str:
-    """Return the number of seeds with which a buffer passes the test of Stable-Baselines3."""
+    """Return the number of seeds with which a buffer passes Stable-Baselines3's performance test of HER."""
     return f"{measured('sb3_success.md', '## Success', SB3_BUFFERS[buffer], 5):.0f}"
 
 
@@ -265,13 +265,13 @@ def read(page: Path) -> str:
 
 
 def row_of(page: Path, start: str) -> list[str]:
-    """Return the cells of the first row of a page that begins with some cells, without these."""
+    """Return the remaining cells of the first table row of a page that begins with the cells ``start``."""
     (row,) = re.findall(rf"^\| {re.escape(start)} \| (.*) \|$", read(page), re.MULTILINE)[:1]
     return list(row.split(" | "))
 
 
 def measured(page: str, section: str, row: str, column: int) -> float:
-    """Return the number in a column of the first row ``row`` after ``section`` in a page of results."""
+    """Return the number in column ``column`` of the first table row ``row`` after ``section`` in a page."""
     text = read(RESULTS / page).split(section, 1)[1]
     (line,) = re.findall(rf"^\| {re.escape(row)} \|.*$", text, re.MULTILINE)[:1]
     found = re.search(r"[\d.,]+", line.split("|")[column])

@@ -20,9 +20,9 @@ STATE = 3
 class Cpprb(ReplayAdapter):
     """Adapter with states that concatenate observation and achieved goal.
 
-    ``goal_func`` returns the achieved goal of a state. ``size`` has room for the relabeled copies of each
-    transition. Batches have no terminations: cpprb stores flags only in columns that the user defines, and
-    does not recompute them.
+    ``goal_func`` returns the achieved goal of a state. ``size`` includes the relabeled copies of each
+    transition. Batches have no terminations, since cpprb stores flags only in columns that the user defines,
+    and does not recompute them.
     """
 
     name = f"cpprb {version('cpprb')}"
@@ -58,7 +58,7 @@ class Cpprb(ReplayAdapter):
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Add a transition, and relabel the episode at its end."""
+        """Add a transition; at the end of an episode, also relabel the episode."""
         obs, action, _, next_obs, terminated, truncated, _ = transition
         state, next_state = (
             np.concatenate([each["observation"], each["achieved_goal"]]) for each in (obs, next_obs)
@@ -73,7 +73,7 @@ class Cpprb(ReplayAdapter):
         self.buffer.on_episode_end(self._goal)
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
+        """Return a batch in the format of `ReplayAdapter.sample`."""
         batch = self.buffer.sample(batch_size)
         names = {"index": "indexes", "weight": "weights"}
         optional = {name: batch[key] for name, key in names.items() if key in batch}

@@ -19,5 +19,5 @@ class StableBaselines3(OursForStableBaselines3):
 
     @staticmethod
     def arguments(*, seed: int, **options: Any) -> dict[str, Any]:
-        """Return the arguments; the buffer uses a global generator, which ``seed`` does not seed."""
+        """Return the arguments of the buffer, without ``seed``: it samples with NumPy's global generator."""
         return options

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def _rewards(env: Any, achieved: np.ndarray, desired: np.ndarray) -> Any:
-    """Return rewards; not a nested function, so that the buffer can be pickled."""
+    """Return the rewards of pairs of goals. A nested function would make the buffer impossible to pickle."""
     return env.compute_reward(achieved, desired, [{}] * len(achieved))
 
 
 class Tianshou(ReplayAdapter):
-    """Adapter with ``future_k=n_sampled_goal``: Tianshou documents ``future_k`` as the paper's k."""
+    """Adapter with ``future_k=n_sampled_goal``: Tianshou documents ``future_k`` as k of the HER paper."""
 
     name = f"Tianshou {version('tianshou')}"
     offers = offers_of("tianshou:Tianshou")
@@ -59,7 +59,7 @@ class Tianshou(ReplayAdapter):
         )
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
+        """Return a batch in the format of `ReplayAdapter.sample`."""
         batch, _ = self.buffer.sample(batch_size)
         arrays = {
             prefix + key: np.asarray(states[key]).reshape(batch_size, *self._space[key].shape)

@@ -1,4 +1,4 @@
-"""Adapters for the ``HERReplayBuffer`` of TorchRL, with default goals and with goals after the step."""
+"""Adapters for the ``HERReplayBuffer`` of TorchRL, which takes goals before (default) or after a step."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TorchRL(ReplayAdapter):
         self.buffer.add(as_tensordict(transition))
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
+        """Return a batch in the format of `ReplayAdapter.sample`."""
         return as_arrays(self.buffer.sample(batch_size), self._space)
 
     def save(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Statements of docs/comparison.md about cpprb, tested without our buffer."""
+"""Tests of the statements about cpprb in docs/comparison.md; they do not use our buffer."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_windows_of_n_steps_add_up_rewards_under_different_goals():
 
 
 def test_goals_of_random_are_mostly_of_old_episodes():
-    """cpprb samples them when an episode ends, from all episodes so far, and never again."""
+    """cpprb samples the new goals once, when an episode ends, from all episodes so far."""
     buffer = make_buffer(100_000, strategy="random", additional_goals=4)
     for number in range(200):
         add(buffer, 5, first=100 * number)

@@ -1,4 +1,4 @@
-"""docs/migrating.md compared with the libraries: its tables have exactly the parameters of each library."""
+"""Tests that the tables of docs/migrating.md list exactly the parameters of each library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_PART = {"DDPG"}  # a learner, of which the page has only the parameters of re
 
 
 def tables():
-    """Return section, function in the heading and parameters in the rows of each table of the page."""
+    """Return, for each table of the page, its section, the function in its heading and its parameters."""
     found = []
     for section in MODULES:
         for table in re.findall(r"(?:^\|.*\n)+", SECTIONS[section], re.MULTILINE):

@@ -1,4 +1,4 @@
-"""Statements of docs/comparison.md about Stable-Baselines3, tested without our buffer."""
+"""Tests of the statements about Stable-Baselines3 in docs/comparison.md; they do not use our buffer."""
 
 from __future__ import annotations
 

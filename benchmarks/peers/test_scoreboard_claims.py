@@ -1,4 +1,4 @@
-"""The quotations of the scoreboard are in the docstrings of the installed versions."""
+"""Tests that the quotations in the scoreboard occur in the docstrings of the installed libraries."""
 
 from __future__ import annotations
 

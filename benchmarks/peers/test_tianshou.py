@@ -1,4 +1,4 @@
-"""Statements of docs/comparison.md about Tianshou, tested without our buffer."""
+"""Tests of the statements about Tianshou in docs/comparison.md; they do not use our buffer."""
 
 from __future__ import annotations
 

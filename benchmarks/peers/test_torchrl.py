@@ -1,4 +1,4 @@
-"""Statements of docs/comparison.md about TorchRL, tested without our buffer."""
+"""Tests of the statements about TorchRL in docs/comparison.md; they do not use our buffer."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_episode_across_the_end_of_the_ring_gets_goals_of_another(strategy, o
 
 
 def test_after_one_lap_without_sampling_goals_come_from_other_episodes():
-    """TorchRL caches ends of episodes by length and cursor, which have the same values after one lap."""
+    """TorchRL caches episode ends by storage length and cursor, which are the same after each full lap."""
     buffer = make_buffer(10, strategy="final", achieved_goal_key=NEXT)
     for number in range(2):
         add_steps(buffer, 5, first=100 * number)

@@ -15,7 +15,7 @@ PEERS = {
     "tianshou": ("tianshou", "Tianshou"),
     "torchrl": ("torchrl", "TorchRL"),
 }
-"""Module and class of the adapter, by the import name of the library."""
+"""Module and class of each library's adapter, by the import name of the library."""
 
 
 def installed_peers() -> tuple[list[type[Contender]], list[str]]:

@@ -1,4 +1,4 @@
-"""What `benchmarks.replay` compares: replay buffers, and a lower bound on the time to sample a batch."""
+"""The competitors in `benchmarks.replay`: replay buffers, and a lower bound on the time of a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RELABELED_SHARE = SAMPLED_GOALS / (SAMPLED_GOALS + 1)
 
 
 class Sampling(NamedTuple):
-    """Sampling batches of ``batch_size`` from the buffer ``name`` with ``stored`` rows."""
+    """Name of a measurement: sample batches of ``batch_size`` from buffer ``name`` with ``stored`` rows."""
 
     name: str
     stored: int
@@ -27,7 +27,7 @@ class Sampling(NamedTuple):
 
 
 class AddAndSample(NamedTuple):
-    """Adding to the buffer ``name`` and sampling: a batch after every step, or after every episode."""
+    """Name of a measurement: add to buffer ``name``, and sample after every step or after every episode."""
 
     name: str
     rhythm: str
@@ -47,7 +47,7 @@ class BatchColumns(NamedTuple):
 
 
 class Contender(ABC):
-    """A buffer of ``capacity`` rows that relabels four transitions for every original one, by ``future``."""
+    """A buffer of ``capacity`` rows with four relabeled rows per original row, by strategy ``future``."""
 
     name: str  # in the tables
     setting: str = ""  # configuration, for the page
@@ -120,7 +120,7 @@ def check_relabeling(contender: Contender, batch_size: int = 256, batches: int =
 
     Raises:
         RuntimeError: The share is not four fifths, a relabeled goal was achieved before the step, or a reward
-            does not match its goals. Then times cannot be compared.
+            does not match its goals. The times of such a buffer could not be compared.
     """
     samples = [contender.columns(contender.sample(batch_size)) for _ in range(batches)]
     achieved, desired, rewards = (np.concatenate(columns) for columns in zip(*samples, strict=True))
@@ -156,9 +156,9 @@ RELABELED_GOAL = np.dtype([("goal", np.float32, GOAL)])
 
 
 class Floor:
-    """Gathers the records of steps and of their next steps, and the goals of the relabeled rows.
+    """Lower bound of sampling: copies the records of steps and next steps, and the relabeled goals.
 
-    Every batch has other random indices, as in a buffer; they are sampled before the measurement.
+    The indices are random and differ between batches, as in a buffer, but are sampled before the measurement.
     """
 
     name = "copying the rows"
@@ -170,7 +170,7 @@ class Floor:
         self._rng = np.random.default_rng(0)
 
     def sampling(self, batch_size: int) -> Workload:
-        """Return a workload that copies the rows of batches; their indices are sampled before."""
+        """Return a workload that copies the rows of batches at indices that were sampled before."""
         steps, goals, rng = self._steps, self._goals, self._rng
         indices: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 

@@ -30,7 +30,7 @@ def reward_of(next_state: Floats, action: Floats, goal: Floats) -> Floats:
 
 
 class Cpprb(Contender):
-    """Relabels when an episode ends: stores k + 1 rows for every transition, each with another goal."""
+    """cpprb relabels when an episode ends, and stores k + 1 rows per transition, each with its own goal."""
 
     name = "cpprb"
     setting = (
@@ -63,7 +63,7 @@ class Cpprb(Contender):
         ]
 
     def add_step(self, step: tuple[Any, ...]) -> None:
-        """Add one transition; after the last one, relabel the episode."""
+        """Add one transition; after the last transition, relabel the episode."""
         columns, goal = step
         self.buffer.add(**columns)
         if goal is not None:
@@ -87,7 +87,7 @@ class Cpprb(Contender):
 
 
 class CpprbPrioritized(Cpprb, Prioritized):
-    """Stores k + 1 copies of each transition, each with its own priority."""
+    """Cpprb with priorities: each of the k + 1 rows of a transition has its own priority."""
 
     name = "cpprb, HER"
     setting = (

@@ -43,11 +43,11 @@ class OursPrioritized(Ours, Prioritized):
 
 
 def check_priorities(contender: Prioritized, priorities: Priorities, batches: int = 40) -> float:
-    """Set the priorities of all rows; return the share of samples that the 10 % with the highest ones get.
+    """Set the priorities of all rows; return how often the 10 % of rows with the highest ones are sampled.
 
     Raises:
-        RuntimeError: The share differs from the expected one, for probabilities proportional to priorities to
-            the power of alpha. Then times cannot be compared.
+        RuntimeError: The share of samples differs from the expected share, which follows from probabilities
+            proportional to priority ** alpha. The times of such a buffer could not be compared.
     """
     contender.update(np.arange(len(priorities)), priorities)
     probabilities = (priorities + EPS) ** ALPHA

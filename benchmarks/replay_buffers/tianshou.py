@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tianshou(Contender):
-    """Overwrites the goals of stored episodes while sampling, and restores them before the next call."""
+    """Tianshou overwrites the stored goals while sampling, and restores the goals before the next call."""
 
     name = "Tianshou"
     setting = "`HERReplayBuffer`, `future_k=5`, since it relabels 1 - 1/k of the episodes in a batch"

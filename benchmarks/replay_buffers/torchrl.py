@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from her_wrappers import Episode
 
 FREE_ROWS = 250_000
-"""Rows that are never used: with a full storage, `extend` and `sample` raise RuntimeError."""
+"""Rows of the storage that stay empty, since `extend` and `sample` raise RuntimeError if it is full."""
 
 
 def reward_of(transitions: TensorDict) -> torch.Tensor:

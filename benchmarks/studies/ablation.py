@@ -29,10 +29,10 @@ REFERENCE = "reference"
 """Name of the runs that the variants are compared with."""
 
 REFERENCE_OPTIONS: dict[str, Any] = {"goal_selection_strategy": "future", "updates_per_step": 0.25}
-"""Options of the reference that differ from those of the recipe."""
+"""Options in which the reference differs from the recipe."""
 
 STEPS = 500_000
-"""Steps of each run; more than those of the recipe, since some variants learn more slowly."""
+"""Steps of each run; more than the recipe has, since some variants learn more slowly."""
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "Sampling": {
@@ -55,7 +55,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "targets not clipped": {"clip_targets": False},
     },
 }
-"""Options of each variant that differ from the reference, by the title of its panel and by its name."""
+"""Options in which each variant differs from the reference, by title of the panel and name of the variant."""
 
 OPTIONS = {REFERENCE: {}, **{name: options for panel in VARIANTS.values() for name, options in panel.items()}}
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NUMBERS = (5, 10, 13, 15, 20, 25, 30, 40, 50)
-"""Numbers of bits."""
+"""Numbers of bits to measure."""
 
 QUICK = (5, 10, 15, 20)
 """Numbers of bits with ``--quick``."""
@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
     "evaluation_episodes": 100,
     "agent": {"hidden": [512], "epsilon": 0.7},
 }
-"""Options for all numbers of bits."""
+"""Options that are equal for all numbers of bits."""
 
 GOALS = (WITH_HER, WITHOUT_HER)
 
@@ -55,7 +55,7 @@ def make_study(seeds: int, *, quick: bool) -> Study:
 
 
 def settings(n: int) -> dict[str, Any]:
-    """Return the options for a number of bits; without HER, the steps suffice for up to 10 bits."""
+    """Return the options for n bits; the number of steps lets DQN without HER solve up to 10 bits."""
     steps = {"steps": max(100_000, 100 * n**2), "steps_per_epoch": max(2_000, 8 * n**2)}
     return {**SETTINGS, **steps, "env_kwargs": {"n_bits": n}}
 

@@ -25,7 +25,7 @@ SPREAD = "line: median; band: range of the seeds"
 def make_figure(
     title: str, rows: int = 1, columns: int = 1, *, height: float = 4.2, **options: Any
 ) -> tuple[Figure, Any]:
-    """Return an empty figure of a height [inches], and its axes, (rows, columns); options are of subplots."""
+    """Return an empty figure of ``height`` inches, and its axes (rows, columns) from subplots(**options)."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, height), layout="constrained")
         figure.suptitle(title, weight="bold")
@@ -33,9 +33,9 @@ def make_figure(
 
 
 def draw_spread(axes: Axes, x: Sequence[float], values: Iterable[Floats], label: str, number: int) -> None:
-    """Draw the median over the seeds at each x, and shade their range; ``values`` are (S,) arrays.
+    """Draw the median over S seeds at each x, and shade the range over the seeds.
 
-    ``number`` determines color, line style and marker.
+    Each item of ``values`` has the (S,) values at one x; ``number`` selects color, line style and marker.
     """
     low, middle, high = np.transpose([(each.min(), np.median(each), each.max()) for each in values])
     color, line = COLORS[number], LINES[number % len(LINES)]
@@ -50,7 +50,7 @@ def show_rates(axes: Axes) -> None:
 
 
 def finish_curves(panels: Any) -> None:
-    """Set limits, ticks and labels of panels with learning curves, (rows, columns), after all are drawn."""
+    """Set limits, ticks and labels of all panels (rows, columns), after the learning curves are drawn."""
     for axes in panels.flat:
         show_rates(axes)
         axes.set_xlim(0, None)
@@ -80,6 +80,6 @@ def add_legend(figure: Figure, all_axes: Iterable[Axes], note: str = "") -> None
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure to an SVG file; equal figures are equal files."""
+    """Write a figure to an SVG file; equal figures give equal files."""
     with mpl.rc_context(STYLE):
         figure.savefig(path, metadata={"Date": None})

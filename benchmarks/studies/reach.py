@@ -32,26 +32,26 @@ TASKS: dict[str, dict[str, Any]] = {
         "prioritized": True,
     },
 }
-"""Environments, and the options for them."""
+"""Options for each environment, by its name."""
 
 PUSHING = {"action_l2": 0.1, "epsilon": 0, "noise": 1.0}
-"""Exploration that moves the puck more than twice as often as the default exploration."""
+"""Options of the agent for exploration that moves the puck more than twice as often as the defaults."""
 
 AGENTS: dict[str, dict[str, dict[str, Any]]] = {
     "ddpg": {"PointPush": PUSHING},
     "td3": {"PointPush": PUSHING | {"policy_delay": 1}},
     "sac": {},
 }
-"""Algorithms, and their arguments for each task."""
+"""Arguments of each algorithm for single tasks; other tasks use the defaults of the algorithm."""
 
 REWARDS: dict[str, dict[str, Any]] = {
     "sparse": {},
     "dense": {"env_kwargs": {"reward_type": "dense"}, "clip_targets": False},
 }
-"""Rewards, and the options for them. Dense rewards can be below -1, so targets are not clipped."""
+"""Options for each type of reward. Dense rewards can be below -1, so targets are not clipped."""
 
 QUICK = ("PointReach", "PointMaze")
-"""Environments with ``--quick``; the only algorithm is the first of `AGENTS`."""
+"""Environments with ``--quick``, which measures only the first algorithm of `AGENTS`."""
 
 VARIANTS = [(reward, goals) for goals in (WITH_HER, WITHOUT_HER) for reward in REWARDS]
 

@@ -1,4 +1,4 @@
-"""The runs of a recipe: steps and minutes until it is solved, and the success of the final policies."""
+"""Study of a recipe: steps and minutes until its task is solved, and success of the final policies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICK_STEPS = 2_000
 
 
 class Target(NamedTuple):
-    """The required results of a recipe; None requires nothing."""
+    """The required results of a recipe; a field with None requires nothing."""
 
     success: float  # success rate of the final policies
     steps: int | None = None  # until the task is solved; by default those of a whole run
@@ -45,7 +45,7 @@ TARGETS: dict[str, Target | None] = {
     "panda_push": Target(0.95),
     "parking": Target(0.95),
 }
-"""The targets of the recipes; None without a public result to compare with."""
+"""The targets of the recipes; None for a recipe without a public result to compare with."""
 
 
 def make_study(seeds: int, *, quick: bool, name: str) -> Study:
@@ -117,7 +117,7 @@ def steps_cell(steps: float) -> str:
 
 
 def solved_after(results: RunResults, rate: float, *, minutes: bool = False) -> float:
-    """Return the median of steps or minutes until a success rate; infinite if it is never reached."""
+    """Return the median of the steps or minutes until a success rate is reached; infinite if never."""
     return time_until(results.logs(), rate, minutes=minutes)[1].value
 
 

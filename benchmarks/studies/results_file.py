@@ -1,4 +1,4 @@
-"""The results of a study: statistics over the runs of each variant, and the CSV file."""
+"""The results of a study: statistics over runs, and the CSV file that stores the runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunResults:
     all: Sequence[RunResult]  # in the order of the runs of the study
 
     def of(self, **labels: str | int) -> RunResults:
-        """Return the results of the runs with these labels."""
+        """Return the results of the runs that have all given labels."""
         return RunResults([each for each in self.all if labels.items() <= each.run.labels.items()])
 
     def by(self, label: str) -> dict[Any, RunResults]:
@@ -60,7 +60,7 @@ class RunResults:
         return np.array([each.final.processor_seconds for each in self.all])
 
     def logs(self) -> list[RunLog]:
-        """Return the evaluations of each run, without that of the final policy."""
+        """Return the evaluations during each run, without the evaluation of the final policy."""
         logs = []
         for each in self.all:
             points = [(point.env_steps, point.success_rate, point.seconds) for point in each.curve]
@@ -68,7 +68,10 @@ class RunResults:
         return logs
 
     def mean_over_run(self) -> Floats:
-        """Return the mean success rate of all evaluations, (S,); a solved run keeps its last success rate."""
+        """Return the mean success rate over the whole length of each run, (S,).
+
+        After a solved run ended early, its last success rate counts for the remaining epochs.
+        """
         means = []
         for each, log in zip(self.all, self.logs(), strict=True):
             config = each.run.config
@@ -78,15 +81,15 @@ class RunResults:
 
 
 def median(values: Floats) -> float | None:
-    """Return the median, or None without values."""
+    """Return the median, or None if there are no values."""
     return float(np.median(values)) if len(values) else None
 
 
 class ResultsFile:
     """The CSV file of a study: for each run, one row per evaluation, and a last row for the final policy.
 
-    Rows of other runs or settings, and rows of incomplete runs, are removed from the file; ``<name>.csv.old``
-    is a copy of the file before the removal.
+    Rows of incomplete runs, and rows that belong to none of ``runs``, are removed from the file. In this
+    case, ``<name>.csv.old`` is a copy of the file before the removal.
 
     Args:
         path: The file; it is created if it does not exist.
@@ -135,7 +138,7 @@ class ResultsFile:
 
 
 def _read(text: str, columns: list[str], runs: Mapping[str, Run]) -> Iterator[RunResult]:
-    """Yield the complete results of the runs, each at most once."""
+    """Yield the result of each run that is complete in the text of the file, at most once per run."""
     lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
     if not lines or lines[0].rstrip("\n").split(",") != columns:
         return
@@ -154,7 +157,7 @@ def _read(text: str, columns: list[str], runs: Mapping[str, Run]) -> Iterator[Ru
 
 
 def _point(row: Mapping[str, str]) -> Point | None:
-    """Read a row, or return None if it is incomplete."""
+    """Return the evaluation of a row, or None if the row is incomplete."""
     try:
         datetime.fromisoformat(row["ended"])
         return Point(

@@ -20,7 +20,7 @@ from her_agents.loop import interrupt_flag
 from her_wrappers.collecting.ray_backend import init_ray
 
 UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7, "tqc": 6.0}
-"""Approximate time of an update, relative to DQN."""
+"""Approximate time of one update of each algorithm, relative to DQN."""
 
 MAX_RETRIES = 20
 """Largest number of times that Ray restarts a run after its worker or node was lost."""
@@ -62,11 +62,11 @@ def attempt(run: Run) -> Outcome:
 def run_all(runs: Sequence[Run], jobs: int, on_result: Callable[[Outcome], None]) -> None:
     """Execute runs in parallel processes, with the longest runs first; call ``on_result`` with each result.
 
-    With one job or one run, no other process is used. After Ctrl-C, unfinished runs are lost.
+    With one job or one run, the runs are executed in this process. After Ctrl-C, unfinished runs are lost.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
-        ChildProcessError: A process was killed; the others are terminated.
+        ChildProcessError: A process was killed; all other processes are then terminated.
     """
     ordered = sorted(runs, key=expected_cost, reverse=True)
     if min(jobs, len(runs)) <= 1:
@@ -125,8 +125,10 @@ def run_on_ray(
 ) -> None:
     """Execute runs in a Ray cluster, with the longest runs first. Each run takes one logical CPU.
 
-    A run whose worker or node is lost is executed again, at most `MAX_RETRIES` times. Without an address, the
-    Ray is that of the program, or one on this machine with at least ``jobs`` logical CPUs.
+    A run whose worker or node is lost is executed again, at most `MAX_RETRIES` times. Without ``address``,
+    the Ray instance that this program has already started is used; if there is none, the cluster of the
+    environment variable ``RAY_ADDRESS`` or a new Ray instance on this machine, with at least ``jobs`` logical
+    CPUs.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.

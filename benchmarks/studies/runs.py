@@ -1,7 +1,7 @@
 """Run: one run of a study, measured in the same way in every variant.
 
 A run ends when all episodes of two consecutive evaluations were successes, or after its last step. The
-reported success rate is that of the final greedy policy in separate episodes, not of the best evaluation.
+reported success rate is the rate of the final greedy policy in separate episodes, not the best evaluation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        """Digest of labels, options and settings of evaluations; runs with equal keys have equal results."""
+        """Digest of labels, options and settings of the evaluations; equal keys mean equal results."""
         measured = {"episodes": FINAL_EPISODES, "seed": FINAL_SEED, "solved": SOLVED_IN_A_ROW}
         # Without the defaults, so that new options of `Config` do not change the keys of existing results.
         defaults = Config(self.config.env, "dqn").as_dict()
@@ -64,7 +64,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Point:
-    """An evaluation, and the cost of the run so far."""
+    """An evaluation, and the cost of the run until this evaluation."""
 
     episodes: int  # that were evaluated
     env_steps: int  # of all environments together
@@ -93,7 +93,7 @@ class RunResult:
 
 
 def execute(run: Run) -> RunResult:
-    """Train, and evaluate the final policy."""
+    """Execute a run: train, then evaluate the final policy."""
     begin, config = time.process_time(), run.config
     processor: list[float] = []
 
@@ -119,7 +119,7 @@ def execute(run: Run) -> RunResult:
 
 
 def _train(run: Run, stop: Callable[[list[Row]], bool]) -> tuple[Agent, list[Row]]:
-    """Train, or continue in the folder of the run; return the agent and the history."""
+    """Train, or continue an interrupted run from its folder; return the agent and the history."""
     latest = None if run.folder is None else run.folder / "latest.pt"
     resume = latest is not None and latest.exists()
     if latest is not None and resume:

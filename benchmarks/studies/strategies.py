@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from benchmarks.studies.results_file import Floats
 
 KS = (1, 2, 4, 8)
-"""Numbers of relabeled transitions for each original one."""
+"""Numbers k of relabeled transitions for each original transition."""
 
 SETTINGS = settings("PointPush", "ddpg") | {"steps": 256_000, "steps_per_epoch": 32_000}
-"""Options for all runs. After these steps, the best variants nearly solve the task."""
+"""Options of all runs. With this number of steps, the best variants nearly solve the task."""
 
 QUICK = ("future", "random"), (1, 4)
-"""Strategies and k with ``--quick``."""
+"""Strategies and values of k with ``--quick``."""
 
 STRATEGIES = ("future", "geometric", "episode", "final", "random")
 
@@ -37,7 +37,7 @@ MEASURED: dict[str, Callable[[RunResults], Floats]] = {
     "final policy": lambda results: results.success,
     "mean of all evaluations": RunResults.mean_over_run,
 }
-"""Measurements of the two panels, by title."""
+"""Functions that compute the values shown in the two panels, by title of the panel."""
 
 ABOUT = """DDPG is trained to push a puck to random goals, with five goal selection strategies and k relabeled
 transitions for every original one, as in figure 6 of Andrychowicz et al. 2017

@@ -26,12 +26,12 @@ SIMULATORS: dict[str, tuple[str, ...]] = {
     "panda_gym": ("panda-gym", "pybullet"),
     "highway_env": ("highway-env",),
 }
-"""Distributions whose versions a page shows, by the package of the environments."""
+"""Names of the distributions whose versions a page lists, by the import package of the environments."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """Runs to compare."""
+    """Runs to compare, and functions that make the figure and the page from their results."""
 
     name: str  # of the files, without suffix
     question: str  # title of the page
@@ -68,7 +68,7 @@ def reproduce(
         address: Address of a Ray cluster; see `run_on_ray`.
 
     Returns:
-        The failed runs, which figure and page do not contain.
+        The failed runs, which are missing in figure and page.
 
     Raises:
         InUseError: Another process executes the same study in the same folder.
@@ -130,7 +130,7 @@ def make_page(study: Study, results: RunResults, facts: Mapping[str, str]) -> Pa
 
 
 def _facts_on(page: Path) -> dict[str, str]:
-    """Return the facts of the measurement that a page shows."""
+    """Return the facts about the measurement that an existing page lists, by name."""
     listed = page.read_text().partition("## How it was measured\n\n")[2].partition("\n\n")[0]
     return dict(fact.split(": ", 1) for fact in listed.removeprefix("- ").split("\n- "))
 

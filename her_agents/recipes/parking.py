@@ -19,7 +19,7 @@ class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return rewards (...) of goals (..., 6): ``compute_reward`` of ``parking-v0``, plus crash penalties."""
+        """Return rewards (...) of goals (..., 6): the reward for the distance plus the crash penalty."""
         penalty: float = self.get_wrapper_attr("config")["collision_reward"]
         return self._distance_rewards(achieved_goal, desired_goal) + penalty * _crashed(info)
 
