@@ -81,7 +81,7 @@ The findings of [`check_replay`](check_your_buffer.md) in our replay buffer and 
 breaks; the other rules, which `her rules` lists, are followed or [not offered](#what-each-library-offers).
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
-- `-`: the library does not offer the subject of the rule.
+- `-`: the library does not offer the feature that the rule checks.
 - `not run`: the rule is newer than the report.
 - a code: not judged, because findings of the rule would follow from the finding with this code.
 
@@ -96,8 +96,8 @@ The test after each failure reproduces it in a few lines without our code.
 OFFERS_HEAD = """
 ## What each library offers
 
-A rule applies to a buffer only if the documentation of the library claims its subject; quotations and
-reasons are in `benchmarks/scoreboard_claims.py`.
+A rule applies to a buffer only if its documentation describes the feature that the rule checks. Quotations
+are in `benchmarks/scoreboard_claims.py`.
 """
 
 

@@ -15,14 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def require_count(name: str, value: object, *, at_least: int) -> int:
-    """Return an integer of at least ``at_least`` as an int, or raise ValueError; bools are not accepted."""
+    """Return an integer >= ``at_least`` as an int; raise ValueError for other values, also for bools."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
         raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}")
     return int(value)
 
 
 def require_flag(name: str, value: object) -> bool:
-    """Return a bool, which may be NumPy's, as a bool, or raise TypeError."""
+    """Return a bool or a NumPy bool as a bool, or raise TypeError for other values."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
@@ -54,7 +54,7 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
 
 
 def require_function(name: str, value: object, takes: str = "(achieved_goal, desired_goal, info)") -> None:
-    """Raise TypeError unless ``value`` is callable; ``takes`` are the parameters that it should have."""
+    """Raise TypeError unless ``value`` is callable; the message shows its parameters, ``takes``."""
     if not callable(value):
         raise TypeError(f"{name} must be a function of {takes}, got {value!r}")
 
@@ -68,7 +68,7 @@ def require_suffix(name: str, path: str | os.PathLike[str], suffixes: Sequence[s
 
 
 def require_torch(feature: str, *, otherwise: str) -> None:
-    """Raise ImportError unless torch is installed; ``otherwise`` says how to do without it."""
+    """Raise ImportError unless torch is installed; ``otherwise`` is the way to work without torch."""
     try:
         import torch  # noqa: F401, PLC0415 - an optional dependency
     except ImportError as error:

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 
 
 def declared_mode(env: Any) -> AutoresetMode | None:
-    """Return the autoreset mode in a vector environment's metadata; None if the metadata have no valid mode.
+    """Return the autoreset mode that a vector environment declares; None if it declares no valid mode.
 
     Before Gymnasium 1.4, the vector environments of one class share a metadata dict, so a vector environment
     overwrites the mode of those created before it. Gymnasium's own vector environments also have the
@@ -25,7 +25,7 @@ def declared_mode(env: Any) -> AutoresetMode | None:
 
 
 def resets_itself(env: Any) -> bool:
-    """Whether a single environment has Gymnasium's wrapper `Autoreset`: its step after an end is a reset."""
+    """Whether a single environment has Gymnasium's wrapper `Autoreset`, which resets it in a call of step."""
     while isinstance(env, gym.Wrapper):
         if isinstance(env, gym.wrappers.Autoreset):
             return True

@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class _Output:
     """A text stream that never raises, and removes control characters from texts.
 
-    After an error, such as that of a closed pipe, a command continues, but its texts are dropped.
+    After a write error, such as a closed pipe, the command continues, and later texts are not written.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -53,9 +53,10 @@ def present_folder() -> Iterator[None]:
 
 
 def find_env(name: str) -> str | EnvFactory:
-    """Return what a name in one of `FORMS` refers to: an id for `gymnasium.make`, a class or a function.
+    """Return the environment that ``name`` refers to: an id for `gymnasium.make`, a class or a function.
 
-    The current folder is searched for modules too. The existence of an id without a module is not checked.
+    The name has one of the `FORMS`. Modules are also searched in the current folder. The function does not
+    check whether an id without a module exists.
     Raise BrokenModuleError if the import raises, and EnvNameError if the module or the environment is
     missing.
     """
@@ -139,10 +140,11 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
 def make_vector_env(
     name: str, num_envs: int, max_episode_steps: int | None = None, /, **options: Any
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Make a vector environment: the one registered for the id, else a `gymnasium.vector.SyncVectorEnv`.
+    """Make a vector environment of ``num_envs`` environments.
 
-    With ``max_episode_steps``, see `limit_episodes`, it is always a SyncVectorEnv. ``options`` are passed to
-    each environment. The errors are those of `make_env`.
+    If a vector environment is registered for the id, it is used; otherwise, and always if
+    ``max_episode_steps`` is given (see `limit_episodes`), the result is a `gymnasium.vector.SyncVectorEnv`.
+    ``options`` are passed to each environment. The errors are those of `make_env`.
     """
     found = find_env(name)
     spec = gym.registry.get(found) if isinstance(found, str) else None
@@ -157,9 +159,11 @@ def make_vector_env(
 
 
 def import_module(origin: str, name: str, forms: str) -> ModuleType:
-    """Import a module or a ``.py`` file. Messages show the ``name`` that the user gave, and ``forms``.
+    """Import a module or a ``.py`` file and return the module.
 
-    Raise BrokenModuleError, with file and line, if the module raises, and EnvNameError if it is missing.
+    ``name`` is the text that the user gave, and ``forms`` describes the valid texts; both are for messages.
+    Raise BrokenModuleError, with file and line, if the code of the module raises, and EnvNameError if there
+    is no such module.
     """
     try:
         with present_folder():
@@ -184,8 +188,8 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
 def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
     """Return the function or class that ``name`` refers to: ``module:name`` or ``path/to/file.py:name``.
 
-    ``argument`` is the option or parameter that messages name. The errors are those of `import_module`, and
-    EnvNameError if the name has another form or does not exist.
+    ``argument`` is the option or parameter that error messages name. The errors are those of `import_module`,
+    and EnvNameError if the name has another form or does not exist.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:

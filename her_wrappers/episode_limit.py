@@ -17,7 +17,10 @@ class EndlessEpisodeError(RuntimeError):
 
 
 def declared_time_limit(env: gym.Env[Any, Any]) -> int | None:
-    """Return ``max_episode_steps`` of the environment's spec, else its attribute ``max_steps``, else None."""
+    """Return the environment's own time limit in steps, or None if there is none.
+
+    The limit is ``max_episode_steps`` of the spec or, without it, the attribute ``max_steps``.
+    """
     spec = env_spec(env)
     limit = None if spec is None else spec.max_episode_steps
     if limit is None and env.has_wrapper_attr("max_steps"):

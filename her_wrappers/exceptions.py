@@ -15,7 +15,7 @@ LIBRARIES = [
     if (spec := find_spec(name)) is not None
     for folder in spec.submodule_search_locations or ()
 ]
-"""Folders of libraries, whose lines do not show where the user's code raised."""
+"""Folders of libraries. `raised_at` skips lines of files in these folders, to find a line of the user."""
 
 
 def describe(error: BaseException) -> str:

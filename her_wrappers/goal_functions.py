@@ -30,8 +30,11 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
 
     Returns:
         ``function`` if it accepts batches; a `BatchedTermination` if it does not, or raises on these batches;
-        None if ``function`` is None or raises NotImplementedError. A function that does not take three
-        arguments raises TypeError; one that returns another shape than () or (N,) for N goals, ValueError.
+        None if ``function`` is None or raises NotImplementedError.
+
+    Raises:
+        TypeError: ``function`` does not take three arguments.
+        ValueError: ``function`` returns another shape than () or (N,) for N goals.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -109,7 +112,7 @@ class BatchedTermination:
         return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
 
     def _decide(self, *batch: Any) -> Any:
-        """Call the function with a batch; set ``is_rowwise`` if the result shows it. Return the values."""
+        """Call the function with a batch and return the values; set ``is_rowwise`` if the result shows it."""
         try:
             values = self._function(*batch)
         except Exception:  # a function of single goals can raise anything on a batch

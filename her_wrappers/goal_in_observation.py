@@ -68,9 +68,9 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
     to the achieved goal in a rotated frame, and any desired goal that is a linear function of the observation
     and the achieved goal. Such a relation is fitted to half of the episodes and must be exact in the others.
     Rounded, clipped and other monotonic functions are found in about 16 episodes or more. Continuous goals
-    need at least 8 episodes and twice as many episodes as a goal has components; goals of two values need
-    about 24. Ignored are goals that are a linear function of the achieved goal in the same state, and goals
-    that are equal in all episodes.
+    need at least 8 episodes, and at least twice as many episodes as a goal has components; goals whose
+    components have only two values need about 24 episodes. Goals are ignored if they are a linear function of
+    the achieved goal in the same state, or equal in all episodes.
 
     Args:
         observations: Recorded states with the keys of a goal environment: trees of (n, ...) arrays.
@@ -157,7 +157,7 @@ def _width(leaf: tuple[str, Any]) -> int:
 
 
 def _information(values: Floats) -> float:
-    """Return the information of n values in bits: n log2(n) if all of them differ."""
+    """Return n times the entropy of n values in bits, which is n log2(n) if all values differ."""
     counts = np.unique(values, return_counts=True)[1]
     return float((counts * np.log2(len(values) / counts)).sum())
 

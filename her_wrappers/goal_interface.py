@@ -64,8 +64,8 @@ class GoalInterface:
 
         Returns:
             The goal interface. For a vector environment, a function is taken from its wrappers or from the
-            vector environment itself, else from the first environment of a SyncVectorEnv, else from a local
-            copy of one of its environments.
+            vector environment itself. If they do not have the function, it is taken from the first
+            environment of a SyncVectorEnv, or otherwise from a local copy of one of the environments.
 
         Raises:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
@@ -123,7 +123,7 @@ def require_distinct(vector_env: Any) -> None:
 
     Args:
         vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers, or the list
-            of its environments. Others are not examined.
+            of its environments. Other vector environments are not examined.
 
     Raises:
         ValueError: Two elements of ``envs`` are the same environment, possibly in different wrappers.
@@ -194,8 +194,8 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
 def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
     """Return the space of achieved goals of the environment or wrapper that defines ``compute_reward``.
 
-    If the function is not a method of an environment, this is the outermost layer of ``env`` with such a
-    function. The result is None if the space is unknown.
+    If the function is not a method of an environment, the space of the outermost layer of ``env`` that has
+    ``compute_reward`` is returned. The result is None if the space is unknown.
     """
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
@@ -207,7 +207,7 @@ def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | 
 
 
 def _layers(env: Any) -> Iterator[Any]:
-    """Yield the wrappers of an environment, outermost first, then the environment; of N, the first one."""
+    """Yield an environment's wrappers, outermost first, and the environment (the first of several)."""
     yield env
     if isinstance(env, gym.vector.SyncVectorEnv):
         yield from _layers(env.envs[0])

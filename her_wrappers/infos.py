@@ -17,14 +17,14 @@ import numpy as np
 from her_wrappers.trees import NUMBERS, STRINGS, map_tree, try_as_array
 
 FINAL_NAMES = "final_obs", "final_observation", "terminal_observation"
-"""Names of the last observation in infos: of Gymnasium, of its versions before 1.1, of Stable-Baselines3."""
+"""Keys of the last observation in infos: in Gymnasium, Gymnasium before 1.1, and Stable-Baselines3."""
 
 Where: TypeAlias = Callable[[int], str]
 """Function from an environment i to its place in messages, such as "at step 7 of environment 3"."""
 
 
 class InfoBatch(NamedTuple):
-    """One info of all environments."""
+    """The values of one info key in all N environments."""
 
     values: np.ndarray  # (N, ...); the rows of environments without the info have no meaning
     present: np.ndarray  # (N,) bool, the environments that have the info
@@ -39,7 +39,7 @@ def as_info(key: str, value: Any, where: Where, row: int) -> np.ndarray:
 
 
 def missing_info(key: str, where: str, has: object) -> str:
-    """Return the error message for a step without the info ``key``; ``has`` are the infos that it has."""
+    """Return the error message for a step without the info ``key``; ``has`` are the keys of its infos."""
     repair = "; her_wrappers.repairs.BooleanSuccess adds it" if key == "is_success" else ""
     return f"info has no {key!r} {where}; it has {has}{repair}"
 
@@ -50,7 +50,7 @@ def describe_info(value: np.ndarray) -> str:
 
 
 def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
-    """Return which environments have an info, (N,) bool; raise ValueError for a mask of another form."""
+    """Return which environments have an info, (N,) bool; raise ValueError if its mask is not N bools."""
     mask = np.asarray(infos.get(f"_{key}", np.ones(num_envs, bool)))
     if mask.shape != (num_envs,) or mask.dtype != np.bool_:
         raise ValueError(f"infos['_{key}'] must be ({num_envs},) bools, got {infos[f'_{key}']!r}")
@@ -85,7 +85,7 @@ def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: 
 def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
     """Return the info of environment ``i``: the keys whose mask is set, or that have no valid mask.
 
-    A value without a row for each environment, such as a count of all steps, belongs to every environment.
+    A value that has no row per environment, such as a total number of steps, belongs to every environment.
     Keys that begin with ``_`` or ``final_`` are left out. If the infos are not a dict, the result is empty.
     """
     found: dict[str, Any] = {}
@@ -120,10 +120,11 @@ def _final_name(infos: Any) -> str | None:
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
     """Return the infos ``keys`` of N environments, also of their last states, as one dict of arrays.
 
-    Infos in Gymnasium's format are returned as they are, and None as an empty dict. A list has N dicts. The
-    last observation and infos of an episode are under ``final_obs`` and ``final_info`` in its dict. As in
-    Stable-Baselines3, the dict can also consist of the last infos and ``terminal_observation``. Raise
-    ValueError for other types and for a list of another length.
+    Infos in Gymnasium's format are returned as they are, and None as an empty dict. A list of N dicts, one of
+    each environment, is converted. If an episode ended, such a dict has its last observation and infos under
+    ``final_obs`` and ``final_info``; or, as in Stable-Baselines3, the dict itself contains the last infos,
+    and the last observation under ``terminal_observation``. Raise ValueError for other types and for a list
+    of another length.
     """
     if isinstance(infos, Mapping) or infos is None:
         return infos or {}
@@ -143,7 +144,7 @@ def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str,
 
 
 def _columns(infos: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> dict[str, Any]:
-    """Return an array of objects with its mask for each key."""
+    """Return an array of objects and its mask for each key, as in Gymnasium's vector infos."""
     columns: dict[str, Any] = {}
     for key in keys:
         columns[key] = np.empty(len(infos), object)
@@ -162,7 +163,7 @@ def final_observation_row(infos: Any, i: int) -> Any:
 
 
 def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> np.ndarray:
-    """Convert an array of objects, which Gymnasium makes of NumPy bools, strings or lists, to a plain one."""
+    """Convert an array of objects, as Gymnasium makes of bools, strings or lists, to numbers or strings."""
     rows = np.flatnonzero(present)
     unpacked = try_as_array(values[rows].tolist())
     if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in NUMBERS:

@@ -1,6 +1,6 @@
 """Repair wrappers: they fix faults of a goal environment, or give an environment the goal interface.
 
-A report of `her_wrappers.checker` names the repair wrapper for each fault that one of them can fix.
+A report of `her_wrappers.checker` names the repair wrapper for each fault that a repair wrapper can fix.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Rules, findings and reports: the engine of `check_goal_env`, `check_replay` and `diagnose`.
 
-A suite collects evidence, such as a recorded run. Its rules are functions of the evidence that yield
-violations; a `RuleSet` turns violations into findings, and a `Report` shows the findings.
+Each of these three functions is a suite: it collects evidence, such as a recorded run, and applies rules. A
+rule is a function of the evidence that yields violations; a `RuleSet` turns the violations into findings, and
+a `Report` shows the findings.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class EvidenceLike(Protocol):
     """The recorded facts that the rules of a suite judge."""
 
     def missing(self, need: str) -> str:
-        """Return the reason why the evidence does not meet a need of a rule, or an empty text."""
+        """Return the reason why ``need``, a precondition of a rule, is not met, or an empty text."""
         ...
 
 
@@ -123,7 +124,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class NotExercised:
-    """A situation that did not occur, or a feature that is not offered, and the rules that need it.
+    """A situation that did not occur, or a feature that a replay buffer lacks, and the rules that need it.
 
     Attributes:
         reason: The situation, such as ``"no episode ended in 30 steps"``.
@@ -207,7 +208,7 @@ class Report:
         )
 
     def text(self) -> str:
-        """Return the report as text: summary, one block per finding, and what was not judged."""
+        """Return the report as text: a summary, a paragraph for each finding, and the rules not judged."""
         lines = [self.summary()]
         for finding in self.findings:
             lines += [f"{finding.severity} {finding.code} {finding.name}: {finding.description}"]
@@ -318,7 +319,8 @@ class RuleSet(Mapping[str, Rule]):
     def without_implied(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return the findings that no other finding implies, directly or through other rules.
 
-        A finding that implies a more severe one takes its severity, so that a warning never hides an error.
+        If an implied finding is more severe than the finding that implies it, the latter gets its severity,
+        so that a warning never hides an error.
         """
         implied = {each.code: self._implied_by(self[each.code]) for each in findings}
         hidden = set[str]().union(*implied.values())
@@ -351,7 +353,7 @@ class RuleSet(Mapping[str, Rule]):
 
 
 def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
-    """Return one finding for each subject of the violations of each rule whose needs are met."""
+    """Apply the rules whose needs are met; return a finding for each rule and subject of its violations."""
     findings = []
     for rule in rules:
         if any(map(evidence.missing, rule.needs)):
@@ -379,7 +381,7 @@ def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
 
 
 def unmet_needs(evidence: EvidenceLike, rules: Iterable[Rule]) -> list[NotExercised]:
-    """Return the reasons of unmet needs, each with the rules among ``rules`` that have this need."""
+    """Return the reasons why needs of rules are not met, each with the codes of the rules that need it."""
     gaps: dict[str, list[str]] = {}
     for rule in rules:
         needs = (*rule.needs, *rule.inconclusive_without)

@@ -78,7 +78,7 @@ class LeafSpec:
 
 @dataclass(frozen=True)
 class SpaceSpec:
-    """The leaves of a space, in order, and the structure in which they make up an element."""
+    """The leaves of a space, in order, and the nested dicts and tuples that contain them in an element."""
 
     name: str  # name of the elements in messages, such as ``"observation"``
     leaves: tuple[LeafSpec, ...]  # the leaves, in the order of the space
@@ -94,7 +94,7 @@ class SpaceSpec:
 
     @classmethod
     def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
-        """Return the spec of a space; ``name`` is that of its elements, such as ``"observation"``."""
+        """Return the spec of a space; ``name`` is the name of its elements, such as ``"observation"``."""
         leaf_spaces(space)  # raises TypeError
         return cls._of(name, _as_tree(space), lambda leaf: (leaf.shape, np.dtype(leaf.dtype)))
 
@@ -152,7 +152,7 @@ class SpaceSpec:
 
 
 def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:
-    """Raise ValueError unless a recorder's space and its environment's have the same leaves."""
+    """Raise ValueError unless a recorder's space and the environment's space have the same leaves."""
     if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
         return
     raise ValueError(

@@ -34,7 +34,7 @@ def path_name(path: Path) -> str:
 
 
 def leaves_by_path(tree: Tree, path: Path = ()) -> dict[Path, Any]:
-    """Return the leaves of a tree by path, in order; ``path`` is that of the tree itself."""
+    """Return the leaves of a tree by path, in order; ``path`` is the path of the tree itself."""
     if not isinstance(tree, dict | tuple):
         return {path: tree}
     parts = (leaves_by_path(tree[key], (*path, key)) for key in _keys(tree))
@@ -128,8 +128,8 @@ def as_array(value: Any) -> np.ndarray:
     """Return ``value``, an array, a torch tensor on any device or nested lists, as an array.
 
     Tensors of bfloat16, which NumPy does not have, and of other floats shorter than 32 bits become float32.
-    Raise TypeError for a sparse tensor, RuntimeError for one with its conjugate bit set, and ValueError for
-    nested lists of different lengths.
+    Raise TypeError for a sparse tensor, RuntimeError for a tensor whose conjugate bit is set, and ValueError
+    for nested lists of different lengths.
     """
     if hasattr(value, "detach"):
         value = value.detach().cpu()

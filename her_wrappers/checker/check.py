@@ -29,10 +29,10 @@ LAYER_FAMILIES = ("GE0", "GE1")
 """Families of rules whose findings are attributed to wrappers: spaces and rewards."""
 
 LAYER_STEPS = 300
-"""Largest number of steps of the check of one layer."""
+"""Largest number of steps in the check of one layer (the environment or one of its wrappers)."""
 
 MIN_SHARE = 0.05
-"""Smallest share of the steps or resets with a finding; rarer ones may be absent from a layer by chance."""
+"""Smallest share of steps or resets with a finding; rarer findings can be absent from a layer by chance."""
 
 
 def check_goal_env(
@@ -189,7 +189,7 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
 def attribute_to_wrappers(
     findings: Sequence[Finding], evidence: Evidence, env: CheckedEnv, replicas: Replicas, budget: Budget
 ) -> list[Finding]:
-    """Return the findings, each with the name of the wrapper that causes it, if a wrapper causes it.
+    """Return the findings; a finding that a wrapper causes gets the name of this wrapper.
 
     Replicas are checked without their outer wrappers, with at most 300 steps each. The innermost wrapper with
     which the finding occurs causes the finding, unless the finding occurs without wrappers too.
@@ -226,7 +226,7 @@ def attribute_to_wrappers(
 
 
 def causing_layer(has_finding: Sequence[bool], names: Sequence[str]) -> str:
-    """Return the innermost of the outer layers with a finding; empty if all layers or no layer have it.
+    """Return the name of the layer that causes a finding; empty if all layers or no layer have the finding.
 
     Both arguments begin with the outermost layer.
     """

@@ -108,7 +108,7 @@ class Evidence:
         return all(found is not None and found == shapes_found[0] for found in shapes_found)
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
-        """Return achieved goals, desired goals and info of the pairs ``rows``, which may be empty."""
+        """Return the pairs with indices ``rows`` as batches: achieved goals, desired goals and info."""
         chosen = np.array(rows, np.intp)
         achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
         return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])
@@ -143,7 +143,7 @@ class Evidence:
 
     @cached_property
     def reached(self) -> list[bool]:
-        """Whether each step reached its goal, according to a sparse reward, else to the success flag."""
+        """Whether each step reached its goal, by the reward if it is sparse, otherwise by the flag."""
         if self.is_sparse and self.success_reward is not None:
             numbers = (result.number for result in self.recomputed)
             return [number is not None and close(number, self.success_reward) for number in numbers]
@@ -157,7 +157,7 @@ class Evidence:
         return number is not None and close(number, self.success_reward)
 
     def missing(self, need: str) -> str:
-        """Return the reason why a need of a rule, a key of `NEEDS`, is not met, or an empty text."""
+        """Return why the evidence does not meet a need, a key of `NEEDS`; an empty text if it does."""
         is_met, reason = NEEDS[need]
         return "" if is_met(self) else reason.format(steps=len(self.steps), no_replica=self.no_replica)
 

@@ -116,7 +116,7 @@ def probe(env: CheckedEnv, name: str) -> Probe | None:
 def _replay_on_replicas(
     evidence: Evidence, run: Rollout, replicas: Replicas, reset_options: Sequence[dict[str, Any]]
 ) -> None:
-    """Repeat the beginning of the run on replicas; further replays are left out if the first one differs."""
+    """Repeat the beginning of the run on replicas; if the first replay differs, do no further replays."""
     steps = len(run.steps) // REPLAY_DIVISOR
     try:
         replica, concurrent = replicas.make(), replicas.make()
@@ -199,7 +199,7 @@ def _step_or_reset(env: CheckedEnv, policy: Policy) -> None:
 
 
 def _call_with_pairs(evidence: Evidence, function: Probe | None, step: StepRecord) -> None:
-    """Call a goal function with relabeled goals, with one pair and with a batch."""
+    """Call a goal function with one relabeled pair of goals, and with a batch of pairs."""
     if evidence.pairs and function is not None:
         function.of_pairs([evidence.pairs[step.t % len(evidence.pairs)]])
         function(*evidence.batch([0, 1, 2], evidence.info_form or "an empty dict"))

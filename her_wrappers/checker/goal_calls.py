@@ -219,7 +219,7 @@ class Probe:
         return CallResult(_copy_array(value), None, mutated[0] if mutated else "")
 
     def at(self, record: ResetRecord | StepRecord) -> CallResult:
-        """Call the function with the goals and the info of a step or reset."""
+        """Call the function with the goals and the info of a recorded step or reset."""
         goals = record.observation
         return self(goals["achieved_goal"], goals["desired_goal"], record.info)
 
@@ -232,7 +232,7 @@ class Probe:
 
 
 def _copy_array(value: Any) -> Any:
-    """Return a copy of an array, so that later calls cannot change the value, or another value as it is."""
+    """Return a copy of an array, which later calls cannot change; return other values as they are."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -245,7 +245,7 @@ def info_argument(pairs: Sequence[Pair], form: str) -> Any:
 
 
 def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
-    """Return relabeled pairs from steps: reached, not reached, and close to the success threshold."""
+    """Return pairs of goals for relabeling, which are reached, not reached or close to the threshold."""
     sources = spread(steps, PAIR_STEPS)
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
     pairs = []
@@ -263,7 +263,7 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return two pairs of the elementwise minimum and maximum of recorded goals, in both orders."""
+    """Return two pairs: the elementwise minimum and maximum of recorded goals, in both orders."""
     observations = [step.observation for step in spread(steps, EXTREME_STEPS)]
     goals = stack([observation[key] for observation in observations for key in ARGUMENTS[:2]])
     low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))

@@ -21,13 +21,13 @@ from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
-"""Number of first steps that are all checked; resets after these steps are not checked."""
+"""Number of steps at the beginning that are all checked; resets after these steps are not checked."""
 
 STRIDE = 16
 """After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
 
 HELD = 8
-"""Number of later steps that are judged together, since rules cost more than the recording of steps."""
+"""Number of steps after the first 1000 that are checked together, since each use of the rules is slow."""
 
 NO_SPACE = spaces.Dict()
 
@@ -38,18 +38,18 @@ FIRST_RULES = [rule for rule in GOAL_ENV_RULES.values() if rule.passive and rule
 """Rules for the first `WATCHED_CLOSELY` steps."""
 
 LATER_RULES = [rule for rule in FIRST_RULES if rule.code != "GE302"]
-"""Rules for later steps: sharing of memory begins with the first steps or never."""
+"""Rules after the first steps; the rule on shared memory is left out, since sharing begins at once."""
 
 
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Checks an environment while it is used, and warns once for each finding.
 
-    Each of the first 1000 steps, the resets before and between them, and one in 16 of the later steps are
-    checked. Later steps are checked in groups of eight; `report` and `close` check an incomplete group. The
-    wrapper applies the rules that need no experiments: on spaces, on rewards, success flags and terminations
-    that contradict the goal functions, on data that changes later, on shared memory (first 1000 steps only),
-    and on goals that change within an episode. The wrapper does not change the values that ``reset`` and
-    ``step`` take and return.
+    The wrapper checks each of the first 1000 steps and their resets, and after them every 16th step. After
+    the first 1000 steps, it collects eight of these steps and then checks them together; `report` and `close`
+    check the steps that are left. The wrapper applies the rules that need no experiments. They find wrong
+    spaces, rewards, success flags and terminations that contradict the goal functions, returned arrays that
+    change later or share memory (first 1000 steps only), and goals that change within an episode. The wrapper
+    does not change the values that ``reset`` and ``step`` take and return.
 
     Args:
         env: A single goal environment, with any wrappers.

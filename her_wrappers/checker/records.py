@@ -1,6 +1,6 @@
 """Records of the calls of an environment: resets, steps, and the batches of a vector environment.
 
-`split_batches` makes them episodes of single environments, so the same rules apply to both kinds.
+`split_batches` converts batches to episodes of single environments, so that the same rules apply to both.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ResetRecord:
 class StepRecord:
     """One call of ``step``; ``episode`` is the index of the episode, ``t`` that of the step in the episode.
 
-    ``before`` is a copy of the observation in which the action was taken, and ``action`` one of the action.
+    ``before`` is a copy of the observation before the step, and ``action`` is a copy of the action.
     The next five fields are copies made when ``step`` returned. ``live_action`` is the object passed to
     ``step``, and ``live`` has the returned objects, which may change later, by the names of the fields.
     """
@@ -139,7 +139,7 @@ class Rollout:
 
 
 def spread(items: Sequence[Item], most: int) -> list[Item]:
-    """Return up to ``most`` of the items, at equal distances, with the first and the last one."""
+    """Return at most ``most`` items at equal distances, including the first and the last item."""
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, most).astype(int))]
 
 
@@ -174,7 +174,7 @@ def ended_rows(step: StepRecord) -> np.ndarray:
 
 
 def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
-    """Return a rollout of the episodes of the single environments, up to the first batch that lacks a row."""
+    """Return the episodes of each single environment, up to the first batch that lacks a row."""
     rollout = replace(batches, resets=[], steps=[])
     episodes, times, ended = [0] * num_envs, [0] * num_envs, np.zeros(num_envs, bool)
 

@@ -3,11 +3,12 @@
 `ray_backend` has the backend for a Ray cluster. All backends run the same class, `Worker`, and have the same
 methods:
 
-- ``start(worker)`` starts the worker with this number, or replaces it by a new worker without tasks.
-- ``submit(worker, task, state)`` submits a task with a pickled policy state, or None for the initial one. A
-  worker runs its tasks in the order of submission.
-- ``receive()`` waits until a worker has completed a task or is lost, and returns the number of the worker
-  and the result of `Worker.run` or None.
+- ``start(worker)`` starts the worker with this number. If the worker runs already, a new worker without tasks
+  replaces it.
+- ``submit(worker, task, state)`` submits a task and the pickled state of the policy; None is the initial
+  state. A worker runs its tasks in the order of submission.
+- ``receive()`` waits until a worker has completed a task or is lost. The method returns the number of the
+  worker, and the result of `Worker.run` or, if the worker is lost, None.
 - ``close()`` stops all workers.
 """
 
@@ -114,7 +115,7 @@ class ProcessBackend:
             return worker, None
 
     def close(self) -> None:
-        """Stop the processes: idle ones close their environments and exit; the others are killed."""
+        """Stop the processes: idle processes close their environments and exit; busy processes are killed."""
         for worker in self._connections:
             self._send(worker, b"")
         end = time.monotonic() + GRACE
@@ -144,8 +145,9 @@ _PROGRAM = (
 def run_worker(file_number: int) -> None:
     """Play rounds in a worker process until the learner closes the connection or ends.
 
-    ``file_number`` is that of the socket to the learner. The first message is a pickled `Setup`. Each further
-    message is a pickled tuple of a `Task` and the pickled policy state or None, or empty to stop the worker.
+    ``file_number`` is the file descriptor of the socket to the learner. The first message is a pickled
+    `Setup`. Each further message is a pickled tuple of a `Task` and the pickled policy state or None. An
+    empty message stops the worker.
     """
     link = connection.Connection(file_number)
     messages: SimpleQueue[bytes] = SimpleQueue()

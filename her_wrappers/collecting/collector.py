@@ -81,7 +81,7 @@ class Round:
 
 
 class _PolicyState(NamedTuple):
-    """A pickled state of the policy, None for the initial one, and the round after which `update` got it."""
+    """A pickled policy state (None: the initial state), and the round after which `update` got the state."""
 
     pickled: bytes | None = None
     after_round: int = -1
@@ -122,8 +122,8 @@ class Collector:
             episodes, or that are seeded only when they are made. If ``fresh_envs`` is True and ``make_env``
             has a parameter ``seed``, each call gets an int that depends on the seed of the collector, the
             worker, the round and the environment.
-        deterministic: Whether the same seeds give the same episodes. False plays round 0 once, without the
-            comparison with its repetition, which finds state that is kept from earlier episodes.
+        deterministic: Whether the same seeds give the same episodes. With True, each worker plays round 0
+            twice, and a comparison finds state that is kept from earlier episodes; with False, only once.
         address: Address of a Ray cluster; by default the environment variable ``RAY_ADDRESS``. If
             this is not set either, a new Ray is started on this machine. If the program has already
             initialized Ray, the collector uses that Ray instead.
@@ -220,7 +220,7 @@ class Collector:
                 the same round, or played different episodes when it repeated round 0.
             RuntimeError: The collector is closed.
             ValueError: Workers have different spaces, or ``episodes_per_env`` is out of range or differs from
-                that of earlier rounds.
+                its value in earlier rounds.
         """
         count = require_count("episodes_per_env", episodes_per_env, at_least=1)
         if self._submitted and count != self._episodes_per_env:
@@ -235,7 +235,7 @@ class Collector:
             yield round_
 
     def update(self, state: Any) -> None:
-        """Give the policy a new state, which is used from the round after the next one.
+        """Give the policy a new state, which workers use from the second round after this call.
 
         A state that is given before the first round is used from round 0.
 
@@ -390,7 +390,7 @@ def _pickle(name: str, value: Any) -> bytes:
 
 
 def _has_env(make_env: Callable[[], Any]) -> bool:
-    """Whether a function refers to an environment object by a variable, a default or an attribute."""
+    """Whether a function holds an environment: in a closure variable, a default value or an attribute."""
     found = False
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc] # has no annotations

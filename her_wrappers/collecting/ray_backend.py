@@ -17,7 +17,7 @@ TIMEOUT = 5.0
 
 
 class RayBackend:
-    """Workers that are Ray actors, one logical CPU each; the arguments are those of `init_ray`."""
+    """Workers that are Ray actors with one logical CPU each; takes the arguments of `init_ray`."""
 
     def __init__(self, setup: Setup, num_workers: int, address: str | None) -> None:
         self._ray, self._is_owner = init_ray(address, num_workers)

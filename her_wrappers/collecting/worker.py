@@ -1,6 +1,6 @@
-"""Worker: plays the episodes of one round as a function of seed, worker, round and policy state alone.
+"""Worker: plays the episodes of a round, which depend only on seed, worker, round and policy state.
 
-The backends only choose the process that runs this code. Therefore all of them return the same episodes.
+All backends run this code, in different processes. Therefore all backends return the same episodes.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ def doctor(
         target: Folder of her train, an archive, a saved buffer, or an environment.
         max_steps: Number of steps for which an environment is run.
         seed: Seed of the run of an environment.
-        gamma: Discount per step; by default the run's.
-        clip_targets: Targets are clipped to returns of rewards in [-1, 0].
+        gamma: Discount per step; by default the discount of the run.
+        clip_targets: Targets are clipped to the returns that rewards in [-1, 0] can have.
         html: File to write: a page with the report and pictures.
     """
     options = terminal.parse_options(option)

@@ -40,10 +40,10 @@ def evaluate(
     Args:
         policy: Folder of a run, a checkpoint, a policy file, module:function, path/to/file.py:function, or
             random.
-        env: The environment; by default the run's.
+        env: The environment; by default the environment of the run.
         recipe: Evaluate the trained policy of a recipe.
         episodes: Number of episodes.
-        seed: Seed of the suite of goals.
+        seed: Seed of the starts and goals.
         max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
         out: Files to write, by their suffixes: .html, .json, or .md with a .png next to it.
     """

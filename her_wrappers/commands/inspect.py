@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
 
 CELLS = 10
-"""Number of cells along each axis of a goal of floats; any other distinct goal is a cell."""
+"""Number of cells along each axis of a goal of floats; of other goals, each distinct goal is a cell."""
 
 
 def inspect(
@@ -119,9 +119,9 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
     """Return the coverage of the goals of an archive with at least one episode, all with goals.
 
     Returns:
-        ``desired`` and ``achieved``, the numbers of cells with such a goal; and ``covered``, the share of the
-        cells with a desired goal that also have an achieved goal, of any episode. None if goals are
-        empty, or desired and achieved goals differ in shape.
+        A dict: ``desired`` and ``achieved``, the number of cells that contain a desired or an achieved goal;
+        and ``covered``, the share of the cells with a desired goal that also have an achieved goal, of any
+        episode. None if goals are empty, or desired and achieved goals differ in shape.
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
     for batch in archive.iter_shards():
@@ -147,7 +147,7 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
 
 
 def _goals(batch: Episodes) -> np.ndarray | None:
-    """Return the N desired goals of all states, then the N achieved ones, (2 N, G); None without coverage."""
+    """Return the desired goals of N states, then their achieved goals, (2 N, G); None if goals do not fit."""
     trees = [leaf_arrays(batch.observations[name]) for name in ("desired_goal", "achieved_goal")]
     desired, achieved = ([(leaf.shape, leaf.dtype.kind in STRINGS) for leaf in leaves] for leaves in trees)
     if desired != achieved or not all(trees) or not all(leaf.size for leaf in trees[0]):

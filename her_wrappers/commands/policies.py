@@ -30,7 +30,7 @@ def open_policy(
 
     Args:
         policy: random, module:function, or the folder of a run, a checkpoint or a policy file.
-        env_name: Name of the environment; None for the run's.
+        env_name: Name of the environment; None for the environment of the run.
         options: Options of the environment.
         max_episode_steps: Steps after which episodes are truncated; None for the run's limit, if it has one.
     """
@@ -55,7 +55,7 @@ def open_policy(
 
 
 def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
-    """Return the config of a run, and a function that returns the policy of its agent for an environment.
+    """Return the config of a run, and a function from an environment to the policy of the run's agent.
 
     The function ends the command if the spaces of the environment differ from those of the run.
     """

@@ -29,7 +29,7 @@ MAX_EPISODES_PER_ROUND = 10
 """Largest number of episodes of a worker in a round."""
 
 MAX_TRIES = 10
-"""Largest number of episodes for each success that ``--only-successes`` asks for."""
+"""Largest number of episodes that are played for each success that ``--only-successes`` has to record."""
 
 
 def record(
@@ -71,7 +71,7 @@ def record(
         seed: Seed of the episodes, of the noise and of the random policy; by default a random one.
         info_keys: Entry of the infos that is recorded.
         max_episode_steps: Steps after which episodes are truncated; by default only the environment ends
-            them.
+            episodes.
         workers: Number of workers; 0 records in this process.
         deterministic: Whether workers check that the environment repeats its episodes; some simulators
             cannot.
@@ -152,7 +152,7 @@ def recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[st
 
 
 class _Recording:
-    """Adds episodes to an archive until there are enough; with a flag, only those that end with a success."""
+    """Adds episodes to an archive until there are enough; optionally, only successful episodes."""
 
     def __init__(self, archive: EpisodeArchive, count: int, flag: str, advance: Callable[[], None]) -> None:
         self._archive, self._count, self._flag, self._advance = archive, count, flag, advance
@@ -176,14 +176,14 @@ class _Recording:
 
 
 class _Actor:
-    """A policy with noise, or random actions; as a function, for vector environments of one environment."""
+    """A policy with noise, or random actions. Called as a function, it acts in one vectorized environment."""
 
     def __init__(self, policy: terminal.Policy | None, space: gym.Space[Any], noise: float) -> None:
         self._policy, self._space, self._noise = policy, space, noise
         self._rng = np.random.default_rng()
 
     def begin(self, seed: int | None) -> None:
-        """Begin an episode: call the method ``reset`` of a policy with a memory, and seed the noise."""
+        """Begin an episode: call the policy's method ``reset``, if it has one, and seed the noise."""
         getattr(self._policy, "reset", lambda: None)()
         self._rng = np.random.default_rng(seed)
 

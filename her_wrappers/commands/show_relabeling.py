@@ -34,7 +34,7 @@ MAX_FRAMES = 100
 """Maximal number of states that a GIF shows."""
 
 USUAL, LAST = 100, 3000
-"""Duration of each picture of a GIF but the last, and of the last one [ms]."""
+"""Duration [ms] of each picture of a GIF except the last picture, and of the last picture."""
 
 PERSISTENCE = 0.9
 """Correlation of successive actions of the policy wander; independent actions would hardly move the agent."""
@@ -42,7 +42,7 @@ PERSISTENCE = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The steps of an episode with one goal."""
+    """Rewards and successes of the steps of an episode under one goal."""
 
     title: str
     rewards: np.ndarray  # (T,)
@@ -123,7 +123,7 @@ def show_relabeling(
 
 
 def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: StrategyName) -> Hindsight:
-    """Record an episode for each seed, and relabel the failed one that moved its achieved goal farthest.
+    """Record an episode for each seed, and relabel the failed one whose achieved goal moved farthest.
 
     The measure is the distance between the first and the last achieved goal, times the mean share of goal
     components that change in a step.
@@ -181,10 +181,11 @@ def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> 
 
 
 def relabel(episode: Episode, goal_state: int, goals: GoalInterface) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the result of relabeling an episode with the goal of one state: rewards, successes, and end.
+    """Relabel an episode with the achieved goal of the state ``goal_state``.
 
-    The rewards are (T,). The successes, (T,) bool, are the steps whose reward is at least as high as for two
-    equal goals. The end is the number of steps until the episode terminates at the goal, or T.
+    Return three values: the (T,) rewards for this goal; (T,) bools, whether each step is a success, which
+    means that its reward is at least as high as the reward of two equal goals; and the number of steps until
+    the episode terminates at this goal, or T if it does not.
     """
 
     def select(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -198,9 +199,10 @@ def relabel(episode: Episode, goal_state: int, goals: GoalInterface) -> tuple[np
 
 
 def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
-    """Return a policy for one episode: random, module:function or wander, with correlated actions of a Box.
+    """Return the policy ``name`` for one episode: random, module:function or wander.
 
-    The generator of ``space``, the action space, supplies the randomness.
+    In a Box, successive actions of wander are correlated. The generator of ``space``, the action space,
+    supplies the randomness.
     """
     if name not in {"wander", "random"}:
         forms = "wander, random or module:function"
@@ -249,7 +251,7 @@ def draw_page(title: str, hindsight: Hindsight, env: gym.Env[Any, Any], t: int, 
 def draw_task(
     env: gym.Env[Any, Any], hindsight: Hindsight, t: int, size: int, *, is_relabeled: bool
 ) -> np.ndarray:
-    """Draw state ``t`` of a bundled task with its own or the new goal; arguments as of `draw_page`."""
+    """Draw state ``t`` of a bundled task with the original or the new goal; arguments as in `draw_page`."""
     task = env.unwrapped.task  # type: ignore[attr-defined] # a TaskEnv
     painter, goal = Painter(task), task.reached_goal(hindsight.frames[hindsight.goal_state])
     for state in hindsight.frames[: t + 1]:
@@ -262,8 +264,8 @@ def draw_other(
 ) -> np.ndarray:
     """Draw the rendered state ``t``, or a chart of the two goal components that vary most.
 
-    The arguments are those of `draw_page`. The chart shows the new goal, or the own goal if the environment
-    does not render.
+    The arguments are the same as in `draw_page`. The chart shows the new goal. If the environment does not
+    render, a chart with the original goal takes the place of the picture.
     """
     if hindsight.frames and not is_relabeled:
         from PIL import Image, ImageOps

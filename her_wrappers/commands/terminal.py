@@ -34,7 +34,7 @@ COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 class CommandError(Exception):
-    """An error whose message, one sentence, is all that the user needs; ``exit_code`` is in `EXIT_CODES`."""
+    """An error that is shown to the user without a traceback; ``exit_code`` is one of `EXIT_CODES`."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)
@@ -228,7 +228,7 @@ DEFAULT_REPORTING = ReportOptions()
 
 @contextlib.contextmanager
 def progress(verb: str, total: int, unit: str) -> Iterator[Callable[..., None]]:
-    """Show a progress bar, and yield the function that advances it by one unit; it ignores its arguments."""
+    """Show a progress bar; yield a function that advances the bar by one unit and ignores its arguments."""
     columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
     with Progress(
         *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()

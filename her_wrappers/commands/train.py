@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from her_wrappers.rules import Report
 
 FIRST_DIAGNOSIS = 10
-"""Number of evaluations without a success after which a run is diagnosed, and again after twice as many."""
+"""Number of evaluations without a success after which a run is diagnosed; again after twice this number."""
 
 MOST_FINDINGS = 3
 """Largest number of findings that are printed during a run."""
@@ -53,14 +53,14 @@ class ConfigOptions(Config):
 
 @dataclass(frozen=True)
 class Sources:
-    """Options that determine the defaults of the others, and the folder of the run."""
+    """Options that name the source of the other options (recipe, file or run), and the output folder."""
 
     recipe: str | None = None
-    """Options that solve a task, by name; --config and the command line have precedence."""
+    """Name of a recipe, options that solve a task; --config and the command line have precedence."""
     config: Path | None = None
     """TOML or JSON file with options by name; the command line has precedence."""
     resume: Path | None = None
-    """Folder of a run to continue; only --steps may differ."""
+    """Folder of a run to continue; of its options, only --steps may be changed."""
     out: Path | None = None
     """Folder of logs and checkpoints; by default runs/NAME-ALGO-SEED. With --seeds, their common folder."""
 
@@ -72,7 +72,7 @@ class RunOptions(Sources):
     recipes: FlagCreatePairsOff[bool] = False
     """List the recipes, and exit."""
     seeds: Positive = 1
-    """Number of runs, with --seed and the integers after it; `her compare` shows them."""
+    """Number of runs, whose seeds are --seed and the integers after it; `her compare` compares the runs."""
     jobs: Positive = 1
     """Number of runs at the same time, each in a process of its own."""
     stop: bool = True
@@ -169,7 +169,7 @@ def _folder(config: Config, run: RunOptions) -> Path:
 
 
 def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
-    """Return config options of the command line, those of recipe, file or run, and the other options."""
+    """Return config options of the command line, config options of recipe, file or run; and run options."""
     early: Any = make_dataclass("Early", [("algo", str | None, None)], bases=(Sources,), frozen=True)
     sources: Any
     sources, _ = tyro.cli(early, args=list(arguments), return_unknown_args=True, add_help=False)

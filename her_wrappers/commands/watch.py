@@ -67,8 +67,9 @@ def watch(
     - her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000
 
     Args:
-        target: An environment; or the folder of a run, a checkpoint or a policy file, which name their own.
-        policy: module:function, or the folder of a run, a checkpoint or a policy file; else random actions.
+        target: An environment; or the folder of a run, a checkpoint or a policy file with its environment.
+        policy: module:function, or the folder of a run, a checkpoint or a policy file; by default the agent
+            of the target, or random actions if the target is an environment.
         recipe: Show the trained policy of a recipe.
         keys: Choose the actions with the keyboard: arrow keys move; 0 to 9, then a to z choose an action.
         episodes: Number of episodes.

@@ -59,11 +59,11 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     `transitions` yields the steps of an episode; `reset` and `step` are not defined.
 
-    A goal is the pair (episode, step), encoded as `kind` says. The goal (e, s) is reached in the states
-    (e, s) and (e, s + 1). Therefore rewards and terminations change if the two goals are swapped, if the
-    achieved goal before the step is used, or if a goal is from another episode. Desired goals have even step
-    numbers s >= `unreached`, and a successful episode ends in the state (e, s + 1). So achieved
-    goals never equal desired goals.
+    A goal is a pair (episode, step), which is encoded as a vector, an image or an integer (``kind``). The
+    goal (e, s) is reached in the states (e, s) and (e, s + 1). Therefore rewards and terminations change if
+    the two goals are swapped, if the achieved goal before the step is used, or if a goal is from another
+    episode. Desired goals have even step numbers s >= `unreached`, and a successful episode ends in the state
+    (e, s + 1), so achieved goals never equal desired goals.
 
     Args:
         kind: ``"vector"``: goals are (2,) float64 vectors; ``"image"``: (2, 2) uint8 images; ``"discrete"``:
@@ -141,7 +141,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rewards - (np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info]))
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether achieved goals reach desired goals: same episode, and same step or the next one."""
+        """Return whether goals (e, s) are achieved: in the same episode e, at step s or step s + 1."""
         if self.kind == "vector":  # without decode, which is slow for single goals
             difference = np.asarray(achieved_goal) - np.asarray(desired_goal)
             if difference.ndim == 1:  # floats are faster than arrays of one element

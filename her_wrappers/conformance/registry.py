@@ -15,7 +15,7 @@ REPLAY_RULES = RuleSet()
 """All rules on replay buffers, by code."""
 
 REPORTED_SCENARIOS: set[str] = set()
-"""Scenarios whose exceptions a rule of their own reports; HB001 reports those of the others."""
+"""Scenarios whose exceptions are reported by a separate rule; HB001 reports all other exceptions."""
 
 
 def _with_variants(scenario: str) -> list[str]:

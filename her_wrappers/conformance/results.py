@@ -33,7 +33,7 @@ SLICE = 0.1
 
 
 class StoppedError(BaseException):
-    """A scenario exceeds its time limit; unlike a TimeoutError, an adapter does not raise it."""
+    """A scenario exceeds its time limit; not a TimeoutError, since adapters can raise TimeoutError."""
 
 
 class ScenarioResults:
@@ -69,7 +69,7 @@ class ScenarioResults:
         return rows if isinstance(rows, DecodedRows) else None
 
     def missing(self, need: str) -> str:
-        """Return why a feature is not offered or why a scenario has no result; an empty text if neither."""
+        """Return the reason why a feature or scenario is not available; an empty text if it is available."""
         if need in OFFERS:
             return "" if need in self.adapter.offers else OFFERS[need]
         if EQUAL_EPISODES in self.failures:
@@ -103,7 +103,7 @@ class ScenarioResults:
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        """Options of the environments, without those whose own scenario already has a fault."""
+        """Options of the environments, without the options whose separate scenario has a fault."""
         works = {key: self._is_offered(name) and not self._fails(name) for key, name in OPTIONS.items()}
         # If goals change, a recomputed reward of an original row differs from the recorded one.
         works["changing"] &= works["bonus"]
@@ -117,7 +117,7 @@ class ScenarioResults:
 
     @cached_property
     def _known_faults(self) -> set[str]:
-        """Aspects of rows that are wrong in the two simplest scenarios; others do not judge them again."""
+        """Aspects of rows that are wrong in the two simplest scenarios; later scenarios ignore them."""
         equal, ends = self.rows_of(EQUAL_EPISODES), self.rows_of(ENDS_OF_EPISODES)
         of_ends = {"terminated", "truncated", "discount"} & set(ends.faults if ends else ())
         return of_ends | set(equal.faults if equal else ())

@@ -258,7 +258,7 @@ class DecodedRows:
         return (goal_episode == self.episode) & (goal_step == step)
 
     def _is_precise(self, goals: np.ndarray) -> Values:
-        """Return which goals are exactly those of their episode and step numbers, without rounding."""
+        """Return whether each goal equals, without rounding, the goal of its episode and step number."""
         is_equal = goals == self.env.encode(*self.env.decode(goals))
         return is_equal.reshape(len(self), -1).all(axis=1)
 
@@ -297,7 +297,7 @@ class DecodedRows:
 
     @property
     def faults(self) -> list[str]:
-        """Aspects with wrong rows, except those that a simpler scenario has judged."""
+        """Aspects in which rows are wrong, without the aspects that were wrong in a simpler scenario."""
         return [name for name in ASPECTS if name not in self._known_faults and self.wrong[name].any()]
 
     def violation(
@@ -329,7 +329,7 @@ def differ(found: Any, expected: Any) -> Values:
 
 
 def first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
-    """Return the first chosen row of each transition; a buffer that relabels when storing repeats goals."""
+    """Return the first chosen row of each transition, since rows of one stored copy all have one goal."""
     index = np.flatnonzero(chosen)
     _, first = np.unique(rows.transition[index], return_index=True)
     return index[first]

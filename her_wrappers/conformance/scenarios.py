@@ -263,7 +263,7 @@ def set_priorities(make: Make) -> PrioritizedRows:
     changed: set[str] = set()
 
     def update(rows: DecodedRows, marked: int) -> None:
-        """Set a priority of 20 for rows of steps with the number ``marked``, and of 1 for others."""
+        """Set priority 20 for rows whose step number is ``marked``, and priority 1 for all other rows."""
         index, priorities = rows.columns["index"].copy(), np.where(rows.step == marked, 20.0, 1.0)
         arguments = {"index": index, "priorities": priorities}
         before = copy.deepcopy(arguments)
@@ -288,7 +288,7 @@ def set_priorities(make: Make) -> PrioritizedRows:
 
 
 DEMONSTRATIONS, SHARE = 8, 0.4
-"""Number of demonstrations, which are the first episodes of the environment, and their share of a batch."""
+"""Number of demonstrations (the first episodes of the environment), and their share of a batch."""
 
 
 def demonstrations(make: Make) -> dict[int, DecodedRows]:

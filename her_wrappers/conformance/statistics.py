@@ -1,4 +1,4 @@
-"""Statistical tests, with a limit that correct buffers practically never exceed."""
+"""Statistical tests of sampled rows; a buffer is at fault if a deviation is above `LIMIT`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 LIMIT = 6.0
-"""Limit in standard deviations, which a correct buffer exceeds about once or twice in 10^9 tests."""
+"""Limit in standard deviations; a correct buffer exceeds this limit in one or two of 10^9 tests."""
 
 
 def proportion_z(count: int, total: int, probability: float) -> float:
     """Return the absolute deviation of a binomial count in standard deviations; 0 if ``total`` is 0.
 
-    The deviation is the root of the deviance, which small counts exceed as rarely as large ones.
+    The deviation is the square root of the deviance, so that one limit is right for small and large counts.
     """
     parts = ((count, probability), (total - count, 1 - probability))
     deviance = 2 * sum(n * math.log(n / (total * p)) for n, p in parts if n)

@@ -34,8 +34,8 @@ def diagnose(
             environment, its id, or a function that returns one. An environment is run for ``max_steps`` steps
             with the policies of the checker; an environment passed in is not closed.
         gamma: Discount per step; by default that of the run folder, unknown for other targets.
-        clip_targets: Whether targets are clipped to returns of rewards in [-1, 0]; by default as in the run
-            folder, unknown for other targets.
+        clip_targets: Whether the agent clips its targets to the range of returns for rewards in [-1, 0]; by
+            default read from the run folder, and unknown for other targets.
         time_limit: Largest number of steps of an episode; by default that of the run folder or of the
             environment's spec, else an estimate from the truncated episodes.
         history: A row for each evaluation, such as ``train(...).history``, with ``success_rate`` and, where

@@ -40,7 +40,7 @@ SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
 """Rewards of a missed and a reached goal that environments with sparse rewards use."""
 
 MOVED = 0.01
-"""Share of the distance in `Facts.has_moved` by which an achieved goal must move to count as moved."""
+"""Share of the scale in `Facts.has_moved` by which an achieved goal must move to count as moved."""
 
 SAMPLED_EPISODES = 200
 """Number of the first episodes of which all states are compared with goals and actions."""
@@ -210,7 +210,7 @@ class Facts:
 
     @cached_property
     def num_rewards(self) -> int:
-        """Number of different rewards, after rounding to 6 decimals."""
+        """Number of different rewards, after rounding to 6 decimal places."""
         return len(np.unique(np.round(self.rewards.astype(np.float64), 6)))
 
     @cached_property

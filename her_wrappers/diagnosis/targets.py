@@ -37,7 +37,7 @@ CHUNK = 1000
 """Largest number of episodes that are concatenated in a block."""
 
 PAIRS = 256
-"""Number of pairs of goals whose rewards are computed, for equal goals and again for different goals."""
+"""Number of pairs of equal goals, and of pairs of different goals, whose rewards are computed."""
 
 EPISODE_SHARE = 0.1
 """An episode that does not end stops after this share of the steps, so that several episodes begin."""

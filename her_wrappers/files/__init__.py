@@ -3,4 +3,4 @@
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Any
-"""A value that ``json.loads`` returns as it was given to ``json.dumps``."""
+"""A value that ``json.dumps`` writes and ``json.loads`` reads without a change."""

@@ -50,7 +50,7 @@ class CorruptFileError(ValueError):
 
 @contextlib.contextmanager
 def as_corrupt(message: str) -> Iterator[None]:
-    """Raise CorruptFileError with a message instead of an error that damaged content causes."""
+    """Raise CorruptFileError with a message in place of any error that damaged content causes."""
     try:
         yield
     except CorruptFileError:

@@ -26,8 +26,8 @@ class InUseError(OSError):
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
     """Yield an empty file that replaces ``path`` when the block ends without an error; links are followed.
 
-    Until then, the file has a name of its own, which ends with ``.her-part``. So several writers do not
-    disturb each other: the one that ends last determines the content.
+    Until then, the new file has a different name, which ends with ``.her-part``. So several writers do not
+    disturb each other: the writer that finishes last determines the content.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -64,9 +64,9 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
 
 
 def acquire_lock(path: Path, name: str) -> BaseFileLock:
-    """Acquire and return the lock file ``path`` of an object, held until `release` or the process ends.
+    """Acquire and return the lock file ``path``, which is held until `release` or the end of the process.
 
-    Raise InUseError, which has the name of the object, if a writer in any process has the lock.
+    Raise InUseError if a writer in any process has the lock. Its message has ``name``, the locked object.
     """
     lock = FileLock(path, thread_local=False)
     try:

@@ -15,8 +15,8 @@ Content = TypeVar("Content")
 def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
     """Return the result of ``parse`` for the text of a UTF-8 file, which messages describe as ``expected``.
 
-    Raise CorruptFileError if ``parse`` raises or the file is not UTF-8 or is too large, and OSError if it
-    cannot be read, or is a folder, pipe or device.
+    Raise CorruptFileError if ``parse`` raises, or if the file is not UTF-8 or is too large. Raise OSError if
+    the file cannot be read, or is a folder, pipe or device.
     """
     with open_regular(path) as file:
         content = file.read(MAX_TEXT + 1)

@@ -1,7 +1,7 @@
 """LeRobot: write and read episodes as datasets of LeRobot's format v3, without the package lerobot.
 
 pyarrow writes and reads the Parquet files, PyAV the videos. ``docs/archives.md`` lists the differences
-between the formats. The files of a dataset, of which those with a number belong to one episode, are::
+between the formats. A dataset has these files; each episode has its own files in her_toolkit, data, videos::
 
     meta/info.json                              features, numbers of episodes and frames
     meta/stats.json, meta/tasks.parquet
@@ -69,11 +69,11 @@ def to_lerobot(
     The features are ``observation.state`` (the key ``observation``), ``observation.achieved_goal``,
     ``observation.desired_goal``, ``observation.images.KEY`` (uint8 arrays with three color channels),
     ``action``, ``next.reward``, ``next.done``, ``next.success`` (if the infos have a success flag),
-    ``next.terminated``, ``next.truncated`` and ``info.KEY``. They keep their dtypes.
+    ``next.terminated``, ``next.truncated`` and ``info.KEY``. The arrays keep their dtypes.
 
     Args:
-        episodes: Iterable of episodes of the same structure, such as a list or an `EpisodeArchive`; one
-            episode at a time is in memory and, at the end, one feature that is not an image.
+        episodes: Iterable of episodes of the same structure, such as a list or an `EpisodeArchive`. Only one
+            episode at a time is in memory and, at the end, all values of one feature that is not an image.
         folder: Folder of the dataset, which must be empty or not exist.
         fps: Steps per second.
         task: Description of the task in natural language.
@@ -122,10 +122,10 @@ def from_lerobot(
 ) -> Iterator[Episode]:
     """Yield the episodes of a local LeRobot dataset of format v3.
 
-    Episodes of `to_lerobot` come back exactly, except for images in videos. Other datasets have no state
-    after the last action, so the last frame of an episode becomes its last state, and the last action is left
-    out; all episodes count as truncated. Their observations are a dict with the key ``observation`` for
-    ``observation.state``, and the names of the other features without ``observation.``. The only info is
+    Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Other datasets have no
+    state after the last action, so the last frame of an episode becomes its last state, and the last action
+    is left out; all episodes count as truncated. Their observations are a dict with the key ``observation``
+    for ``observation.state``, and the names of the other features without ``observation.``. The only info is
     ``is_success``, from ``next.success``. Reading starts, and errors are raised, when the first episode is
     requested.
 
@@ -150,7 +150,7 @@ def from_lerobot(
 
 
 class _Writer:
-    """Writes a dataset episode by episode; the first one determines the features."""
+    """Writes a dataset episode by episode; the first episode determines the features."""
 
     def __init__(self, root: Path, fps: int, task: str, use_videos: bool) -> None:
         self._root, self._fps, self._task, self._use_videos = root, fps, task, use_videos
@@ -334,7 +334,7 @@ def _write_video(path: Path, pictures: np.ndarray, fps: int) -> None:
 
 
 def _new(path: Path) -> Path:
-    """Return a path, with its folder created."""
+    """Create the folder of a path, and return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -354,7 +354,7 @@ def _read_episodes(
     achieved_goal: Callable[[Any], Any] | None,
     compute_reward: Callable[[Any, Any, Any], Any] | None,
 ) -> Iterator[Episode]:
-    """Yield the episodes; the caller increments ``errors.number`` after each."""
+    """Yield the episodes; the caller increments ``errors.number`` after each episode."""
     with _reading(root / INFO):
         info = json.loads((root / INFO).read_text(encoding="utf-8"))
         version = str(info["codebase_version"])
@@ -437,7 +437,7 @@ class _Frames(NamedTuple):
 
 
 def _own_episode(frames: _Frames) -> Episode:
-    """Return an episode of `to_lerobot`."""
+    """Return an episode that `to_lerobot` wrote."""
     place = {name: frames.row[f"data/{name}"] for name in ("chunk_index", "file_index")}
     path = frames.root / OURS.format(**place)
     with _reading(path), ArrayFile(path, kind=KIND, version=1) as file:
@@ -461,7 +461,7 @@ def _other_episode(
     achieved_goal: Callable[[Any], Any] | None,
     compute_reward: Callable[[Any, Any, Any], Any] | None,
 ) -> Episode:
-    """Return an episode of another program: T frames, of which the last one is the last state."""
+    """Return an episode that another program wrote in T frames; the last frame gives the last state only."""
     names = {name: name.removeprefix("observation.") for name in arrays if name.startswith("observation.")}
     names |= {STATE: "observation"} if STATE in names else {}
     observations = {key: arrays[name] for name, key in names.items()}
@@ -487,7 +487,7 @@ def _other_episode(
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raise CorruptFileError instead of the errors of a file that is damaged or missing."""
+    """Raise CorruptFileError instead of the errors that a damaged or missing file causes."""
     with as_corrupt(f"{path} is missing or damaged"):
         try:
             yield

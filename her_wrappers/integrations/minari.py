@@ -32,8 +32,8 @@ def to_minari(
         episodes: Iterable of episodes, such as a list or an `EpisodeArchive`; one episode at a time is in
             memory.
         dataset_id: Minari's id of the dataset, with a version, such as ``"reach/random-v0"``.
-        env: Environment of the episodes, or its id or spec. Minari stores its spaces, and the episodes are
-            cast to their dtypes.
+        env: Environment of the episodes, or its id or spec. Minari stores the spaces of the environment, and
+            the episodes are cast to the dtypes of these spaces.
         **metadata: Other arguments of ``minari.create_dataset_from_buffers``, such as ``author``,
             ``description``, ``code_permalink``. Minari warns about missing arguments.
 

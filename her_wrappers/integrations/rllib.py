@@ -49,8 +49,8 @@ STATE_KEY = "replay_buffer"
 class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
     """Env-to-module connector that passes the last observations as vectors, and logs the success rate.
 
-    RLlib's ``FlattenObservations`` replaces the observations of the episodes, and the buffer would get no
-    goals; this connector leaves them as they are.
+    RLlib's ``FlattenObservations`` replaces the observations in the episodes by vectors, so that the buffer
+    would get no goals. This connector does not change the episodes.
     """
 
     def recompute_output_observation_space(
@@ -193,7 +193,7 @@ class _HerAlgorithm:
             raise ValueError(f"{name} samples single steps; use an RLModule without get_initial_state()")
 
     def training_step(self) -> None:
-        """Collect and learn; before the first episode has ended, only collect."""
+        """Collect steps and update the networks; until the first episode has ended, only collect steps."""
         algorithm: Any = self
         buffer: HerEpisodeReplayBuffer = algorithm.local_replay_buffer
         while not len(buffer):
@@ -209,7 +209,7 @@ class _HerAlgorithm:
         super().training_step()  # type: ignore[misc] # of DQN
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
-        """Return the state of the algorithm, with that of the buffer."""
+        """Return the state of the algorithm, which includes the state of the buffer."""
         algorithm: Any = super()
         state = algorithm.get_state(components, not_components=not_components, **kwargs)
         mine: Any = self

@@ -44,7 +44,7 @@ class NetworkInputs:
         space: Dict space of ``observation``, ``achieved_goal`` and ``desired_goal``.
 
     Raises:
-        ValueError: The space is not that of a goal environment.
+        ValueError: ``space`` is not the observation space of a goal environment.
 
     Attributes:
         space: Box space of one vector, of length D.
@@ -74,7 +74,7 @@ class NetworkInputs:
 
 
 class SampledTransitions:
-    """One batch in the place of the list of episodes that RLlib's learners get from a buffer.
+    """A batch of transitions, which RLlib's learners get from the buffer instead of a list of episodes.
 
     Args:
         columns: (B, ...) arrays by the names that the learners use.
@@ -97,7 +97,7 @@ class SampledTransitions:
 
 
 def _as_episode(chunks: list[Any], *, terminated: bool = False, truncated: bool = True) -> Episode:
-    """Return the episode of some chunks, which is truncated if it has not ended."""
+    """Return the chunks of an episode as one episode, which is truncated unless flags are given."""
     observations, actions, rewards, infos = joined(chunks)
     return Episode(observations, actions, rewards, bool(terminated), bool(truncated), infos)
 
@@ -180,7 +180,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         """Add chunks of episodes, as env runners return them.
 
         Args:
-            batch: The chunks; those of one episode have the same id, and come in order.
+            batch: The chunks. All chunks of an episode have the same id, and are in order.
             **kwargs: Ignored.
 
         Raises:

@@ -88,22 +88,22 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         copy_info_dict: Whether ``compute_reward`` gets the recorded infos of the steps, which belong to the
             recorded goal; otherwise it gets empty dicts.
         termination: Termination of relabeled steps. ``"keep"``: as recorded, like SB3. None: the same, with
-            one warning if an episode terminated at its goal. ``"success"``: if the reward is that of a
-            reached goal, for environments that end on success. ``"recompute"``: as the environment's
-            ``compute_terminated`` returns. ``"never"``, or a function with the arguments of
+            one warning if an episode terminated at its goal. ``"success"``: True if the new reward equals the
+            reward of an achieved goal, for environments that end on success. ``"recompute"``: as the
+            environment's ``compute_terminated`` returns. ``"never"``, or a function with the arguments of
             ``compute_terminated``.
         n_steps: Maximal number of steps whose rewards are summed, all for one goal. SB3's algorithms ignore
             their own ``n_steps`` if they have a custom replay buffer.
-        gamma: Discount factor of these sums, which must equal the algorithm's. Unused if ``n_steps`` is 1.
+        gamma: Discount factor of these sums; must equal the algorithm's gamma. Unused if ``n_steps`` is 1.
         resample_achieved_goals: Whether a new goal is sampled once more if it was already achieved before the
             step.
         seed: Seed of the private generator; None seeds it from NumPy's global generator, which SB3 seeds.
-        demonstrations: Recorded episodes of the environment, and their share of each batch; their actions are
-            those of the environment, not scaled to [-1, 1].
+        demonstrations: Recorded episodes of the environment, and their share of each batch. Their actions are
+            in the units of the environment, not scaled to [-1, 1] as in SB3.
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
-        ValueError: The observation space is not that of a goal environment, its goals differ in size from
+        ValueError: The space is not the space of a goal environment, its goals differ in size from
             the goals of the environment (VecFrameStack), or an argument is not valid.
 
     Attributes:
@@ -216,7 +216,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
         Args:
             obs: Observations of all environments, (N, ...) arrays.
-            next_obs: Next observations, (N, ...) arrays; the last observations if episodes ended.
+            next_obs: Next observations, (N, ...) arrays; where an episode ended, its last observation.
             action: (N, A) actions, in the form that `sample` returns.
             reward: (N,) rewards.
             done: (N,) bool, whether the episode ended.
@@ -300,7 +300,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
-        """A new dict. SB3's ``learn`` sets items of it if ``optimize_memory_usage``; this has no effect."""
+        """A new dict. If ``optimize_memory_usage``, SB3's ``learn`` sets items of it, without effect."""
         return {}
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Batches of `HerReplayBuffer`: SB3's tuples of tensors, of which several are sampled at once."""
+"""Batches of `HerReplayBuffer`, which are SB3's tuples of tensors. Several batches are sampled at once."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class TensorBatches:
     """Samples several batches at once from a buffer.
 
     Several batches take little more time than one, since NumPy, torch and the environment are called once.
-    Adding episodes drops the unused batches. To drop few, the first call of `sample` after an addition
-    samples m batches, where m is the smallest number of batches used between two recent additions. If more
-    are needed, each further call samples as many batches as have been used beyond the first m. Each batch has
-    the same distribution as if it were sampled alone.
+    Adding episodes drops the unused batches. To drop few, the first call of `next` after an addition samples
+    m batches, where m is the smallest number of batches used between two recent additions. When these are
+    used up, the next calls sample 1, 1, 2, 4, ... further batches. Each batch has the same distribution as if
+    it were sampled alone.
 
     With ``discounts=True``, batches contain discounts; otherwise SB3 uses its own gamma. ``seed`` determines
     the order of batches that were sampled together.

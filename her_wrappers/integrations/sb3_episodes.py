@@ -53,15 +53,15 @@ class RecordedInfos:
         return steps
 
     def evict(self, episodes: Episodes, count: int) -> None:
-        """Drop the infos of all but the last ``count`` stored steps; ``episodes`` are those stored last."""
+        """Add the steps of new ``episodes``, then drop the infos of all but the last ``count`` steps."""
         self._stored.extend(episodes.infos[STEP].tolist())
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]
 
     def of(self, info: Any) -> Any:
-        """Return a copy of the recorded info whose number is in the dict ``info``.
+        """Return a copy of the recorded info whose number is ``info[STEP]``.
 
-        For a list of B dicts, return a (B,) array of dicts, which is the form in SB3's class.
+        If ``info`` is a list of B dicts, return a (B,) array of the recorded dicts, as SB3's class does.
         """
         if isinstance(info, dict):
             return copy_tree(self._by_step.get(info.get(STEP, -1), {}))
@@ -112,7 +112,7 @@ class Sb3Shapes:
         return [as_batch(leaf, value, count=self.n_envs, where=where).tobytes() for leaf, value in leaves]
 
     def read_episode(self, episode: Episode) -> Episode:
-        """Return an episode of the environment in these shapes, with scaled actions."""
+        """Return an episode of the environment in SB3's shapes and dtypes, with scaled actions."""
         actions, box = episode.actions, self._action_space
         if isinstance(box, spaces.Box) and box.is_bounded():  # as in `scale_action` of SB3's policies
             actions = 2 * (actions - box.low) / (box.high - box.low) - 1
@@ -157,9 +157,9 @@ class StepBytes(NamedTuple):
 class VectorEpisodeBytes:
     """The open episodes of N environments that step together.
 
-    Steps are stored as bytes, which become arrays when an episode ends. `EpisodeAccumulator` makes more
-    function calls per step, which are slow between the updates of a network, since updates fill the caches of
-    the processor.
+    Steps are stored as bytes, which become arrays when an episode ends. So a step needs fewer function calls
+    than in `EpisodeAccumulator`. Function calls are slow between the updates of a network, since updates fill
+    the caches of the processor.
     """
 
     def __init__(self, shapes: Sb3Shapes) -> None:
@@ -201,9 +201,9 @@ class VectorEpisodeBytes:
         self._states.append(states)
 
     def finish(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
-        """Close open episodes, and return those with at least one step, or None if there are none.
+        """Close the open episodes of ``envs``, and return the episodes that have steps, or None without any.
 
-        Each episode is terminated or truncated.
+        An episode is terminated if its element of ``terminated`` is True, and truncated otherwise.
         """
         lengths = self.lengths
         ends = {i: end for i, end in zip(envs, terminated, strict=True) if lengths[i] > 0}

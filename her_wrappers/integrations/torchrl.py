@@ -1,4 +1,4 @@
-"""TorchRL: `HindsightReplayBuffer` in the place of a ``TensorDictReplayBuffer``.
+"""TorchRL: `HindsightReplayBuffer` as a replacement for a ``TensorDictReplayBuffer``.
 
 ``docs/torchrl.md`` shows complete programs.
 """
@@ -48,7 +48,8 @@ KEYS: dict[str, NestedKey] = {
 """Keys of tensordicts by the names of their content, as in TorchRL's environments, losses and collectors."""
 
 PATIENCE = 16
-"""An open trajectory is truncated after this many calls of ``extend`` that begin others and leave it out."""
+"""An open trajectory is truncated after this many calls of ``extend`` that begin other trajectories and have
+no steps of the open trajectory."""
 
 
 class HindsightTensorDictReplayBuffer:
@@ -61,14 +62,14 @@ class HindsightTensorDictReplayBuffer:
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Action space of one environment.
-        batch_size: Number of transitions of a batch if `sample` gets none; also an attribute.
+        batch_size: Number of transitions of a batch, unless `sample` gets another number; also an attribute.
         device: Device of the batches.
-        keys: Keys in the tensordicts that differ from `KEYS`, by the names in `KEYS`.
+        keys: Dict from names in `KEYS` to the keys in the tensordicts, for keys that differ from `KEYS`.
         **options: Other arguments of `HindsightReplayBuffer`, such as ``buffer_size``, ``compute_reward`` and
             ``n_sampled_goal``.
 
     Raises:
-        TypeError: A space has a Tuple, or ``options`` has an unknown name.
+        TypeError: A space is or contains a Tuple, or ``options`` has an unknown name.
         ValueError: ``keys`` has an unknown name, or an argument of `HindsightReplayBuffer` is not valid.
 
     Attributes:
@@ -149,11 +150,11 @@ class HindsightTensorDictReplayBuffer:
         """Add steps, as a collector returns them; episodes may continue in the next call.
 
         Args:
-            data: Tensordict of shape (T,) with consecutive steps, or (N, T) with those of N environments.
-                If it has trajectory ids, steps of one id are one episode, in any order of the environments;
-                otherwise each of the N rows continues the row of the previous call. An episode that is
-                continued by a step from another state is truncated. Steps with a false mask are padding, and
-                are ignored.
+            data: Tensordict of shape (T,) with T consecutive steps, or (N, T) with T consecutive steps of
+                each of N environments. If it has trajectory ids, all steps with the same id are one episode,
+                and the environments may be in any order; otherwise row i continues row i of the previous
+                call. If a step does not begin in the last state of its open episode, the open episode is
+                truncated. Steps whose mask is False are padding, and are ignored.
 
         Raises:
             KeyError: A key is missing.
@@ -189,9 +190,9 @@ class HindsightTensorDictReplayBuffer:
             batch_size: Number of transitions, B; None for the attribute ``batch_size``.
 
         Returns:
-            Tensordict of shape (B,) on ``device``: the entries of `extend`, ``index`` (step numbers),
-            ``relabeled`` (bool), ``priority_weight`` with priorities, and ``steps_to_next_obs`` with
-            ``n_steps`` above 1, which the value estimators of TorchRL read.
+            Tensordict of shape (B,) on ``device`` with the entries of `extend`, ``index`` (step numbers) and
+            ``relabeled`` (bool). If the buffer has priorities, also with ``priority_weight``; if ``n_steps``
+            is above 1, also with ``steps_to_next_obs``, which the value estimators of TorchRL read.
 
         Raises:
             ValueError: No batch size is given, or `HindsightReplayBuffer.sample` raises.
@@ -225,8 +226,8 @@ class HindsightTensorDictReplayBuffer:
         """Set the priorities of sampled transitions; does nothing if the buffer has no priorities.
 
         Args:
-            data: Tensordict of `sample` with the additional key ``td_error``, or another of ``keys``: (B,) or
-                (B, 1) numbers of at least 0.
+            data: Tensordict that `sample` returned, with the additional key ``td_error`` (or its replacement
+                in ``keys``): (B,) or (B, 1) numbers of at least 0.
 
         Raises:
             KeyError: ``index`` or the priority is missing.
@@ -272,12 +273,12 @@ class HindsightTensorDictReplayBuffer:
         """Replace the content by a saved buffer with the same options; open episodes are dropped.
 
         Args:
-            path: File of `dumps`, or its content.
+            path: File that `dumps` wrote, or its content as bytes.
 
         Raises:
             CorruptFileError: The file is damaged.
             OSError: The file cannot be read.
-            ValueError: The spaces or options of the saved buffer differ from those of this one.
+            ValueError: The saved buffer has other spaces or options than this buffer.
         """
         self.hindsight = load_same(self.hindsight, path)
         one_hot = self.hindsight._attachment.get("one_hot", {})  # noqa: SLF001
@@ -286,7 +287,7 @@ class HindsightTensorDictReplayBuffer:
         self._forget_open()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the content of the file of `dumps`, and the number of added steps."""
+        """Return a dict with the content of the file that `dumps` writes and the number of added steps."""
         self._attach()
         return {"hindsight": to_bytes(self.hindsight), "write_count": self.write_count}
 
@@ -308,7 +309,7 @@ class HindsightTensorDictReplayBuffer:
         )
 
     def _attach(self) -> None:
-        """Make saved files say which Discrete values are one-hot vectors."""
+        """Attach to the buffer, for its saved files, which Discrete values are one-hot vectors."""
         forms = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
         self.hindsight._attachment = {"one_hot": forms}  # noqa: SLF001
 

@@ -1,10 +1,11 @@
 """EpisodeAccumulator: the open episodes of one environment, or of N environments that step together.
 
-An open episode consists of the rows of a `StepRing` from its first moment to the current one. A step writes
-the next row, which belongs to no episode yet; then ``_now`` is assigned. After an interruption, `is_moving`
-is True if the environments may have taken a step that is not recorded, and `truncate` closes all episodes at
-the step before. Episodes are closed before their last row is added and opened after their first one, so that
-an interruption can lose episodes, but not mix them.
+A `StepRing` has one row for each moment, the time between two steps. An open episode consists of the rows
+from its first moment to the current moment, ``_now``. A step first writes the next row, which belongs to no
+episode yet; then the assignment of ``_now`` adds this row to the open episodes. After an interruption,
+`is_moving` is True if the environments may have taken a step that is not recorded, and `truncate` closes all
+episodes at the step before. Episodes are closed before their last row is added, and opened after their first
+row is added, so that an interruption can lose episodes, but not mix them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from her_wrappers.spaces import LeafSpec, SpaceSpec
 from her_wrappers.trees import Tree, try_as_array
 
 Flags: TypeAlias = Any
-"""(N,) bools, or one bool for a single environment. Both have ``&``, ``|``, and ``^ True`` for "not"."""
+"""(N,) bools, or one bool for a single environment. Both support ``&``, ``|``, and ``^ True`` for "not"."""
 
 
 class EpisodeAccumulator:
@@ -76,7 +77,7 @@ class EpisodeAccumulator:
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) int64, number of steps of each environment's open episode; -1 if it has none."""
+        """(N,) int64, number of steps of each environment's open episode; -1 if no episode is open."""
         if self.is_single:  # faster
             return np.array([self._now - self._begun if self._is_open else -1])
         return np.where(self._is_open, self._now - self._begun, -1)
@@ -84,7 +85,7 @@ class EpisodeAccumulator:
     def begin(self, observations: Tree, infos: Any, chosen: np.ndarray | None = None) -> None:
         """Open episodes of the environments ``chosen``, (N,) bool or None for all, with their first states.
 
-        Keys of infos to record may be missing, unlike after a step.
+        Unlike the infos of a step, ``infos`` may lack keys that are to be recorded.
         """
         self.is_ready = False
         ring = self._ring
@@ -144,8 +145,8 @@ class EpisodeAccumulator:
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
         """Close the open episodes of environments ``which``, (N,) bool or None for all, as truncated.
 
-        Return those with at least one step, or None. If the environments may have taken a step that is not
-        recorded, all episodes are closed.
+        Return the closed episodes that have at least one step, or None if there are none. If the environments
+        may have taken a step that is not recorded, the episodes of all environments are closed.
         """
         closed = self._every if which is None or self.is_moving else which
         if self.is_moving:
@@ -159,11 +160,11 @@ class EpisodeAccumulator:
         return episodes
 
     def copy(self) -> Episodes | None:
-        """Return truncated copies of the open episodes with steps, or None; the originals stay open."""
+        """Return truncated copies of the open episodes that have steps, or None; they stay open."""
         return self._collect(self._every, self._now, self._none, self._every)
 
     def set_autoreset(self, mode: AutoresetMode, is_ended: np.ndarray) -> None:
-        """Set the autoreset mode, and which environments, (N,) bool, the next step resets."""
+        """Set the autoreset mode, and the environments, (N,) bool, that the next step resets."""
         self._mode = mode
         self._is_ended = is_ended.copy()
 
@@ -175,7 +176,7 @@ class EpisodeAccumulator:
     def where(self, ahead: int | None) -> Where:
         """Return a function that describes the current step of environment i, for messages.
 
-        ``ahead`` is added to the step; with None, the place is a reset.
+        ``ahead`` is added to the number of the step; None describes a reset instead of a step.
         """
 
         def place(i: int) -> str:
@@ -219,7 +220,7 @@ class EpisodeAccumulator:
         begins: Flags = False,
         last: LastStates | None = None,
     ) -> Episodes | None:
-        """Add the row that was written; close and open episodes. ``begins`` marks rows that are resets."""
+        """Finish a step: close and open episodes. ``begins`` marks the environments that it has reset."""
         now, opened, episodes = self._now + 1, begins, None
         ended = over = terminated | truncated
         cut = self._none
@@ -248,7 +249,7 @@ class EpisodeAccumulator:
         return episodes
 
     def _prepare(self) -> None:
-        """Make room for the next row, and continue at it; raise ResetNeeded if an environment cannot step."""
+        """Make room for the next row of the ring; raise ResetNeeded if an environment cannot step."""
         is_idle = (self._is_open | self._is_ended) ^ True
         if self.is_moving or self._any(is_idle):
             if self.is_single:
@@ -273,7 +274,7 @@ class EpisodeAccumulator:
     def _collect(
         self, which: Flags, now: int, terminated: Flags, truncated: Flags, last: LastStates | None = None
     ) -> Episodes | None:
-        """Return copies of the open episodes of ``which`` that have steps, or None without such episodes."""
+        """Return copies of the open episodes with steps in the environments ``which``, or None."""
         chosen = which & self._is_open & (self._begun < now)
         if not self._any(chosen):
             return None
@@ -300,7 +301,7 @@ class EpisodeAccumulator:
         return episodes
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
-        """Return the infos to record, by key, without those that no environment has."""
+        """Return the infos to record, by key; infos that no environment has are left out."""
         if not self._info_keys:
             return {}
         is_dict = isinstance(infos, Mapping)
@@ -319,7 +320,7 @@ class EpisodeAccumulator:
         return batches
 
     def _mark_first(self, batches: Mapping[str, InfoBatch], opened: Flags) -> None:
-        """Note which infos the first states of the episodes ``opened`` have."""
+        """Store which infos the first states have, in the environments ``opened``."""
         for key, has in self._has_first.items():
             present = batches[key].present if key in batches else self._none
             self._has_first[key] = has & (opened ^ True) | present & opened

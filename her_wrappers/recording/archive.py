@@ -80,17 +80,18 @@ class _ArchiveState(NamedTuple):
 class EpisodeArchive:
     """A folder of episodes: a sink for recorders, and a source for buffers.
 
-    Episodes are written in *shards*, files of many episodes that ``numpy.load`` can read. A shard is complete
-    or absent. If the process is killed, episodes that are not in a shard yet are lost. `flush` writes them to
-    a shard; so do `close`, the end of a ``with`` block, and a regular end of the program.
+    Episodes are written in *shards*, files of many episodes that ``numpy.load`` can read. A shard is written
+    completely or not at all. If the process is killed, episodes that are not in a shard yet are lost. `flush`
+    writes them to a shard; so do `close`, the end of a ``with`` block, and a regular end of the program.
 
-    If the folder has an archive, episodes are added to it. All episodes have the same spaces: those of
-    ``env``, or else those of the first episode. Only one archive at a time can write to a folder. Any number
-    of archives can read at the same time; each reads the shards that existed when it was opened.
+    If the folder has an archive, episodes are added to it. All episodes must have the same spaces: the spaces
+    of ``env`` or, without ``env``, the spaces of the first episode. Only one archive at a time can write to a
+    folder. Any number of archives can read at the same time; each reads the shards that existed when it was
+    opened.
 
     Args:
         path: The folder. If it does not exist, it is created when the archive is opened for writing: at once
-            with ``env``, else when the first episode is added.
+            if ``env`` is given, otherwise when the first episode is added.
         env: Environment of the episodes, single or vectorized. The archive stores its id, arguments and
             spaces, and is opened for writing at once.
         shard_steps: Number of steps after which a shard is written. A shard is also written after about 64
@@ -290,7 +291,7 @@ class EpisodeArchive:
         yield from errors.counted(self.read_shards(errors))
 
     def read_shards(self, errors: EpisodeErrors) -> Iterator[Episodes]:
-        """Flush, and yield the shards without counting their episodes; ``errors`` handles damaged ones."""
+        """Flush, and yield the shards without counting their episodes; ``errors`` handles damaged shards."""
         self.flush()
         manifest = self._state.manifest
         if not manifest.archive:
@@ -330,7 +331,7 @@ class EpisodeArchive:
     def _read_for_writing(
         self, source: Source | None, specs: tuple[SpaceSpec, SpaceSpec] | None
     ) -> _ArchiveState:
-        """Read or write the manifest of a locked folder; raise ValueError if it is of another environment."""
+        """Read or write the manifest of a locked folder; raise ValueError if its environment differs."""
         for part in self.path.glob(f"*{PART}"):  # left by killed writers: the folder is locked
             part.unlink()
         if not (self.path / MANIFEST).exists():

@@ -14,7 +14,7 @@ from her_wrappers.user_warning import warn_user
 
 
 class EpisodeErrors:
-    """Raises errors in single episodes of a source with the number of the episode, or skips the episodes."""
+    """Handles errors in single episodes: raises them with the number of the episode, or skips episodes."""
 
     def __init__(self, on_error: str) -> None:
         if on_error not in {"raise", "skip"}:
@@ -24,7 +24,7 @@ class EpisodeErrors:
         self.number = 0  # of the next episode of the source
 
     def handle(self, error: Exception, count: int = 1) -> None:
-        """Skip the next ``count`` episodes, or raise ``error``."""
+        """Skip the next ``count`` episodes, in which ``error`` occurred, or raise ``error``."""
         is_file = isinstance(error, CorruptFileError | OSError)  # the message names the file
         message = str(error) if is_file else f"episode {self.number}: {error}"
         if not self._skips:
@@ -60,7 +60,7 @@ class Dataset(Protocol):
 
 
 def episodes_of(dataset: Dataset, errors: EpisodeErrors) -> Iterator[Episode]:
-    """Yield the episodes of a dataset; the caller increments ``errors.number`` after each."""
+    """Yield the episodes of a dataset; the caller increments ``errors.number`` after each episode."""
     for data in dataset.iterate_episodes():
         try:
             episode = _episode_of(data)

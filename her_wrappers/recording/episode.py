@@ -20,7 +20,7 @@ class Episode:
         observations: Observations in states 0..T: tree of (T + 1, ...) arrays in the structure of the
             observation space.
         actions: Actions: tree of (T, ...) arrays in the structure of the action space.
-        rewards: (T,) numbers, rewards that the environment returned; recorders make float64.
+        rewards: (T,) numbers, rewards that the environment returned; float64 if a recorder made the episode.
         terminated: Whether the last step terminated the episode.
         truncated: Whether the episode was truncated after the last step, by the environment or by the
             recorder.

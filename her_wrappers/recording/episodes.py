@@ -43,7 +43,7 @@ class Episodes(Sequence[Episode]):
     Attributes:
         observations: Tree of (T + n, ...) arrays.
         actions: Tree of (T, ...) arrays.
-        rewards: (T,) numbers, rewards that the environments returned; recorders make float64.
+        rewards: (T,) numbers, rewards that the environments returned; float64 if recorders made the episodes.
         lengths: (n,) integers, number of steps of each episode.
         terminated: (n,) bool, whether the last step terminated the episode.
         truncated: (n,) bool, whether the episode was truncated after the last step.
@@ -156,24 +156,24 @@ class Episodes(Sequence[Episode]):
         achieved_goal: Callable[[Any], Any] | None = None,
         desired_goal: Any = None,
     ) -> Episodes:
-        """Return the episodes of a dataset of flat arrays with N rows, such as those of D4RL and OGBench.
+        """Return the episodes of a dataset with one array of N rows per quantity, as in D4RL and OGBench.
 
-        Without ``next_observations``, the last row of each episode gives only its last state, and all
-        episodes count as truncated. The last row ends an episode even without a flag.
+        Without ``next_observations``, the last row of each episode is used only as the last state of the
+        episode, and all episodes count as truncated. The last of the N rows always ends an episode.
 
         Args:
             observations: (N, ...) array or tree of arrays, the states before the steps.
             actions: (N, ...) array or tree of arrays.
-            rewards: (N,) rewards of the steps, or a function ``(achieved_goal, desired_goal, info)`` that
-                returns the (T,) rewards of the goals after T steps.
-            terminals: (N,) bools or numbers 0 and 1, whether the task and the episode ended with a row. Leave
-                them out if episodes continue after them, as after a success in D4RL's AntMaze.
+            rewards: (N,) rewards of the steps, or a function ``(achieved_goal, desired_goal, info)``, which
+                is called once for each episode and returns the rewards of its T steps.
+            terminals: (N,) bools or numbers 0 and 1, whether a row terminated its episode. Omit this argument
+                if episodes continue after such rows, as after a success in D4RL's AntMaze.
             timeouts: (N,) bools or numbers 0 and 1, whether the episode was truncated after a row.
             next_observations: States after the steps, like ``observations``.
             achieved_goal: Function from (n, ...) observations to (n, ...) goals; None if ``observations`` are
                 a dict of observations, achieved goals and desired goals.
-            desired_goal: (N, ...) goals such as D4RL's ``infos/goal``, or one goal for all rows. None uses,
-                in each episode, the achieved goal of its last state.
+            desired_goal: (N, ...) goals such as D4RL's ``infos/goal``, or one goal for all rows. With None,
+                the desired goal of each episode is the achieved goal of its last state.
 
         Raises:
             ValueError: The numbers of rows differ, flags are not bools, no episode has a step, or

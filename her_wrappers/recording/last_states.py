@@ -1,4 +1,4 @@
-"""Last states of episodes: where they are in mode SAME_STEP, and whether the environment overwrote them."""
+"""Last states of episodes: reading them in autoreset mode SAME_STEP, and checking for overwritten arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class LastStates(NamedTuple):
     def put(self, found: Mapping[str, Any], rows: np.ndarray, ends: np.ndarray) -> None:
         """Overwrite the last states and infos in ``found``, the fields of `Episodes` of m episodes.
 
-        ``rows`` (m,) are the environments, and ``ends`` (m,) where the episodes end in the arrays of steps.
+        ``rows``, (m,), are the environments of the episodes, and ``ends``, (m,), are the indices after their
+        last steps in the arrays of steps.
         """
         which = np.searchsorted(rows, self.rows)
         for array, values in zip(leaf_arrays(found["observations"]), self.observations, strict=True):
@@ -78,7 +79,7 @@ class ReuseWatch:
         self._jumps: Counter[str] = Counter()
 
     def ended(self, envs: Iterable[int], episodes: Sequence[Episode]) -> None:
-        """Keep the episodes that ended, until `began` is called."""
+        """Store the episodes that ended in the environments ``envs``, for the comparison in `began`."""
         if self.is_watching:
             self._ended = dict(zip(envs, episodes, strict=True))
 

@@ -1,4 +1,4 @@
-"""OpenEpisodes: the episodes to which `HindsightReplayBuffer.add` still adds, of one or of N environments."""
+"""OpenEpisodes: the episodes of one or N environments to which `HindsightReplayBuffer.add` adds steps."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class OpenEpisodes:
         info: Any,
         skip: Any,
     ) -> Episodes | None:
-        """Add a transition of one or of each of N environments, and return the episodes that ended.
+        """Add a transition of one environment or of each of N environments; return the episodes that ended.
 
-        After an error nothing is added.
+        If an error is raised, nothing is added.
         """
         count = self._num_rows(obs)
         if count is None and skip is not None:
@@ -92,7 +92,7 @@ class OpenEpisodes:
         return episodes
 
     def truncate(self) -> Episodes | None:
-        """End all open episodes as truncated, and return those with at least one step, or None."""
+        """End all open episodes as truncated, and return the episodes that have steps, or None."""
         return None if self._recorded is None else self._recorded.truncate()
 
     def discard(self) -> None:
@@ -100,17 +100,21 @@ class OpenEpisodes:
         self._recorded = None
 
     def copy(self) -> tuple[bool, np.ndarray, Episodes | None]:
-        """Return the state for `resume`; the episodes stay open.
+        """Return the three arguments of `resume`; the episodes stay open.
 
-        The state is: whether transitions have no leading axis; the number of steps of each open episode, (N,)
-        int64 with N = 0 before the first transition; and truncated copies of those with steps, or None.
+        The arguments are: whether transitions have no leading axis; the number of steps of each environment's
+        open episode, (N,) int64, empty before the first transition; and truncated copies of the open episodes
+        that have steps, or None if there are none.
         """
         if self._recorded is None:
             return False, np.zeros(0, np.int64), None
         return self._recorded.is_single, self._recorded.lengths.clip(0), self._recorded.copy()
 
     def resume(self, is_single: bool, lengths: np.ndarray, episodes: Episodes | None) -> None:
-        """Open the episodes that `copy` returned; raise ValueError if they do not fit. Others are dropped."""
+        """Replace the open episodes by the episodes that `copy` returned.
+
+        Raise ValueError if ``lengths`` and ``episodes`` do not agree.
+        """
         has_steps = lengths > 0
         found = [] if episodes is None else episodes.lengths.tolist()
         if lengths[has_steps].tolist() != found or (is_single and len(lengths) > 1):
@@ -219,7 +223,7 @@ class OpenEpisodes:
             )
 
     def _require_continuation(self, recorded: EpisodeAccumulator, obs: Tree, rows: np.ndarray) -> None:
-        """Raise ValueError unless ``obs`` equals the last states of the open episodes of ``rows``."""
+        """Raise ValueError unless ``obs`` equals the last states in the environments ``rows``."""
         for leaf, *pair in recorded.compare(obs):
             if pair[0].tobytes() == pair[1].tobytes():  # faster
                 continue
@@ -235,7 +239,7 @@ class OpenEpisodes:
                 )
 
     def _begins_in_last_state(self, recorded: EpisodeAccumulator, obs: Tree) -> np.ndarray:
-        """Return which rows continue from the last state of an episode that just ended, (N,) bool."""
+        """Return (N,) bool: whether ``obs`` equals the last state of an episode that just ended."""
         is_reset = self._just_ended
         for leaf, *pair in recorded.compare(obs) if is_reset.any() else ():
             is_reset = is_reset & equal_rows(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))

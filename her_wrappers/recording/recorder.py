@@ -45,7 +45,7 @@ class _Recorder:
             gymnasium.error.ResetNeeded: An environment must be reset before its next step.
             SinkError: A sink raised an error; ``result`` has what ``step`` would have returned, and
                 ``episodes`` the episodes that the sink did not add. ``result`` is None if the step failed.
-            ValueError: The action cannot be recorded; the environment did not get it. Or an observation, a
+            ValueError: The action cannot be recorded; the environment was not called. Or an observation, a
                 reward or an info cannot be recorded: the sinks got the episodes up to the step before, and a
                 reset is needed, as after any error of the environment.
         """
@@ -89,7 +89,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     """Record the episodes of a single environment.
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
-    terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, they get it as truncated. The
+    terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, it counts as truncated. The
     resets of Gymnasium's wrapper `Autoreset` inside of the recorder are not recorded as steps.
 
     After a KeyboardInterrupt, call ``reset``. The open episode, or the one that is being delivered, may be
@@ -101,7 +101,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     Args:
         env: The environment.
         *sinks: Receivers of the episodes, called in order with each `Episode`. A sink that has
-            ``add_episodes``, or is that method, gets `Episodes`.
+            the method ``add_episodes``, or is such a method, gets `Episodes`.
         info_keys: Keys of ``info`` to record, in addition to the ``info_keys`` of the sinks, such as those of
             a buffer. The info of every step must have them.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
@@ -175,7 +175,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
     terminates or is truncated. Episodes that ``reset`` or ``close`` interrupts are passed on as truncated. In
-    mode NEXT_STEP the step that begins the next episode is not a transition and is not recorded as one. In
+    mode NEXT_STEP the step that begins the next episode is a reset, which is not recorded as a transition. In
     mode SAME_STEP the last state of an episode is read from ``final_obs`` and ``final_info``.
 
     After a KeyboardInterrupt, call ``reset``. The open episodes, or those that are being delivered, may be
@@ -183,9 +183,9 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
 
     Args:
         env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
-        *sinks: Receivers of the episodes, called in order with each `Episode`. A sink that has
-            ``add_episodes``, or is that method or the ``add_episode`` of the same object, gets all episodes
-            that ended at the same step in one call, as `Episodes`.
+        *sinks: Receivers of the episodes, called in order with each `Episode`. If a sink is an object with
+            the method ``add_episodes``, or a method ``add_episodes`` or ``add_episode`` of such an object, it
+            gets all episodes that ended at the same step in one call, as `Episodes`.
         info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, such as those
             of a buffer. The infos of every step and environment must have them.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not

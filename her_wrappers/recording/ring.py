@@ -38,7 +38,7 @@ class Column(NamedTuple):
 
 
 Writer: TypeAlias = tuple[LeafSpec, str | None, np.dtype[Any], tuple[int, ...], Callable[[Any], int]]
-"""A leaf, its key, its dtype, the shape of a row, and the function that writes a row and advances."""
+"""A leaf, its key, its dtype, the shape of a row, and the function that writes the next row."""
 
 
 class StepRing:
@@ -108,10 +108,10 @@ class StepRing:
             self.infos[key][moment % self.capacity, ...][chosen] = batch.values[chosen]
 
     def collect(self, rows: np.ndarray | None, begun: Any, lengths: Any) -> dict[str, Any]:
-        """Return copies of n episodes, as those fields of `Episodes` that the ring stores.
+        """Return copies of n episodes, as a dict of the fields of `Episodes` that the ring stores.
 
         ``rows``, ``begun`` and ``lengths``, (n,), are the environments, first moments and numbers of steps of
-        the episodes; None and two integers for a single environment.
+        the episodes. For a single environment, ``rows`` is None, and the other two are integers.
         """
         states = self._index(rows, begun, lengths + 1)
         steps = self._index(rows, begun + 1, lengths)
@@ -126,7 +126,7 @@ class StepRing:
     def first_infos(
         self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
     ) -> list[dict[str, np.ndarray]]:
-        """Return a dict of first infos for each episode; ``present``, (n,) bool by key, says which exist."""
+        """Return the infos of each episode's first state; ``present``, (n,) bool by key, says which exist."""
         index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
         values = {key: self._take(column, index) for key, column in self.infos.items()}
         count = 1 if rows is None else len(rows)

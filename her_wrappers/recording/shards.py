@@ -50,10 +50,10 @@ class Pending(NamedTuple):
         return max(1, min(shard_steps, SHARD_BYTES * self.num_steps // max(1, self.nbytes)))
 
     def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending | None]:
-        """Return the episodes of the next shard, and those that are still pending, or None.
+        """Return the episodes of the next shard, and the episodes that stay pending, or None.
 
-        The shard has the oldest episode, and later ones with the same `_dtypes`. Its last episode may exceed
-        the size of a full shard.
+        The shard gets the oldest episode, and later episodes with the same `_dtypes` until it is full. Its
+        last episode may exceed the size of a full shard.
         """
         size = self.shard_size(shard_steps)
         parts: list[Episodes] = []
@@ -74,7 +74,7 @@ class Pending(NamedTuple):
 
 
 def _dtypes(episodes: Episodes) -> Hashable:
-    """Return the dtypes that are equal in a shard; strings may differ in length."""
+    """Return the dtypes that all episodes of a shard must share; strings may differ in length."""
     return episodes.rewards.dtype, frozenset(
         (key, values.shape[1:], values.dtype.kind if values.dtype.kind in STRINGS else values.dtype)
         for key, values in episodes.infos.items()
@@ -116,7 +116,7 @@ def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json
 
 
 def read_shard(path: Path, checksum: int) -> Episodes:
-    """Read a shard; raise CorruptFileError if it is damaged, or `write_shard` returned another checksum."""
+    """Return the episodes of a shard; raise CorruptFileError if it is damaged or has another ``checksum``."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         if checksum != file.checksum:
             raise CorruptFileError(f"{path} is damaged: its checksum differs from the manifest")
@@ -134,7 +134,10 @@ def read_shard(path: Path, checksum: int) -> Episodes:
 
 
 def flatten_tree(tree: Tree, name: str, leaves: dict[str, np.ndarray]) -> Json:
-    """Add the leaves to ``leaves``; return the tree with names for leaves and lists for tuples."""
+    """Add the arrays of a tree to ``leaves``, and return the tree as JSON.
+
+    In the JSON, the names of the arrays replace the arrays, and lists replace tuples.
+    """
     if isinstance(tree, dict):
         return {key: flatten_tree(part, _name(name, key), leaves) for key, part in tree.items()}
     if isinstance(tree, tuple):

@@ -14,7 +14,7 @@ BATCH_HINT = (
     "; if the environment steps several copies at once, make it a gymnasium.vector.VectorEnv with "
     "num_envs and metadata['autoreset_mode'], and use VectorEpisodeRecorder or add() with N rows"
 )
-"""End of the message for a batch from an environment that declares to be a single one."""
+"""End of the error message if an environment that is not a vector environment returns a batch."""
 
 
 def as_reward(reward: Any, step: int) -> float:
@@ -29,7 +29,7 @@ def as_reward(reward: Any, step: int) -> float:
 
 
 def as_rewards(rewards: Any, count: int) -> np.ndarray:
-    """Return rewards as (count,) numbers of any dtype, or raise ValueError if they are not."""
+    """Return ``rewards`` as an array of (count,) numbers, or raise ValueError if they have another form."""
     numbers = try_as_array(rewards)
     if numbers.shape != (count,) or numbers.dtype.kind not in NUMBERS:
         raise ValueError(f"rewards must be ({count},) numbers, got {rewards!r}")
@@ -45,7 +45,10 @@ def as_flags(name: str, values: Any, count: int, error: type[Exception] = TypeEr
 
 
 def as_batch(leaf: LeafSpec, value: Any, *, count: int, where: Where, rounding: bool = False) -> np.ndarray:
-    """Return a value as a leaf's (count, ...) array, uncopied if it fits; errors name the first bad row."""
+    """Return ``count`` values of a leaf as an array, (count, ...); an error names the first bad row.
+
+    A value that already is such an array is returned without a copy.
+    """
     shape = (count, *leaf.shape)
     if type(value) is np.ndarray and value.dtype is leaf.dtype and value.shape == shape:
         return value

@@ -1,7 +1,7 @@
 """NumPyArrays: the operations on the matrices of a buffer that differ between NumPy and torch.
 
 `her_wrappers.replay.torch_arrays.TorchArrays` has the same operations for tensors. All other code of the
-buffer serves both.
+buffer works with arrays and with tensors.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ else:
 
 
 class Provenance(NamedTuple):
-    """Sources of the rows of a batch."""
+    """Episode, source of the new goal, and goal selection strategy of each row of a batch."""
 
     episode: np.ndarray  # (B,) number of the first step of each row's episode
     goal_index: np.ndarray  # (B,) number of the step that supplied the new goal; any value for original rows
@@ -36,7 +36,7 @@ class Provenance(NamedTuple):
 class Batch(Generic[ArrayT]):
     """B transitions: NumPy arrays, or torch tensors if the buffer has a device.
 
-    For type checkers, ``Batch`` has arrays, and ``Batch[torch.Tensor]``, the result of `to_torch`, tensors.
+    For type checkers, ``Batch`` contains arrays; the result of `to_torch` is a ``Batch[torch.Tensor]``.
     If the buffer has a device, ``batch.to_torch(device)`` returns the same tensors with this type.
     Relabeled rows come first, so a slice of a batch is not a smaller random batch. A batch owns its memory.
     Arrays may be strided views of one block of memory, but no two of them overlap.
@@ -51,10 +51,10 @@ class Batch(Generic[ArrayT]):
         discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, 0 where terminated.
         weights: (B,) float32 in [0, 1], weight of each row in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
-        index: (B,) int64, step number of each transition. The buffer never uses a step number twice; those of
-            demonstrations are negative.
-        provenance: Source of `episode`, `goal_index` and `strategy`, as NumPy arrays on every device. None in
-            the batch that ``reward_fn`` gets, where these properties raise ValueError.
+        index: (B,) int64, step number of each transition. The buffer never uses a step number twice; step
+            numbers of demonstrations are negative.
+        provenance: Data of the properties `episode`, `goal_index` and `strategy`, as NumPy arrays on every
+            device. None in the batch that ``reward_fn`` gets; these properties then raise ValueError.
     """
 
     observations: dict[str, Tree]
@@ -90,7 +90,8 @@ class Batch(Generic[ArrayT]):
     def goal_index(self) -> np.ndarray:
         """Step number of the transition that supplied the new goal, (B,) int64; -1 for original rows.
 
-        This transition achieved the goal or, in rows of ``"desired"``, had it as its desired goal.
+        This transition achieved the new goal. In rows of the strategy ``"desired"``, the new goal was instead
+        the desired goal of this transition.
         """
         origin = self._require_provenance()
         return np.where(origin.component < len(origin.names) - 1, origin.goal_index, -1)
@@ -145,7 +146,9 @@ class Batch(Generic[ArrayT]):
 
 @dataclass(frozen=True)
 class Statistics:
-    """Numbers about a buffer and about the rows of a batch. Shares and means of no rows are NaN.
+    """Numbers about a buffer and about the rows of a batch.
+
+    A share or mean of rows is NaN if the batch has no such rows.
 
     Attributes:
         num_transitions: Number of stored transitions.
@@ -158,7 +161,7 @@ class Statistics:
         terminated_share: Share of relabeled rows that terminate.
         trivial_share: Share of relabeled rows whose new goal was already achieved before the step.
         mean_ahead: Mean number of steps, over the relabeled rows, from a row's transition to the one that
-            achieved its new goal; 0 if both are the same. Rows of ``"desired"`` are left out.
+            achieved its new goal; 0 if both are the same. The strategy ``"desired"`` is left out.
         demonstrations: Statistics of the demonstrations, which all other attributes leave out; None without
             demonstrations.
     """
@@ -177,7 +180,7 @@ class Statistics:
 
 
 def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
-    """Return the statistics of a buffer and of a batch from it, whose leaves are arrays."""
+    """Return the statistics of a buffer and of one of its batches, which must contain NumPy arrays."""
     rows = batch.relabeled
     with_achieved = rows & (batch.strategy != "desired")  # no transition achieved those goals
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))

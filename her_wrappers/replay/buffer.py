@@ -65,7 +65,7 @@ class HindsightReplayBuffer:
         reward_fn: Function that returns the (B,) rewards of a `Batch`, instead of ``compute_reward``, if
             rewards depend on the state or the action. This batch contains the relabeled transitions, with new
             goals, but with recorded rewards and terminations, discounts ``gamma``, and no infos. With
-            ``n_steps`` it contains every step of the windows.
+            ``n_steps`` it contains every step whose reward may be summed.
         compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,)
             terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
@@ -80,14 +80,14 @@ class HindsightReplayBuffer:
         termination: Rule for the terminations of relabeled transitions. ``"recompute"``: computed by
             ``compute_terminated``; a step that terminated independently of its goal, such as a crash, still
             terminates.
-            ``"success"``: a step terminates if its new reward is that of an achieved goal, or if it
-            terminated independently of its goal; needs rewards of two values. ``"keep"``: as recorded.
-            ``"never"``: always False. Or a function like ``compute_terminated``. By default ``"recompute"``
-            with ``compute_terminated``, else ``"keep"``.
-        n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. A window ends
-            with the episode, with the first step that terminates (under the new goal if relabeled), or, if it
-            is not relabeled, before the goal changes. The functions get the steps of all windows in one call;
-            a shorter window repeats its last step.
+            ``"success"``: a step terminates if its new reward equals the reward of an achieved goal, or if it
+            terminated independently of its goal; rewards must have exactly two values. ``"keep"``: as
+            recorded. ``"never"``: always False. Or a function like ``compute_terminated``. The default is
+            ``"recompute"`` if there is a ``compute_terminated``, and ``"keep"`` otherwise.
+        n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. The window of
+            these steps ends with the episode, with the first step that terminates (under the new goal if
+            relabeled), or, if it is not relabeled, before the goal changes. The reward and termination
+            functions get the steps of all windows in one call; a shorter window repeats its last step.
         gamma: Discount factor of the sums of rewards and of ``discounts``.
         resample_achieved_goals: Whether a new goal that was already achieved before the step is sampled once
             more. `statistics` returns the share of such goals.
@@ -156,7 +156,7 @@ class HindsightReplayBuffer:
     def _set_up(
         self, observation_space: Any, action_space: Any, arguments: Any, missing: set[str] | None = None
     ) -> None:
-        """Initialize an empty buffer; `load` passes ``missing`` functions to make one that cannot relabel."""
+        """Initialize an empty buffer, which cannot relabel if `load` passes ``missing`` function names."""
         self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
         self._options = options = require_options(arguments)
@@ -217,7 +217,7 @@ class HindsightReplayBuffer:
 
         Args:
             env: A goal environment, with any wrappers, or a vector environment of goal environments.
-            **options: Other arguments of the class; functions have precedence over those of ``env``.
+            **options: Other arguments of the class. Functions given here replace the functions of ``env``.
 
         Raises:
             ImportError: ``device`` is given, but torch is not installed.
@@ -254,7 +254,7 @@ class HindsightReplayBuffer:
 
     @property
     def info_keys(self) -> tuple[str, ...]:
-        """Keys of the infos that are stored; recorders with this buffer as a sink record them."""
+        """Keys of the infos that are stored; recorders that pass episodes to this buffer record them."""
         return tuple(self._options["info_keys"])
 
     @property
@@ -301,7 +301,9 @@ class HindsightReplayBuffer:
         *,
         skip: Any = None,
     ) -> None:
-        """Add one transition, or one of each of N environments; an episode can be sampled once it has ended.
+        """Add the transition of one environment, or N transitions, one of each of N environments.
+
+        The transitions of an episode can be sampled once the episode has ended.
 
         All values of N environments have a leading axis: row i is the transition of environment i, whose
         episode is separate from the others. Arrays may be torch tensors on any device.
@@ -345,7 +347,7 @@ class HindsightReplayBuffer:
                 self._add(ended)
 
     def add_episode(self, episode: Episode) -> None:
-        """Add a complete episode, evicting the oldest ones as far as needed.
+        """Add a complete episode, and evict as many of the oldest episodes as needed.
 
         Args:
             episode: An episode of the buffer's spaces; it is copied.
@@ -362,7 +364,7 @@ class HindsightReplayBuffer:
         self._add([episode])
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add complete episodes, all or none; much faster than one call of `add_episode` for each.
+        """Add complete episodes, or none of them if an error is raised; much faster than `add_episode`.
 
         Args:
             episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
@@ -612,9 +614,9 @@ class HindsightReplayBuffer:
                 self.demonstrations.verify()
 
     def clear(self) -> None:
-        """Remove all transitions and open episodes, and forget results of checks; step numbers continue.
+        """Remove all transitions and open episodes, and the results of the checks of episodes.
 
-        Demonstrations stay.
+        Demonstrations are kept. Step numbers of removed transitions are not used again.
 
         Raises:
             MemoryError: Not enough memory for new allocations; nothing changes.
@@ -631,7 +633,8 @@ class HindsightReplayBuffer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
 
-        The file includes the open episodes of `add`, but no functions. Other threads wait meanwhile.
+        The file includes the open episodes of `add`, but no functions. Other threads that add or sample wait
+        until the file is written.
 
         Args:
             path: The file to write or replace.

@@ -48,7 +48,7 @@ class EpisodeChecks:
         self._added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
-        """Check the newest episodes together, if the last ``added`` include the 2nd, 8th, 32nd, ... one."""
+        """Check the newest episodes together, if the last ``added`` episodes include number 2, 8, 32, ..."""
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:
             return
@@ -95,7 +95,7 @@ class EpisodeChecks:
             )
 
     def _are_at_goals(self, episodes: Episodes, steps: NDArray[np.intp] | None = None) -> Bools:
-        """Return which steps achieve their goal: the achieved goal as desired goal gives the same reward."""
+        """Return which steps get the same reward if their achieved goal becomes their desired goal."""
         pair = (self._relabeler.rewards_of(episodes, key, steps) for key in ("desired_goal", "achieved_goal"))
         return np.equal(*pair)
 
@@ -155,7 +155,7 @@ class EpisodeChecks:
             )
 
     def _find_ends_at_goals(self, episodes: Episodes, goal_independent: Bools, at_goal: Bools) -> None:
-        """Warn if episodes end exactly at their goals, and relabeled ones do not."""
+        """Warn if episodes end once they achieve their goals, but relabeled transitions do not terminate."""
         ends_at_goal = at_goal[episodes.ends[1:] - 1]
         if at_goal.sum() > ends_at_goal.sum():  # success does not end episodes: some continue at their goals
             return

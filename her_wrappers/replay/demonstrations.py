@@ -1,7 +1,7 @@
 """Demonstrations: episodes from elsewhere that a buffer never evicts, as a fixed share of each batch.
 
-A second buffer with the options of the first one stores them. So they are relabeled by the same strategies
-and termination rule, and have priorities and n-step returns.
+A second buffer, inside of the first one and with the same options, stores the demonstrations. So they are
+relabeled by the same strategies and termination rule, and have priorities and n-step returns.
 
 Sources: Nair et al. 2018, section IV, https://arxiv.org/abs/1709.10089; Ball et al. 2023, section 4.1,
 https://arxiv.org/abs/2302.02948
@@ -42,8 +42,8 @@ class Demonstrations:
     Attributes:
         episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, a `HindsightReplayBuffer`, `Episodes` or an
             iterable of `Episode`. They are copied.
-        share: Share of the rows of each batch, in (0, 1). The number of rows is exact in expectation for any
-            batch size, and differs from the share by less than one row.
+        share: Share of demonstrations among the rows of each batch, in (0, 1). For any batch size, their mean
+            number equals this share of the batch, and their number differs from it by less than one row.
 
     Raises:
         TypeError: ``episodes`` is not a source of episodes.
@@ -87,9 +87,10 @@ class Demonstrations:
 
 
 class DemonstrationPart:
-    """A buffer of demonstrations inside a buffer, with step numbers from -N - 1 to -2 for N steps.
+    """The demonstrations of a buffer, the outer buffer, which are stored in an inner buffer.
 
-    The number -1 is left out: it is the ``goal_index`` of rows that are not relabeled.
+    In batches of the outer buffer, the N steps of the demonstrations have the step numbers -N - 1 to -2. The
+    number -1 is left out, since it is the ``goal_index`` of rows that are not relabeled.
     """
 
     def __init__(self, buffer: Any, share: float, seed: int | None) -> None:
@@ -124,7 +125,7 @@ class DemonstrationPart:
         return cls(buffer, given.share, seed)
 
     def count(self, batch_size: int) -> int:
-        """Sample the number of rows of a batch that are demonstrations."""
+        """Sample how many of the ``batch_size`` rows of a batch are demonstrations."""
         return int(batch_size * self._share + self._rng.random())
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
@@ -144,7 +145,7 @@ class DemonstrationPart:
 
     @property
     def generator_state(self) -> Json:
-        """State of the generator of `count`."""
+        """State of the random generator that `count` uses."""
         return self._rng.bit_generator.state
 
     @generator_state.setter
@@ -176,7 +177,7 @@ def merge(batches: list[Batch], arrays: Any) -> Batch:
 
 
 def _have_success(episodes: list[Episode], buffer: Any) -> bool:
-    """Return False if no demonstration achieves its goal; True if one does, or if this is unknown."""
+    """Return False if no demonstration achieves its goal, True if one achieves it or if this is unknown."""
     flags = [episode.infos[name] for episode in episodes for name in FLAG_NAMES if name in episode.infos]
     if flags:
         return any(np.any(each) for each in flags)

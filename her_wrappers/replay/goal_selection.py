@@ -24,9 +24,10 @@ Strategy: TypeAlias = Callable[[Ints, Ints, np.random.Generator], Ints]
 
 
 def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Sample integers from 0 to ``bound`` - 1, or (count,) bounds, three times as fast as ``rng.integers``.
+    """Sample ``count`` integers from 0 to ``bound`` - 1, three times as fast as ``rng.integers``.
 
-    No result equals the bound: n times the largest float64 below 1 is rounded to a number below n.
+    ``bound`` is an integer, or an array with the bound of each sample. A random float64 below 1 is multiplied
+    by the bound. Even for the largest such float64, the rounded product is below the bound.
     """
     fractions = rng.random(count)
     integers: NDArray[np.int64] = np.multiply(fractions, bound, out=fractions).astype(np.int64)
@@ -34,7 +35,7 @@ def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator)
 
 
 def future(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Pick a state after each step, uniformly: ``t < s <= length``, all (B,).
+    """Pick a state after each step, uniformly: (B,) numbers ``s`` of states with ``t < s <= length``.
 
     Example:
         >>> future(np.array([0, 3]), np.array([4, 4]), np.random.default_rng(0))
@@ -126,9 +127,9 @@ class Mixture:
     """Several goal selection strategies, each for a share of the batch.
 
     Attributes:
-        shares: Share of each strategy, by name or function; ``"random"`` and ``"desired"`` are allowed. With
-            the key ``"original"``, for rows that are not relabeled, these are shares of all rows; without it,
-            shares of the relabeled rows.
+        shares: Dict from each strategy, a name or a function, to its share; ``"random"`` and ``"desired"``
+            are allowed. If the dict has the key ``"original"``, for rows that are not relabeled, the values
+            are shares of all rows; otherwise, they are shares of the relabeled rows.
 
     Raises:
         TypeError: ``shares`` is not a dict.
@@ -169,7 +170,7 @@ class MixtureComponent(NamedTuple):
 
 
 class GoalMixture:
-    """The components of a batch: each strategy of relabeled rows with its share; other rows are original."""
+    """The strategies of relabeled rows and their shares of a batch; the remaining rows are original."""
 
     def __init__(self, strategy: GoalSelection, n_sampled_goal: int | None, her_ratio: float | None) -> None:
         if not (isinstance(strategy, str | Mixture) or callable(strategy)):
@@ -190,14 +191,14 @@ class GoalMixture:
     def sample_components(
         self, batches: int, batch_size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, list[tuple[int, int]]]:
-        """Sample how many rows of each batch belong to each component.
+        """Sample how many rows of each batch get their goals by each component, that is, by each strategy.
 
-        One random number per batch determines the sizes of the components. The size of a component is exact
-        in expectation, and differs from its share by less than one row.
+        One random number per batch determines the sizes of the components. The mean size of a component is
+        its share of the batch, and each size differs from this share by less than one row.
 
         Returns:
             (batches, batch_size) index of each row's component, ascending; original rows come last. And for
-            each batch, the number of rows that get an achieved goal, and of those that get any new goal.
+            each batch, the number of rows that get an achieved goal, and the number that get any new goal.
         """
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
         some = self.num_achieved
@@ -225,7 +226,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
 
 
 def _component(strategy: str | Strategy, share: float) -> MixtureComponent:
-    """Return the component of a strategy's name or of the user's function."""
+    """Return the component of a strategy, which is a name or a function of the user."""
     if callable(strategy):
         select = strategy if isinstance(strategy, Geometric) else ValidatedStrategy(strategy)
         return MixtureComponent(getattr(strategy, "__name__", repr(strategy)), select, share)

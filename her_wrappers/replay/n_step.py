@@ -1,8 +1,9 @@
-"""Returns of up to n steps, all of them under one goal.
+"""Returns of up to n steps, whose rewards all belong to one goal.
 
-The window of a sampled row ends early with the episode, with the first step that terminates, or, if the row
-is not relabeled, before the goal changes. Since terminations under a new goal have to be computed, all steps
-that a window may contain are relabeled before rewards are summed.
+The window of a sampled row consists of the steps whose rewards are summed. It has fewer than n steps if the
+episode ends, if a step terminates, or, in a row that is not relabeled, if the goal changes. Terminations
+under a new goal have to be computed, so all steps that a window may contain are relabeled before rewards are
+summed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ class Windows(NamedTuple):
 
     @classmethod
     def of(cls, steps_left: np.ndarray, steps_to_end: np.ndarray, gamma: float, arrays: Any) -> Windows:
-        """Return windows of up to ``steps_left`` (B,) steps, ``steps_to_end`` (B,) steps before the end."""
+        """Return B windows.
+
+        ``steps_left``, (B,), is the largest number of steps of each window; ``steps_to_end``, (B,), is the
+        number of steps from the begin of each window to the end of its episode.
+        """
         order = np.arange(int(steps_left.max()))
         ahead = np.minimum(order, steps_left[:, None] - 1)
         is_last = (ahead == steps_to_end[:, None] - 1).reshape(-1)
@@ -33,10 +38,10 @@ class Windows(NamedTuple):
 
 
 def n_step_returns(windows: Windows, steps: Batch, arrays: Any) -> tuple[Any, ...]:
-    """Return the n-step returns of B windows from all of their B * W steps, window by window.
+    """Return the n-step returns of B windows, given their B * W steps: first the W steps of window 0.
 
-    The results are the numbers of steps m of the windows, rewards, terminations, truncations and discounts.
-    Sums of tensors are not checked for infinity, since that would wait for the device.
+    The results are five (B,) arrays: number of steps m, sum of rewards, termination, truncation and discount
+    of each window. Sums of tensors are not checked for infinity, since the check would wait for the device.
     """
     width = len(windows.within)
     columns = [each.reshape(-1, width).T for each in (steps.rewards, steps.terminations, steps.truncations)]
@@ -62,7 +67,7 @@ def n_step_returns(windows: Windows, steps: Batch, arrays: Any) -> tuple[Any, ..
 def window_lengths(discounts: np.ndarray, gamma: float) -> np.ndarray:
     """Return the numbers of steps m, (B,) int64, of n-step windows from their (B,) ``discounts`` gamma^m.
 
-    Where the discount does not determine m, for a discount of 0 or if ``gamma`` is 0 or 1, m is 1.
+    If a discount is 0, or ``gamma`` is 0 or 1, the discount does not determine m, and the result is 1.
     """
     lengths = np.ones(len(discounts))
     if 0 < gamma < 1:

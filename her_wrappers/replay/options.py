@@ -61,18 +61,18 @@ def require_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_share(strategy: Any) -> bool:
-    """Whether a strategy gives the relabeled share."""
+    """Whether a strategy is a `Mixture` that sets the share of relabeled rows."""
     return isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
 
 
 def goal_mixture(options: Mapping[str, Any]) -> GoalMixture:
-    """Return the strategies and their shares of a batch, or raise TypeError or ValueError."""
+    """Return the goal selection strategies with their shares of a batch, or raise TypeError or ValueError."""
     strategy = options.get("goal_selection_strategy", "future")
     return GoalMixture(strategy, *(options.get(name) for name in SHARES))
 
 
 def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a loaded buffer, or raise ValueError if ``info_keys`` differ."""
+    """Return saved options, replaced by the given ones; raise ValueError if ``info_keys`` differ."""
     info_keys = require_keys("info_keys", given.get("info_keys", saved["info_keys"]))
     if list(info_keys) != saved["info_keys"]:
         raise ValueError(
@@ -109,7 +109,7 @@ def _to_json(value: Any) -> Json:
 
 
 def option_from_json(value: Json) -> Any:
-    """Return an option that `options_to_json` described."""
+    """Return the option whose JSON is ``value``, as returned by `options_to_json`."""
     if not isinstance(value, dict):
         return value
     [(kind, content)] = value.items()

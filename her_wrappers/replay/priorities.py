@@ -28,8 +28,9 @@ class Priority:
 
     Attributes:
         alpha: Exponent of the priorities, in [0, 1]; 0 samples uniformly, 1 in proportion to priorities.
-        beta: Exponent of the weights, in [0, 1]; 1 corrects fully for the probabilities, 0 makes all weights
-            1. The paper raises beta to 1 by the end of training: pass ``beta`` to ``sample``.
+        beta: Exponent of the weights, in [0, 1]; with 1 the weights fully correct for the unequal sampling
+            probabilities, with 0 all weights are 1. The paper raises beta to 1 by the end of training; to do
+            so, pass ``beta`` to ``sample``.
         eps: Number in [1e-30, 1] that is added to priorities, so that no probability is 0.
 
     Raises:
@@ -66,7 +67,10 @@ class Priorities:
         return self._tree.nbytes
 
     def follow(self, first: int, end: int) -> None:
-        """Add and remove steps until ``first`` to ``end`` - 1 are stored; call this before other methods."""
+        """Remove evicted steps and add new ones, so that the steps are those of the buffer.
+
+        The buffer has the steps ``first`` to ``end`` - 1. Call this method before the other methods.
+        """
         if (first, end) == (self._first, self._end):
             return
         self._set_range(self._first, np.zeros(min(first, self._end) - self._first))
@@ -75,7 +79,7 @@ class Priorities:
         self._first, self._end = first, end
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Sample steps in proportion to their scaled priorities, counted from the oldest stored step."""
+        """Sample steps in proportion to their scaled priorities; step 0 is the oldest stored step."""
         ahead: np.ndarray = (self._tree.find(rng.random(count)) - self._first) % self._capacity
         return ahead
 
@@ -84,16 +88,16 @@ class Priorities:
         return self._tree.get(index % self._capacity)
 
     def weights(self, scaled: np.ndarray, beta: float | None) -> np.ndarray:
-        """Return weights (N P)^-beta, (B,) float32, divided by the largest of them.
+        """Return weights (N P)^-beta, (B,) float32, divided by the largest of these B weights.
 
-        P are the sampling probabilities of steps with (B,) scaled priorities, N the number of stored steps.
+        P are the sampling probabilities of steps with (B,) scaled priorities; N is the number of steps.
         """
         # N and the sum of the scaled priorities cancel, since they are the same for all rows.
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
         return weights.astype(np.float32)
 
     def update(self, index: np.ndarray, priorities: np.ndarray) -> int:
-        """Set the priorities of steps, given the result of `require_updates`; return how many are evicted."""
+        """Set priorities that `require_updates` returned; return how many of their steps are evicted."""
         given = (index >= 0) & (index < self._end)
         _require_all("index", index, given, "numbers that this buffer has given, as batch.index")
         stored = index >= self._first
@@ -107,7 +111,8 @@ class Priorities:
     def restore(self, scaled: np.ndarray, largest: float, priority: Priority | None) -> None:
         """Set the scaled priorities of all stored steps, which are the last entries of ``scaled``.
 
-        Nothing is restored if they were scaled with options, ``priority``, that differ from the current ones.
+        ``largest`` is the largest priority so far, and ``priority`` has the options with which the priorities
+        were scaled. If these options differ from the current options, nothing is restored.
         """
         if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
@@ -149,7 +154,7 @@ class Priorities:
 
 
 def _require_all(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:
-    """Raise ValueError if a value is not valid, and name the first one."""
+    """Raise ValueError, whose message has the first value that is not valid, unless all are valid."""
     if not valid.all():
         row = int(valid.argmin())
         raise ValueError(f"{name} must be {expected}, got {values[row]} at row {row}")
@@ -223,9 +228,10 @@ class SumTree:
         self._is_stale = False
 
     def find(self, fractions: np.ndarray) -> np.ndarray:
-        """Return the slots at which the cumulative sum of the values exceeds fractions of the total, (n,).
+        """Return the (n,) slots at which the cumulative sum of the values first exceeds given fractions.
 
-        The fractions lie in [0, 1); uniform random numbers sample slots. At least one value must be positive.
+        ``fractions``, (n,), lie in [0, 1) and are fractions of the sum of all values. Uniform random
+        fractions sample slots in proportion to their values. At least one value must be positive.
         """
         if self._is_stale:  # an interruption left wrong sums
             leaves = self._levels[0].reshape(-1)
@@ -249,7 +255,7 @@ class SumTree:
 def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the child with a positive value in which each search continues.
 
-    Return the (n,) indices of the children in their level, and the remaining values within them.
+    Return the (n,) indices of the children in their level, and the (n,) sums that are left to find in them.
 
     A matrix product takes a fifth of the time of a cumulative sum, but its columns are rounded independently.
     In about one of 10^15 searches, the child found has value 0; the child with the largest value replaces it.

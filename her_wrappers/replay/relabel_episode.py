@@ -48,21 +48,22 @@ def relabel_episode(
             ``"episode"``, ``"geometric"`` or `Geometric`, ``"desired"`` with ``desired_goals``, a function
             ``(t, length, rng) -> s``, or a `Mixture` of these.
         n_sampled_goal: Copies of every step, k.
-        compute_reward: Rewards of a batch of goals; its infos are those of the episode, as a list of dicts.
+        compute_reward: Function that returns the rewards of a batch of goals; it gets the infos of the
+            episode as a list of dicts.
         rng: Source of all randomness.
-        termination: Terminations of the copies, as in `HindsightReplayBuffer`: a function of a batch of
-            goals, such as ``GoalInterface.of(env).compute_terminated``, ``"success"``, ``"never"`` or
+        termination: Rule for terminations of the copies, as in `HindsightReplayBuffer`: a function of a batch
+            of goals, such as ``GoalInterface.of(env).compute_terminated``, ``"success"``, ``"never"`` or
             ``"keep"``. With a function or ``"success"``, an episode that terminated independently of its goal
             terminates in every copy. The default is ``"keep"``, with a warning if the episode terminated at
             its goal.
-        gamma: Discount factor, for ``discounts``.
+        gamma: Discount factor, from which the ``discounts`` of the copies are computed.
         desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as those of earlier
             episodes: an array, or for goals of several parts a dict or tuple of arrays.
 
     Returns:
-        T k transitions, the copies of step 0 first; ``index`` is the step that a row is a copy of, and
-        ``goal_index`` the step that achieved its goal or, in rows of ``"desired"``, T + the row of
-        ``desired_goals``.
+        A batch of T * k transitions, the copies of step 0 first. ``index`` has the number of the step that a
+        row is a copy of, and ``goal_index`` the number of the step that achieved the row's new goal. In rows
+        of the strategy ``"desired"``, ``goal_index`` is T plus the index of the goal in ``desired_goals``.
 
     Raises:
         TypeError: ``episode`` is not an `Episode`, a function is not callable, or ``rng`` is not a generator.
@@ -122,7 +123,7 @@ def relabel_episode(
 
 
 def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
-    """Return the achieved goals of all states, followed by N desired goals, and N."""
+    """Return the achieved goals of all states, concatenated with the N desired goals; and N."""
     if desired_goals is None:
         return achieved, 0
     goals = as_rows_like("desired_goals", desired_goals, achieved)

@@ -1,9 +1,9 @@
 """Relabeler: rewards and terminations of steps under new desired goals, computed by the user's functions.
 
 In an environment that terminates on success, another goal changes the step that terminates. With the recorded
-flag, the target of a relabeled success bootstraps beyond the end of the episode, a known problem of HER
-buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the goal, such as
-a crash, hold under every goal.
+termination, the target of a relabeled success bootstraps beyond the end of the episode, a known problem of
+HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the goal, such
+as a crash, hold under every goal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 class WatchedInfo(dict[str, Any]):
-    """A copy of an info that adds the keys that are read and missing to a set."""
+    """A copy of an info, which adds each key that is read but missing to the set ``missing``."""
 
     def __init__(self, info: Mapping[str, Any], missing: set[str]) -> None:
         super().__init__(info)
@@ -57,7 +57,7 @@ class WatchedInfo(dict[str, Any]):
 
 
 def missing_keys(function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> list[str]:
-    """Return the keys that a goal function reads in infos that do not have them."""
+    """Call a goal function, and return the info keys that it reads but that its infos do not have."""
     missing: set[str] = set()
     is_list = not isinstance(info, dict)
     watched: Any = [WatchedInfo(each, missing) for each in info] if is_list else WatchedInfo(info, missing)
@@ -67,7 +67,7 @@ def missing_keys(function: Any, achieved_goal: Any, desired_goal: Any, info: Any
 
 
 def remedy_for_infos(keys: Iterable[str]) -> str:
-    """Return the end of a message about infos that goal functions need."""
+    """Return the end of an error message: how to supply the info ``keys`` that a goal function reads."""
     flags = [key for key in keys if key in FLAG_NAMES]
     if flags:
         return f"{flags[0]!r} holds for the recorded goal only, so compute it from the two goals"
@@ -115,7 +115,7 @@ class Relabeler:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the rewards and infos that were found in episodes."""
+        """Forget the rewards of achieved and missed goals that were found in episodes."""
         self.state: dict[str, Json] = {
             "termination": self.termination,
             "achieved_reward": None,  # both for the rule "success"
@@ -123,7 +123,7 @@ class Relabeler:
         }
 
     def load_state(self, state: dict[str, Json]) -> None:
-        """Restore a saved `state`, which was found in the episodes that are stored now."""
+        """Restore a saved `state`, which must belong to the episodes that are stored now."""
         for name in ("achieved_reward", "missed_reward"):
             if not isinstance(state[name], float | None):
                 raise TypeError(f"{name} must be a number or None, got {state[name]!r}")
@@ -147,9 +147,9 @@ class Relabeler:
             batch.terminations[:count] = self.terminations(transition, rewards)
 
     def rewards(self, transition: GoalTransition, batch: Batch | None) -> Any:
-        """Return the (B,) float32 rewards of steps, the first B of ``batch``.
+        """Return the (B,) float32 rewards of the steps of ``transition``, the first B rows of ``batch``.
 
-        Whether tensors are finite is not checked, since that would wait for the device.
+        Tensors are not checked for values that are not finite, since the check would wait for the device.
         """
         name, count = self.reward_name, len(transition.terminated)
         if name == "reward_fn" and batch is not None:
@@ -178,7 +178,7 @@ class Relabeler:
         return transition.terminated & False if self.termination == "never" else transition.terminated
 
     def _by_goal(self, transition: GoalTransition) -> Any:
-        """Return the results of ``compute_terminated`` as terminations."""
+        """Call ``compute_terminated``, and return its (B,) results as bools."""
         name, count = "compute_terminated", len(transition.terminated)
         result = self._call(name, self._compute_terminated, transition[:3], transition.terminated, "bools")
         if self._arrays.is_torch:
@@ -192,7 +192,7 @@ class Relabeler:
     def _call(
         self, name: str, function: Any, arguments: tuple[Any, ...], like: Any, expected: str = "numbers"
     ) -> Any:
-        """Return the result of a user's function, numbers in the shape of ``like`` and on its device."""
+        """Call a user's function; require a result of numbers with the shape and device of ``like``."""
         try:
             result = function(*arguments)
         except Exception as error:
@@ -221,7 +221,7 @@ class Relabeler:
         return result
 
     def _missed_reward(self, achieved: float, others: np.ndarray) -> float | None:
-        """Return the reward of a missed goal; raise ValueError if ``others`` have another value."""
+        """Return the reward of a missed goal; raise ValueError unless all of ``others`` are this reward."""
         missed: float | None = self.state["missed_reward"]
         if not len(others):
             return missed
@@ -264,12 +264,12 @@ class Relabeler:
         return goal_independent
 
     def terminated_by_goal(self, episodes: Episodes, steps: np.ndarray) -> Bools:
-        """Return the results of ``compute_terminated`` for recorded steps, by their indices."""
+        """Return the results of ``compute_terminated`` for the recorded steps with indices ``steps``."""
         bools: Bools = self._arrays.to_numpy(self._by_goal(self.recorded(episodes, steps)))
         return bools
 
     def missing_infos(self, name: str, episodes: Episodes) -> list[str]:
-        """Return the infos that the function with this name reads and does not find."""
+        """Return the info keys that the goal function ``name`` reads, but that the buffer does not store."""
         if name == "reward_fn":  # a batch has no infos
             return []
         function = self._compute_terminated if name == "compute_terminated" else self._reward
@@ -278,7 +278,10 @@ class Relabeler:
     def recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
     ) -> GoalTransition:
-        """Return steps of episodes, by their indices, in the form in which the user's functions get them."""
+        """Return the recorded steps with indices ``steps`` as the arguments of goal functions.
+
+        The desired goals are the part ``goal_key`` of the observations.
+        """
         after, count = episodes.state_of_step[steps] + 1, len(steps)
 
         def goals(key: str) -> Any:
@@ -297,7 +300,7 @@ class Relabeler:
     def rewards_of(
         self, episodes: Episodes, goal_key: str, steps: np.ndarray | None = None
     ) -> NDArray[np.float32]:
-        """Return the rewards that the function computes for steps, all by default, see `recorded`."""
+        """Return the rewards that the reward function computes for ``steps``, see `recorded`; None: all."""
         steps = np.arange(len(episodes.rewards)) if steps is None else steps
         batch: Batch[Any] | None = None
         if self.reward_name == "reward_fn":
@@ -311,7 +314,7 @@ class Relabeler:
 
 
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:
-    """Return copies of recorded steps, by their indices, as a batch; ``goal_key`` has the desired goals."""
+    """Return a batch with copies of the recorded ``steps``, whose desired goals are under ``goal_key``."""
     before = episodes.state_of_step[steps]
     observations, next_observations = (
         take_rows(episodes.observations, rows) for rows in (before, before + 1)
@@ -334,7 +337,7 @@ def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: 
 
 
 def flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
-    """Return (T,) bool: the (n,) flags of episodes at their last steps, False at all other steps."""
+    """Return (T,) bool for all steps: at the last step of an episode its flag, elsewhere False."""
     of_steps = np.zeros(len(episodes.rewards), np.bool_)
     of_steps[episodes.ends[1:] - 1] = flags
     return of_steps
@@ -367,7 +370,8 @@ def resolve_termination(
 ) -> tuple[str, GoalFunction | None]:
     """Return the rule and the function of a `Relabeler` for the argument ``termination`` of a buffer.
 
-    With ``goal_space``, the function is called for sampled goals to find out whether it takes batches.
+    If ``goal_space`` is given, the function is called with goals sampled from this space, to find out whether
+    it accepts batches.
     """
     require_termination(choice)
     if choice is None or choice == "recompute" or callable(choice):

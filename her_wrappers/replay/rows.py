@@ -1,8 +1,8 @@
 """RowStorage: the memory of a replay buffer, with one row for each state.
 
 An episode of T steps has T + 1 states and as many consecutive rows of a ring, which continues at row 0 after
-its last row. The row of a state also has the step that begins there, so no state is stored twice: the next
-state of a step is in the next row. Two kinds of integers occur:
+its last row. The row of a state also has the action and the reward of the step that begins in this state. No
+state is stored twice: the next state of a step is in the next row. Two kinds of integers occur:
 
 ::
 
@@ -14,12 +14,13 @@ A *step number* is never used twice. A *goal run* is a sequence of steps of one 
 goals before and after the step; most episodes are one goal run. Each stored step refers to its goal run, and
 the goal run to its episode.
 
-All leaves of one dtype are columns of one matrix, so a batch is one ``take`` per dtype. The achieved goals,
-which are also taken alone, have matrices of their own, and so do the desired goals, stored once per goal run.
+The arrays (leaves) of observations and actions that have the same dtype are columns of one matrix, so a batch
+needs one ``take`` per dtype. The achieved goals have separate matrices, since they are also taken alone. The
+desired goals have separate matrices with one row for each goal run.
 
 `RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
-to rows that no stored episode uses, and become visible by one assignment. An interruption at any moment
-leaves the storage as it was, as it will be, or without the episodes that were evicted.
+to rows that no stored episode uses, and become visible by one assignment. After an interruption at any
+moment, the storage has its former content, its new content, or the former content without evicted episodes.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ class RowStorage:
         return {i for i, column in columns if not column.is_desired and states[column.matrix] is None}
 
     def validate(self, episodes: Episodes) -> Episodes:
-        """Return episodes with the dtypes of the spaces and the stored infos only, or raise ValueError."""
+        """Return episodes in the dtypes of the spaces, with only the infos to store, or raise ValueError."""
         num_steps, longest = len(episodes.rewards), int(episodes.lengths.max())
         if longest > self.buffer_size:
             raise ValueError(
@@ -224,10 +225,12 @@ class RowStorage:
         return column
 
     def add(self, episodes: Episodes, goal_independent: np.ndarray) -> None:
-        """Store validated episodes, and evict the oldest as far as needed; ``goal_independent`` is (n,) bool.
+        """Store n validated episodes, and evict as many of the oldest stored episodes as needed.
 
-        If the episodes have more steps than the storage, the first are not stored, but use up step numbers.
-        After MemoryError, or ValueError for infos without an exact common dtype, nothing has changed.
+        ``goal_independent``, (n,) bool, marks episodes that terminated independently of their goal. If the n
+        episodes together have more than ``buffer_size`` steps, the first of them use up step numbers, but are
+        not stored. If MemoryError is raised, or ValueError for infos without an exact common dtype, nothing
+        changes.
         """
         size = self.buffer_size
         num_steps, skipped = len(episodes.rewards), 0
@@ -281,7 +284,7 @@ class RowStorage:
         )
 
     def _with_columns(self, stored: Stored, episodes: Episodes, observed: list[np.ndarray]) -> Stored:
-        """Return the content with additional memory for observations and infos that need it from now on."""
+        """Return the content with memory for new infos and for observations that differ from the goals."""
         for column, values in zip(self._observed, observed, strict=True):
             if not column.is_desired and stored.states[column.matrix] is None:
                 goals = episodes.observations["achieved_goal"].reshape(values.shape)
@@ -316,7 +319,7 @@ class RowStorage:
         return stored._replace(first=first, first_episode=episode, num_runs=num_runs)
 
     def _with_room(self, stored: Stored, num_states: int, num_runs: int) -> Stored:
-        """Return the content in rings with room for more states and more runs."""
+        """Return the content in rings that have free rows for more states and for more goal runs."""
         capacity, run_capacity = len(stored.states[0]), len(stored.runs)
         num_rows = stored.num_rows
         if num_rows + num_states > capacity:
@@ -339,7 +342,7 @@ class RowStorage:
         return stored
 
     def _resized(self, matrix: Any, first: int, count: int, capacity: int, arrays: Any = None) -> Any:
-        """Return a ring of another capacity, in which the ``count`` rows from ``first`` on begin at row 0."""
+        """Return a ring of another capacity that begins with ``count`` rows of ``matrix`` from ``first``."""
         arrays = arrays or self.arrays
         resized = arrays.zeros((capacity, *matrix.shape[1:]), arrays.to_numpy(matrix[:0]).dtype)
         for rows, part in ring_slices(first, count, len(matrix)):
@@ -347,7 +350,7 @@ class RowStorage:
         return resized
 
     def _run_begins(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
-        """Return the steps at which runs begin: the first steps of episodes, and where the goals change."""
+        """Return the steps at which goal runs begin: first steps of episodes, and changes of the goal."""
         is_begin = np.zeros(len(episodes.rewards) + 1, np.bool_)
         is_begin[episodes.ends[:-1]] = True
         for column, values in zip(self._observed, observed, strict=True):
@@ -366,7 +369,7 @@ class RowStorage:
         observed: list[np.ndarray],
         begins: np.ndarray,
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the rows of `Stored.runs` for runs that begin at these steps, and their goals."""
+        """Return the rows of `Stored.runs` for goal runs that begin at ``begins``, and their goals."""
         states = episodes.state_of_step[begins]
         episode, ends = states - begins, np.empty_like(begins)
         ends[:-1], ends[-1] = begins[1:], len(episodes.rewards)
@@ -392,9 +395,10 @@ class RowStorage:
     def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
         """Return the desired goals before and after B steps, (B, width) for each matrix of goals.
 
-        The first ``num_achieved`` of ``goals`` (B,) are rows of states: their achieved goals become desired
-        goals. The others are goal runs: up to ``num_relabeled``, the desired goal after the run is returned
-        for both states of the step; the rest are original steps, with the two desired goals of their run.
+        ``goals``, (B,), has three parts. The first ``num_achieved`` elements are rows of states, whose
+        achieved goals become desired goals. The elements from there up to ``num_relabeled`` are goal runs,
+        whose desired goal after the run is returned for both states of the step. The remaining elements are
+        the goal runs of steps that are not relabeled, whose desired goals before and after are returned.
         """
         take, stored = self.arrays.take, self.stored
         before: list[Any] = []
@@ -414,7 +418,8 @@ class RowStorage:
     def take_steps(self, rows: Any, desired: Sequence[list[Any]]) -> tuple[Any, Any, Any, Any]:
         """Return copies of B steps: observations, actions, rewards, next observations.
 
-        ``rows`` are (2, B) rows of the states before and after, ``desired`` the result of `take_goals`.
+        ``rows``, (2, B), are the rows of the states before and after the steps, and ``desired`` is the result
+        of `take_goals`.
         """
         take = self.arrays.take
         before: list[Any] = []
@@ -434,7 +439,7 @@ class RowStorage:
     def _build(
         self, spec: SpaceSpec, columns: Sequence[Column], blocks: Sequence[Any], desired: Sequence[Any] = ()
     ) -> Any:
-        """Return an element of a space with B rows: views of the (B, width) blocks, one for each matrix."""
+        """Return B elements of a space as views of ``blocks``, which are B rows of each matrix."""
         leaves = []
         for leaf, number, place, is_desired in columns:
             block = desired[number] if is_desired else blocks[number]
@@ -453,7 +458,7 @@ class RowStorage:
         return {key: self.arrays.take(column, slots, 0, None, "wrap") for key, column in infos.items()}
 
     def were_achieved(self, rows: np.ndarray, goals: np.ndarray, num_achieved: int) -> np.ndarray:
-        """Return whether the states in ``rows`` already achieve ``goals``, see `take_goals`; (B,) bool."""
+        """Return (B,) bool: whether the states in ``rows`` already achieve ``goals``, as in `take_goals`."""
         arrays, same = self.arrays, np.ones(len(rows), np.bool_)
         desired = self.take_goals(arrays.from_numpy(goals), num_achieved, len(goals))[1]
         for _, number, columns, is_desired in self._observed:
@@ -472,7 +477,11 @@ class RowStorage:
         return runs
 
     def episode_blocks(self) -> list[np.ndarray]:
-        """Return blocks of episodes: the first step number of each episode, and the end of the last one."""
+        """Divide the stored episodes into blocks of successive episodes, to read one block at a time.
+
+        A block of n episodes is an array of n + 1 step numbers: the first step of each episode, and the step
+        after the last episode.
+        """
         runs, row = self.stored_runs(), 32
         row += sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
         steps = max(1, READ_BYTES // row, self.stored.num_steps // MAX_BLOCKS)
@@ -484,7 +493,7 @@ class RowStorage:
     def read_episodes(self, first: int, end: int) -> tuple[Episodes, np.ndarray]:
         """Return copies of the episodes with the steps ``first`` to ``end`` - 1, with float32 rewards.
 
-        Also return which of them terminated independently of their goal, (n,) bool.
+        Also return which of these n episodes terminated independently of their goal, (n,) bool.
         """
         arrays, stored, index = self.arrays, self.stored, np.arange(first, end)
         run = stored.steps[index % self.buffer_size].astype(np.int64)
@@ -564,13 +573,17 @@ class RowStorage:
 
 
 def row_bytes(rows: np.ndarray) -> np.ndarray:
-    """Return each row of an (n, ...) array as plain bytes, (n,), which are compared as a whole."""
+    """Return an (n,) array with the bytes of each row of an (n, ...) array, to compare whole rows."""
     size = math.prod(rows.shape[1:]) * rows.itemsize
     return np.ndarray(len(rows), (np.void, size), np.ascontiguousarray(rows))
 
 
 def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
-    """Return pairs (slice of the ring, slice of ``count`` values); two pairs if the values wrap around."""
+    """Return where ``count`` values belong in a ring of ``capacity`` rows, from the row ``first`` on.
+
+    The result is a list of pairs of slices, of the ring and of the values. It has one pair, or two pairs if
+    the values continue at row 0.
+    """
     until_end = min(count, capacity - first)
     slices = [(slice(first, first + until_end), slice(0, until_end))]
     if until_end < count:

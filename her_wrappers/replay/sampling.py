@@ -62,7 +62,7 @@ class Sampler:
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Drop the batches that were drawn; call this after the probability of a step changed."""
+        """Drop the batches drawn in advance; call this after the sampling probability of a step changed."""
         self._stored: Stored | None = None  # content of the storage when the batches were drawn
         self._draws: Draws | None = None
         self._batch_size = self._num_batches = self._used = 0
@@ -148,10 +148,11 @@ class Sampler:
         return draws
 
     def _look_up(self, stored: Stored, ahead: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return n steps, which are counted from the oldest one.
+        """Return seven (n,) arrays about n steps, which ``ahead`` counts from the oldest stored step.
 
-        The result has step numbers, rows of the states in which the steps begin, indices t in their episodes,
-        lengths of their episodes, runs, numbers of the steps after the runs, and flags of their episodes.
+        The arrays are: step numbers, rows of the states in which the steps begin, indices t in their
+        episodes, lengths of their episodes, goal runs, numbers of the steps after these goal runs, and flags
+        of their episodes.
         """
         index = ahead + stored.first
         run = stored.steps.take(ahead + stored.first % self._storage.buffer_size, 0, None, "wrap")
@@ -192,14 +193,14 @@ class Sampler:
         return other_run if component.takes_desired else other_row + 1, other_index
 
     def state_dict(self) -> dict[str, Json]:
-        """Return the generator's state from before the batches that were drawn, and how many were used."""
+        """Return the generator's state before it drew the current batches, and how many were used of them."""
         if self._stored is not self._storage.stored:
             return {"generator": self.rng.bit_generator.state, "batch_size": 0, "batches": 0, "used": 0}
         numbers = {"batch_size": self._batch_size, "batches": self._num_batches, "used": self._used}
         return {"generator": self._generator, **numbers}
 
     def load_state_dict(self, state: dict[str, Json]) -> None:
-        """Continue with the batches that would have come next, from the same episodes and priorities."""
+        """Continue with the next batches of a saved state; episodes and priorities must be the same."""
         self.invalidate()
         numbers = (require_count(name, state[name], at_least=0) for name in ("batch_size", "batches", "used"))
         batch_size, num_batches, used = numbers
@@ -212,7 +213,7 @@ class Sampler:
             self._used = used
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the batches that were drawn, which a copy draws again."""
+        """Return the state without the drawn batches; a copy draws the same batches again."""
         return self.__dict__ | {"_stored": None, "_draws": None, "state": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

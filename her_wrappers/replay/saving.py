@@ -107,7 +107,7 @@ def _episode_arrays(
 def _read_episodes(
     file: ArrayFile, prefix: str, storage: RowStorage, info_keys: Sequence[str]
 ) -> tuple[Episodes, np.ndarray]:
-    """Return the episodes of `_episode_arrays`, and which terminated independently of their goal."""
+    """Return the episodes that `_episode_arrays` wrote, and which terminated independently of their goal."""
     names = ("rewards", "lengths", "flags", "goal_lengths")
     rewards, lengths, flags, counts = (file.read(prefix + name) for name in names)
     states = rewards.size + lengths.size
@@ -203,9 +203,10 @@ def _require_room(length: int, buffer_size: int) -> None:
 
 
 def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
-    """Return the saved buffer with the functions of ``buffer``, whose options and spaces must be the same.
+    """Return the saved buffer, with the functions of ``buffer``.
 
-    The framework of an integration was configured with these options, such as ``gamma`` and ``n_steps``.
+    Raise ValueError if its options or spaces differ from ``buffer``. The options must not change, since the
+    library of an integration was configured with some of them too, such as ``gamma`` and ``n_steps``.
     """
     if isinstance(source, bytes):
         return _read_bytes(source, lambda path: load_same(buffer, path))

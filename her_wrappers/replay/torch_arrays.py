@@ -41,7 +41,7 @@ class TorchArrays(NumPyArrays):
             raise MemoryError(f"cannot allocate {gigabytes:.1f} GiB on {self.device}") from error
 
     def assign(self, matrix: Any, index: tuple[Any, ...], values: np.ndarray) -> None:
-        """Write an array to rows, and perhaps columns."""
+        """Write an array to the rows of ``index`` and, if ``index`` has a second element, to its columns."""
         rows = self.from_numpy(index[0]) if isinstance(index[0], np.ndarray) else index[0]
         matrix[rows, *index[1:]] = self.from_numpy(np.ascontiguousarray(values)).to(matrix.dtype)
 
@@ -52,7 +52,7 @@ class TorchArrays(NumPyArrays):
 
 
 def find_device(name: str | torch.device) -> torch.device:
-    """Return the torch device with this name, with its index as in ``cuda:0``, or raise ValueError."""
+    """Return the torch device ``name`` with its number, as in ``cuda:0``, or raise ValueError."""
     try:
         probe = torch.zeros(1, dtype=torch.uint8, device=torch.device(name))
         probe.cpu()  # fails for a device that holds no data, such as "meta"
@@ -63,7 +63,7 @@ def find_device(name: str | torch.device) -> torch.device:
 
 
 def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
-    """Return the dtype of torch for one of NumPy, or raise TypeError with the name of the array."""
+    """Return torch's dtype for a dtype of NumPy; raise TypeError, with the array's ``name``, without one."""
     found = getattr(torch, "bool" if dtype.kind == "b" else dtype.name, None)
     if not isinstance(found, torch.dtype) or not dtype.isnative:
         raise TypeError(f"{name} has dtype {dtype}, which torch does not have; leave device out")

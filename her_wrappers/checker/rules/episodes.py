@@ -32,7 +32,7 @@ JUMP = 2
 """A move of the achieved goal this number of times larger than all others is a jump."""
 
 MAX_RECORDS = 30
-"""Number of first records whose memory is compared: sharing begins with the first records or never."""
+"""Number of records whose memory is compared; an environment that shares memory does so at once."""
 
 
 @rule(

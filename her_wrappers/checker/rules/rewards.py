@@ -19,7 +19,7 @@ ROUNDING = 1e-3
 """Largest difference that counts as rounding, such as to half precision, as a share of the largest reward."""
 
 NUDGE = 1e-2
-"""Share of the way to the desired goal by which achieved goals move, to find decisions at the threshold."""
+"""Share of the distance to the desired goal by which achieved goals are moved, to find the threshold."""
 
 REWARD_VALUE_RULES = ("GE101", "GE103", "GE106", "GE119", "GE121", "GE202", "GE205")
 """Rules that compare values of ``compute_reward``; faults of this function can cause their findings."""

@@ -16,7 +16,7 @@ from her_wrappers.rules import Severity, Violation
 from her_wrappers.success_flag import flag_name, flag_of
 
 MAX_SUCCESSES = 10
-"""Largest number of successful steps, and of goals of other steps, of the search for a use of infos."""
+"""Largest number of successful steps, and of goals of other steps, that are tried in `_follows_info`."""
 
 MIN_EPISODES = 4
 """Smallest number of episodes of the same length that is not taken for a coincidence."""
@@ -249,7 +249,7 @@ def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _follows_info(evidence: Evidence, function: Probe, step: StepRecord) -> bool:
-    """Whether a step terminates with its info for unreached goals too, and not with the info of a failure."""
+    """Whether the termination of a step follows its info: with this info, unreached goals terminate too."""
     achieved, desired = (step.observation[key] for key in GOAL_KEYS[1:])
     failures = [other for other, reached in zip(evidence.steps, evidence.reached, strict=True) if not reached]
     unreached = [
