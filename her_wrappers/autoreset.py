@@ -12,9 +12,9 @@ def declared_mode(env: Any) -> AutoresetMode | None:
     """Return the autoreset mode that a vector environment declares; None if it declares no valid mode.
 
     Before Gymnasium 1.4, the vector environments of one class share a metadata dict, so a vector environment
-    overwrites the mode of those created before it. Gymnasium's own vector environments also have the
-    attribute ``autoreset_mode``. This attribute is returned instead of the mode in the metadata, unless a
-    wrapper has metadata of its own.
+    overwrites the mode of vector environments created before it. Gymnasium's own vector environments also
+    have the attribute ``autoreset_mode``. This attribute is returned instead of the mode in the metadata,
+    unless a wrapper has metadata of its own.
     """
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):

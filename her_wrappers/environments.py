@@ -29,7 +29,7 @@ PACKAGES = {
     "panda_gym": ("Panda", "pip install panda-gym"),
     "highway_env": ("parking-", "pip install highway-env"),
 }
-"""Packages with goal environments: a pattern for the beginnings of their ids, and how to install them."""
+"""Packages with goal environments: a pattern for the beginnings of ids, and the command to install them."""
 
 FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Class"
 

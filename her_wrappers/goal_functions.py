@@ -25,7 +25,7 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
     """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
 
     The function is called with batches of 2 and 3 sampled goals and with empty infos. Some functions accept
-    single goals only: those of gymnasium-robotics return a single bool for any batch, and functions that use
+    single goals only: functions of gymnasium-robotics return one bool for any batch, and functions that use
     ``if`` on the result of a comparison of goals raise.
 
     Returns:

@@ -66,9 +66,9 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
 
     Copies, differences, distances and directions are found, also scaled and shifted ones, positions relative
     to the achieved goal in a rotated frame, and any desired goal that is a linear function of the observation
-    and the achieved goal. Such a relation is fitted to half of the episodes and must be exact in the others.
-    Rounded, clipped and other monotonic functions are found in about 16 episodes or more. Continuous goals
-    need at least 8 episodes, and at least twice as many episodes as a goal has components; goals whose
+    and the achieved goal. Such a relation is fitted to half of the episodes and must be exact in the other
+    half. Rounded, clipped and other monotonic functions are found in about 16 episodes or more. Continuous
+    goals need at least 8 episodes, and at least twice as many episodes as a goal has components; goals whose
     components have only two values need about 24 episodes. Goals are ignored if they are a linear function of
     the achieved goal in the same state, or equal in all episodes.
 

@@ -3,8 +3,9 @@
 An info ``k`` of N environments is an array ``infos["k"]`` with one row per environment. The mask
 ``infos["_k"]``, (N,) bool, marks the environments that have the info; without a mask, all have it. In mode
 SAME_STEP, ``infos["final_obs"]`` has the last observations of the episodes that ended, as an array of dicts
-(Gymnasium's vector environments) or a dict of arrays (others), and ``infos["final_info"]`` has the last infos
-of these episodes. Infos that are a list of N dicts, as in Stable-Baselines3, are converted by `info_columns`.
+(Gymnasium's vector environments) or a dict of arrays (other environments), and ``infos["final_info"]`` has
+the last infos of these episodes. Infos that are a list of N dicts, as in Stable-Baselines3, are converted by
+`info_columns`.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def require_writable(path: Path) -> None:
 def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | float) -> None:
     """Write an animated GIF that repeats, or a PNG of one picture, by the suffix of the file.
 
-    Pictures are (H, W, 3) uint8. ``milliseconds`` is the duration of each picture, or a list with one duration
-    per picture.
+    Pictures are (H, W, 3) uint8. ``milliseconds`` is the duration of each picture, or a list with a duration
+    for each picture.
     """
     from PIL import Image
 

@@ -255,8 +255,8 @@ class HerSAC(_HerAlgorithm, SAC):  # type: ignore[misc] # RLlib has no annotatio
 class HerDQNConfig(_HerConfig, DQNConfig):  # type: ignore[misc] # RLlib has no annotations
     """Configuration of RLlib's DQN with hindsight, for goal environments with Discrete actions.
 
-    The methods are those of ``DQNConfig``. ``training(replay_buffer_config=...)`` takes the ``capacity`` and
-    the arguments of `HindsightReplayBuffer`. Checkpoints contain the buffer unless
+    The methods are the same as in ``DQNConfig``. ``training(replay_buffer_config=...)`` takes the
+    ``capacity`` and the arguments of `HindsightReplayBuffer`. Checkpoints contain the buffer unless
     ``store_buffer_in_checkpoints`` is False.
 
     Example:

@@ -92,7 +92,7 @@ class SampledTransitions:
         return SampledTransitions({name: values[rows] for name, values in self.columns.items()})
 
     def slice(self, rows: slice, len_lookback_buffer: int | None = None) -> SampledTransitions:
-        """Return some of the transitions; the name and arguments are those of RLlib's episodes."""
+        """Return some of the transitions; RLlib's episodes have a method with this name and arguments."""
         return self[rows]
 
 

@@ -67,9 +67,9 @@ FORMER_ARGUMENTS = {
 class HerReplayBuffer(sb3.HerReplayBuffer):
     """Drop-in replacement for Stable-Baselines3's ``HerReplayBuffer``, faster, and with ``termination``.
 
-    The methods and the arguments up to ``copy_info_dict`` are those of SB3's class. An episode longer than
-    ``buffer_size / n_envs`` steps is truncated. An episode that a reset interrupts, such as the reset of a
-    second call of ``learn``, is truncated too.
+    The methods, and the arguments up to ``copy_info_dict``, are the same as in SB3's class. An episode longer
+    than ``buffer_size / n_envs`` steps is truncated. An episode that a reset interrupts, such as the reset of
+    a second call of ``learn``, is truncated too.
 
     Args:
         buffer_size: Maximal number of transitions, of all environments together.

@@ -31,7 +31,7 @@ NUM_INTERVALS = 8
 class TensorBatches:
     """Samples several batches at once from a buffer.
 
-    Several batches take little more time than one, since NumPy, torch and the environment are called once.
+    Sampling several batches takes little more time than one batch, since each function is called only once.
     Adding episodes drops the unused batches. To drop few, the first call of `next` after an addition samples
     m batches, where m is the smallest number of batches used between two recent additions. When these are
     used up, the next calls sample 1, 1, 2, 4, ... further batches. Each batch has the same distribution as if

@@ -70,7 +70,7 @@ class Manifest:
 
 
 class _ArchiveState(NamedTuple):
-    """Content of an archive. It is replaced as a whole, so an interruption leaves the old or the new one."""
+    """Content of an archive, replaced as a whole: an interruption leaves the old or the new content."""
 
     manifest: Manifest = Manifest()  # with all shards
     pending: shards.Pending | None = None  # episodes that are not in shards
@@ -222,7 +222,7 @@ class EpisodeArchive:
         self.close()
 
     def __len__(self) -> int:
-        """Return the number of episodes, including those that are not in shards yet."""
+        """Return the number of episodes, including episodes that are not in shards yet."""
         manifest, pending, _ = self._state
         return sum(shard.episodes for shard in manifest.shards) + (pending.num_episodes if pending else 0)
 
@@ -231,7 +231,7 @@ class EpisodeArchive:
 
     @property
     def num_steps(self) -> int:
-        """Number of steps of all episodes, including those that are not in shards yet."""
+        """Number of steps of all episodes, including episodes that are not in shards yet."""
         manifest, pending, _ = self._state
         return sum(shard.steps for shard in manifest.shards) + (pending.num_steps if pending else 0)
 

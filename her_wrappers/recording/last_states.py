@@ -62,8 +62,8 @@ class ReuseWatch:
 
     If a vector environment resets in the step that ends an episode, and reuses an array without copying it,
     the array of the last observation has the first observation of the next episode. A leaf has this fault if,
-    in all episodes, its last value equals the first value of the next episode, and differs from the value
-    before it by more than in any other step. The second condition excludes leaves that a reset never changes.
+    in all episodes, its last value equals the first value of the next episode, and its change in the last
+    step is larger than in any other step. The second condition excludes leaves that a reset never changes.
     """
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:
@@ -86,7 +86,7 @@ class ReuseWatch:
     def began(
         self, envs: Iterable[int], states: Sequence[np.ndarray], infos: Mapping[str, InfoBatch] | None = None
     ) -> None:
-        """Compare episodes that ended with the first states and infos of the next ones; warn at most once.
+        """Compare ended episodes with first states and infos of the next episodes; warn at most once.
 
         ``states`` are the leaves, each (N, ...); ``envs`` the environments whose episodes begin.
         """

@@ -92,7 +92,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, it counts as truncated. The
     resets of Gymnasium's wrapper `Autoreset` inside of the recorder are not recorded as steps.
 
-    After a KeyboardInterrupt, call ``reset``. The open episode, or the one that is being delivered, may be
+    After a KeyboardInterrupt, call ``reset``. The open episode, or an episode that is being delivered, may be
     lost; no sink gets a wrong episode, or an episode twice.
 
     The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
@@ -102,8 +102,8 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         env: The environment.
         *sinks: Receivers of the episodes, called in order with each `Episode`. A sink that has
             the method ``add_episodes``, or is such a method, gets `Episodes`.
-        info_keys: Keys of ``info`` to record, in addition to the ``info_keys`` of the sinks, such as those of
-            a buffer. The info of every step must have them.
+        info_keys: Keys of ``info`` to record, in addition to the ``info_keys`` of the sinks, for example of a
+            buffer. The info of every step must have these keys.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
             reset: the next episode begins in the same state. Use this for tasks that never end.
 
@@ -178,7 +178,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     mode NEXT_STEP the step that begins the next episode is a reset, which is not recorded as a transition. In
     mode SAME_STEP the last state of an episode is read from ``final_obs`` and ``final_info``.
 
-    After a KeyboardInterrupt, call ``reset``. The open episodes, or those that are being delivered, may be
+    After a KeyboardInterrupt, call ``reset``. Open episodes, and episodes that are being delivered, may be
     lost; no sink gets a wrong episode, or an episode twice.
 
     Args:
@@ -186,8 +186,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         *sinks: Receivers of the episodes, called in order with each `Episode`. If a sink is an object with
             the method ``add_episodes``, or a method ``add_episodes`` or ``add_episode`` of such an object, it
             gets all episodes that ended at the same step in one call, as `Episodes`.
-        info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, such as those
-            of a buffer. The infos of every step and environment must have them.
+        info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, for example of
+            a buffer. The infos of every step and environment must have these keys.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
             reset: the next episode begins in the same state. Use this for tasks that never end.
 
@@ -246,7 +246,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environments, or only those of ``options["reset_mask"]``, (N,) bool.
+        """Reset all environments, or only the environments in ``options["reset_mask"]``, (N,) bool.
 
         First the open episodes of these environments are passed to the sinks as truncated.
 

@@ -1,7 +1,7 @@
 """Shards: many episodes in one file of arrays, which ``numpy.load`` can read.
 
-The arrays are those of `Episodes`, with names such as ``observations/achieved_goal`` and
-``infos/is_success``. The header of the file has the structure of the trees.
+The arrays are the fields of `Episodes`, with names such as ``observations/achieved_goal`` and
+``infos/is_success``. The header of the file describes how the arrays form nested dicts and tuples.
 """
 
 from __future__ import annotations

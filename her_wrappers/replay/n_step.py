@@ -28,7 +28,7 @@ class Windows(NamedTuple):
         """Return B windows.
 
         ``steps_left``, (B,), is the largest number of steps of each window; ``steps_to_end``, (B,), is the
-        number of steps from the begin of each window to the end of its episode.
+        number of steps from the start of each window to the end of its episode.
         """
         order = np.arange(int(steps_left.max()))
         ahead = np.minimum(order, steps_left[:, None] - 1)

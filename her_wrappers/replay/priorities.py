@@ -67,9 +67,9 @@ class Priorities:
         return self._tree.nbytes
 
     def follow(self, first: int, end: int) -> None:
-        """Remove evicted steps and add new ones, so that the steps are those of the buffer.
+        """Remove evicted steps and add new steps: the buffer now has the steps ``first`` to ``end`` - 1.
 
-        The buffer has the steps ``first`` to ``end`` - 1. Call this method before the other methods.
+        Call this method before the other methods.
         """
         if (first, end) == (self._first, self._end):
             return

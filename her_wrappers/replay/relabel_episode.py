@@ -57,8 +57,8 @@ def relabel_episode(
             terminates in every copy. The default is ``"keep"``, with a warning if the episode terminated at
             its goal.
         gamma: Discount factor, from which the ``discounts`` of the copies are computed.
-        desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as those of earlier
-            episodes: an array, or for goals of several parts a dict or tuple of arrays.
+        desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as the goals of
+            earlier episodes: an array, or for goals of several parts a dict or tuple of arrays.
 
     Returns:
         A batch of T * k transitions, the copies of step 0 first. ``index`` has the number of the step that a

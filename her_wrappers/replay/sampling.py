@@ -193,7 +193,7 @@ class Sampler:
         return other_run if component.takes_desired else other_row + 1, other_index
 
     def state_dict(self) -> dict[str, Json]:
-        """Return the generator's state before it drew the current batches, and how many were used of them."""
+        """Return the generator's state before it drew the current batches, and how many batches were used."""
         if self._stored is not self._storage.stored:
             return {"generator": self.rng.bit_generator.state, "batch_size": 0, "batches": 0, "used": 0}
         numbers = {"batch_size": self._batch_size, "batches": self._num_batches, "used": self._used}

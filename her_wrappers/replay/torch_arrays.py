@@ -63,7 +63,7 @@ def find_device(name: str | torch.device) -> torch.device:
 
 
 def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
-    """Return torch's dtype for a dtype of NumPy; raise TypeError, with the array's ``name``, without one."""
+    """Return torch's dtype for a NumPy dtype; raise TypeError, with the array's ``name``, if it has none."""
     found = getattr(torch, "bool" if dtype.kind == "b" else dtype.name, None)
     if not isinstance(found, torch.dtype) or not dtype.isnative:
         raise TypeError(f"{name} has dtype {dtype}, which torch does not have; leave device out")
