@@ -136,7 +136,7 @@ class NotExercised:
     codes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return reason and codes in one line."""
+        """Return the reason and the codes of the rules that were not exercised, in one line."""
         return f"{self.reason} (inconclusive: {', '.join(self.codes)})" if self.codes else self.reason
 
 

@@ -37,7 +37,7 @@ class Target(NamedTuple):
 TARGETS: dict[str, Target | None] = {
     "fetch_reach": Target(0.98),
     "fetch_push": Target(0.95, minutes=20, total_minutes=20),
-    "fetch_pick_and_place": Target(0.95, minutes=90, total_minutes=90),
+    "fetch_pick_and_place": Target(0.95, steps=590_000, minutes=30, total_minutes=90),
     "fetch_pick_and_place_demos": Target(0.98, steps=120_000, minutes=8),
     "fetch_slide": Target(0.70),
     "hand_reach": None,

@@ -32,7 +32,7 @@ LAYER_STEPS = 300
 """Largest number of steps in the check of one layer (the environment or one of its wrappers)."""
 
 MIN_SHARE = 0.05
-"""Smallest share of steps or resets with a finding; rarer findings can be absent from a layer by chance."""
+"""Findings in a smaller share of steps or resets are not attributed: a layer can lack them by chance."""
 
 
 def check_goal_env(
@@ -59,23 +59,23 @@ def check_goal_env(
 
     Args:
         env_or_factory: A single or vectorized goal environment, with any wrappers, or a function without
-            arguments that returns one. Replicas are made by the function, else from the environment's spec,
-            else by a deep copy.
+            arguments that returns one. Replicas are made by this function; if there is none, from the
+            environment's spec; and if there is no spec, by a deep copy.
         max_steps: Number of steps of the run, summed over the environments of a vector environment. Replicas
-            take up to 25 % more steps plus about 200 calls of ``step``, and up to 300 steps per layer to
-            attribute findings to wrappers.
-        max_seconds: Time in seconds after which the run stops early, as the report then says; None for no
+            take up to 25 % more steps plus about 200 calls of ``step``, and up to 300 steps per wrapper to
+            find the wrapper that causes a finding.
+        max_seconds: Time in seconds after which the run stops early, and the report says so; None for no
             limit. The experiments after the run, with the goal functions and replicas, have no time limit.
         policy: Function ``observation -> action`` that chooses the actions of two thirds of the steps, for
             goals that random actions do not reach; None for the actions described above.
         reset_options: Options dict of ``reset`` for every second episode, or a list of dicts that are used in
             turn.
-        select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. Other rules are
-            applied only if they imply a selected one.
+        select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. Another rule is
+            applied only if its findings would explain, and so hide, a finding of a selected rule.
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
-        replicas: Whether replicas are made. False for environments of which only one may exist, such as those
-            of a robot; the report then lists the rules that need a replica as not exercised.
+        replicas: Whether replicas are made. Pass False if only one environment may exist, such as for a
+            robot; the report then lists the rules that need a replica as not exercised.
         on_step: Function without arguments that is called after each step of the run, such as the update of
             a progress bar.
 
@@ -85,9 +85,9 @@ def check_goal_env(
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
             not callable, or ``reset_options`` is neither a dict nor a list of dicts.
-        ValueError: The factory raised, a vector environment has one environment twice, a rule code is
-            unknown, ``max_steps`` is not an integer >= 1, ``max_seconds`` is not a positive number, or
-            ``seed`` is not an integer >= 0.
+        ValueError: The factory raised, a vector environment contains the same environment object twice, a
+            rule code is unknown, ``max_steps`` is not an integer >= 1, ``max_seconds`` is not a positive
+            number, or ``seed`` is not an integer >= 0.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -126,7 +126,7 @@ def check_goal_env(
 
 
 def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
-    """Return the exception of a space that is missing or is a property that raises, or None."""
+    """Return the failure of the first space attribute that is missing or raises, or None."""
     for name in ("observation_space", "action_space"):
         try:
             getattr(env, name)
@@ -145,7 +145,7 @@ def _not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercis
 
 @contextlib.contextmanager
 def ignore_warnings() -> Iterator[None]:
-    """Ignore warnings of environments: a filter that turns them into errors would change the findings."""
+    """Ignore warnings of environments, since a filter that turns warnings into errors changes the findings."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
@@ -191,8 +191,9 @@ def attribute_to_wrappers(
 ) -> list[Finding]:
     """Return the findings; a finding that a wrapper causes gets the name of this wrapper.
 
-    Replicas are checked without their outer wrappers, with at most 300 steps each. The innermost wrapper with
-    which the finding occurs causes the finding, unless the finding occurs without wrappers too.
+    The environment is checked without wrappers, with the innermost wrapper, with the two innermost wrappers,
+    and so on, each time with a new replica and at most 300 steps. A wrapper causes a finding that occurs with
+    this wrapper and all wrappers around it, but not without this wrapper.
     """
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
     sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}  # by a word in the place
@@ -228,7 +229,7 @@ def attribute_to_wrappers(
 def causing_layer(has_finding: Sequence[bool], names: Sequence[str]) -> str:
     """Return the name of the layer that causes a finding; empty if all layers or no layer have the finding.
 
-    Both arguments begin with the outermost layer.
+    A layer is a wrapper or the environment itself. Both arguments begin with the outermost wrapper.
     """
     depth = sum(has_finding)
     return names[depth - 1] if 0 < depth < len(has_finding) and all(has_finding[:depth]) else ""

@@ -1,6 +1,6 @@
 """Evidence: the recorded run of an environment and the results of the experiments, which the rules judge.
 
-Only `experiments` and single rules call functions of the user; the derived values here do not.
+`experiments` and a few rules call functions of the user; the properties of `Evidence` never do.
 """
 
 from __future__ import annotations
@@ -83,22 +83,22 @@ class Evidence:
 
     @property
     def recomputed(self) -> Sequence[CallResult]:
-        """Result of ``compute_reward`` for each step; empty without goals."""
+        """Result of ``compute_reward`` for each step; empty without this function or without goals."""
         return self.reward.step_results if self.reward else ()
 
     @property
     def pair_results(self) -> Sequence[CallResult]:
-        """Result of ``compute_reward`` for each relabeled pair alone."""
+        """Result of ``compute_reward`` for each relabeled pair of goals, called with this pair alone."""
         return self.reward.pair_results if self.reward else ()
 
     @property
     def info_form(self) -> str | None:
-        """First form of the info argument for which ``compute_reward`` accepts a batch, or None."""
+        """First of `INFO_FORMS`, such as a list of dicts, with which ``compute_reward`` accepts a batch."""
         return self.reward.info_form if self.reward else None
 
     @cached_property
     def has_goals(self) -> bool:
-        """Whether space and observations have the three goal keys, and all goals have the same shape."""
+        """Whether space and observations have the keys of a goal environment, and all goals one shape."""
         space = self.observation_space
         if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= space.spaces.keys():
             return False
@@ -108,19 +108,19 @@ class Evidence:
         return all(found is not None and found == shapes_found[0] for found in shapes_found)
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
-        """Return the pairs with indices ``rows`` as batches: achieved goals, desired goals and info."""
+        """Return a batch of the relabeled pairs with indices ``rows``: achieved and desired goals, and info."""
         chosen = np.array(rows, np.intp)
         achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
         return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])
 
     @cached_property
     def _stacked_goals(self) -> tuple[Any, Any]:
-        """Achieved and desired goals of all pairs, as trees of (P, ...) arrays."""
+        """Achieved and desired goals of all P relabeled pairs, as trees of (P, ...) arrays."""
         return stack([pair.achieved for pair in self.pairs]), stack([pair.desired for pair in self.pairs])
 
     @cached_property
     def reward_values(self) -> list[float]:
-        """Different finite values that ``compute_reward`` returned, at most three of them."""
+        """At most three different finite rewards that ``compute_reward`` returned for steps and pairs."""
         return distinct(result.number for result in (*self.recomputed, *self.pair_results))
 
     @cached_property
@@ -136,14 +136,14 @@ class Evidence:
 
     @cached_property
     def success_reward(self) -> float | None:
-        """Reward of a reached goal: the largest reward of two equal goals, or None if unknown."""
+        """Reward of a reached goal: the largest reward for two equal goals; None if it is unknown."""
         results = zip(self.pair_results, self.pairs, strict=True)
         numbers = [result.number for result, pair in results if pair.is_self]
         return max((number for number in numbers if number is not None), default=None)
 
     @cached_property
     def reached(self) -> list[bool]:
-        """Whether each step reached its goal, by the reward if it is sparse, otherwise by the flag."""
+        """Whether each step reached its goal: by `recomputed` if rewards are sparse, else by the flag."""
         if self.is_sparse and self.success_reward is not None:
             numbers = (result.number for result in self.recomputed)
             return [number is not None and close(number, self.success_reward) for number in numbers]
@@ -157,13 +157,13 @@ class Evidence:
         return number is not None and close(number, self.success_reward)
 
     def missing(self, need: str) -> str:
-        """Return why the evidence does not meet a need, a key of `NEEDS`; an empty text if it does."""
+        """Return why the evidence does not meet ``need``, a key of `NEEDS`; an empty text if it is met."""
         is_met, reason = NEEDS[need]
         return "" if is_met(self) else reason.format(steps=len(self.steps), no_replica=self.no_replica)
 
 
 def distinct(numbers: Iterable[float | None]) -> list[float]:
-    """Return the first three finite numbers that differ by more than rounding."""
+    """Return up to three finite numbers that differ from each other by more than rounding."""
     values: list[float] = []
     for number in numbers:
         if number is not None and np.isfinite(number) and not any(close(number, each) for each in values):
@@ -204,10 +204,10 @@ NEEDS: dict[str, tuple[Callable[[Evidence], bool], str]] = {
     "replica": (lambda evidence: not evidence.no_replica, "{no_replica}"),
     "ended": (lambda evidence: evidence.rollout.ended_episodes > 0, "no episode ended in {steps} steps"),
 }
-"""Needs of rules, by name: whether the evidence meets the need, and the reason why it does not."""
+"""What rules need of the evidence, by name: a test of the need, and the reason if it is not met."""
 
 REWARD_NEEDS = ("goals", "reward", "steps")
-"""Needs of the rules that judge rewards."""
+"""Needs, keys of `NEEDS`, of the rules that judge rewards."""
 
 BATCH_NEEDS = (*REWARD_NEEDS, "batches")
-"""Needs of the rules that judge rewards of batches."""
+"""Needs, keys of `NEEDS`, of the rules that judge rewards of batches."""

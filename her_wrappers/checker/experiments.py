@@ -1,12 +1,13 @@
 """Experiments after the run, in a fixed order: calls of goal functions, and replays on replicas.
 
 1. Relabeled pairs of goals are chosen, and the forms of the info argument are tried.
-2. Replicas repeat the beginning of the run: one while another replica takes steps, which reveals shared state
-   such as class attributes; the same one again, which reveals state that survives a reset; and one whose
-   ``compute_reward`` is called between the steps, which reveals side effects. A replica is reset with
-   options, calls goal functions during episodes, and shows whether it seeds global generators.
-3. The goal functions of the environment under test are called for all steps, pairs and batches.
-4. The environment takes further steps, the pairs are computed again, and the first reset is repeated.
+2. The beginning of the run is replayed on replicas: while another replica takes steps, which reveals shared
+   state such as class attributes; with calls of the goal functions between the steps, which reveals side
+   effects; and on a replica that was used before, which reveals state that survives a reset. Other calls of
+   replicas test resets with options, goal functions that depend on state, and seeding of global generators.
+3. The goal functions of the environment under test are called for all steps, pairs, and batches of pairs.
+4. The environment takes further steps, the pairs are passed to the goal functions again, and the first reset
+   is repeated.
 
 Each goal function, ``compute_reward`` and ``compute_terminated``, is called in each experiment.
 """
@@ -45,25 +46,25 @@ REPLAY_DIVISOR = 20
 """Each replay repeats the first twentieth of the steps of the rollout."""
 
 MIN_CLOCK_STEPS = 40
-"""Smallest number of steps between calls of goal functions on a replica, in which short episodes end."""
+"""Smallest number of steps in `_find_state_changes`, so that short episodes end within them."""
 
 MAX_EPISODE_STEPS = 60
-"""Largest number of steps in the search for a step that seeds a generator, such as the last of an episode."""
+"""Number of steps in the search for a step that seeds a global generator; it may be the last of an episode."""
 
 STEPS_BEFORE_REPEATING = 3
-"""Number of steps between two calls of ``compute_reward`` with the same arguments."""
+"""Number of steps after the run before goal functions are called again with the same arguments."""
 
 REPETITIONS = 4
-"""Number of immediate repetitions; noise at the success threshold changes about half of the results."""
+"""Number of times that calls are repeated at once; noise changes half of the results at the threshold."""
 
 BATCH_SIZES = (2, 3, 7)
 """Sizes of the batches of relabeled pairs, in addition to the batch of all pairs."""
 
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
-"""Batch sizes that are common in practice; 205 rows of 256 are relabeled if n_sampled_goal is 4."""
+"""Common batch sizes; 205 is the number of relabeled rows in a batch of 256 if n_sampled_goal is 4."""
 
 MAX_BATCH_BYTES = 2**24
-"""Largest size in bytes of the achieved goals of a batch; larger batches, of images, are skipped."""
+"""Largest size in bytes of the achieved goals of a batch; larger batches, as of images, are skipped."""
 
 GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
 
@@ -74,7 +75,7 @@ REPEATED_CALLS, REPEATED_SIZE = 4, 3
 def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
     """Do the experiments after a run, and return the evidence.
 
-    The records of ``run`` contain batches for a vector environment. If ``replicas`` is None, the experiments
+    For a vector environment, the records of ``run`` contain batches. If ``replicas`` is None, the experiments
     with replicas are left out.
     """
     evidence = Evidence(env.observation_space, run, seed=budget.seed, state=arrays_in(env.unwrapped))
@@ -228,7 +229,7 @@ def _reset_twice_with_options(
 
 
 def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> None:
-    """Call the goal functions of a replica during episodes, and with the same arguments after a reset.
+    """Call a replica's goal functions in episodes and again after a reset, and record changed results.
 
     The arguments are a relabeled pair and, for a single environment, the current goals.
     """
@@ -304,7 +305,7 @@ def _is_none_for_unknown_type(evidence: Evidence, replica: CheckedEnv) -> bool:
 
 
 def _call_goal_function(function: Probe, evidence: Evidence) -> None:
-    """Call a function for all steps, and with all pairs and batches, as replay buffers do."""
+    """Call a goal function for all steps, for each relabeled pair, and for batches of pairs."""
     function.step_results = [function.at(step) for step in evidence.steps]
     function.pair_results = function.of_pairs(evidence.pairs)
     form, count = function.info_form, len(evidence.pairs)
@@ -332,7 +333,7 @@ def _call_goal_function(function: Probe, evidence: Evidence) -> None:
 
 
 def _reuses_output(function: Probe, evidence: Evidence) -> bool:
-    """Whether two of several outputs share memory."""
+    """Whether the arrays that two calls of the function return share memory."""
     calls = np.arange(REPEATED_CALLS * REPEATED_SIZE).reshape(REPEATED_CALLS, -1) % len(evidence.pairs)
     try:
         outputs = [
@@ -345,7 +346,7 @@ def _reuses_output(function: Probe, evidence: Evidence) -> bool:
 
 
 def _read_only_view(goals: Tree) -> Any:
-    """Return goals as fields of larger read-only records, as in a buffer that stores packed records."""
+    """Return the goals as a read-only strided view, as from a buffer that stores whole records."""
 
     def view(leaf: np.ndarray) -> np.ndarray:
         fields = [("before", leaf.dtype), ("goal", leaf.dtype, leaf.shape[1:]), ("after", leaf.dtype)]
@@ -359,7 +360,7 @@ def _read_only_view(goals: Tree) -> Any:
 
 
 def _repeat_calls(env: CheckedEnv, evidence: Evidence, first: ResetRecord) -> None:
-    """Repeat calls of goal functions, at once and after further steps, then repeat the first reset."""
+    """Repeat calls of goal functions, first at once, then after further steps; repeat the first reset."""
     try:
         for function in evidence.functions:
             function.repeated_results = [function.of_pairs(evidence.pairs) for _ in range(REPETITIONS)]

@@ -1,6 +1,6 @@
-"""Calls of goal functions: goals, relabeled pairs of goals as arguments, and the recorded results.
+"""Calls of compute_reward and compute_terminated: goals and relabeled pairs as arguments, and the results.
 
-The recorded pairs of a sparse task are mostly failures, so achieved goals are used as desired goals too.
+Most steps of a sparse task do not reach their goal, so achieved goals are used as desired goals too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EXTREME_STEPS = 500
 """Largest number of steps whose goals are searched for extreme values."""
 
 NUM_THRESHOLDS = 3
-"""Largest number of steps with pairs on both sides of the success threshold."""
+"""Largest number of steps for which relabeled pairs on both sides of the success threshold are made."""
 
 
 # Goals are trees: most goals are arrays; the goals of FrankaKitchen are dicts.
@@ -57,7 +57,7 @@ def flat(goal: Tree) -> np.ndarray:
 
 
 def leaves(goal: Tree) -> list[np.ndarray]:
-    """Return the leaves of a goal as arrays."""
+    """Return the arrays that a goal consists of; a goal can be a dict of arrays."""
     return [np.asarray(leaf) for leaf in leaf_arrays(goal)]
 
 
@@ -72,7 +72,7 @@ def between(start: Tree, end: Tree, fraction: float) -> Tree:
 
 
 def reward_number(reward: Any) -> float:
-    """Return the reward of a step as a float; NaN if it is not a number."""
+    """Return the reward of a step as a float; NaN if the reward is not a number."""
     if isinstance(reward, float):
         return reward
     try:
@@ -115,7 +115,7 @@ class CallResult:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the value consists of finite numbers, or the call raised."""
+        """Whether the value consists of finite numbers; True also if the call raised an exception."""
         numbers = self.numbers
         return self.error is not None or (numbers is not None and bool(np.isfinite(numbers).all()))
 
@@ -143,7 +143,7 @@ class CallResult:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pair:
-    """Arguments of a goal function for one row."""
+    """Arguments of one call of a goal function: an achieved goal, a desired goal and an info."""
 
     achieved: Any  # achieved goal of a step
     desired: Any  # desired goal, recorded or relabeled
@@ -153,7 +153,7 @@ class Pair:
 
 @dataclass(eq=False)
 class Probe:
-    """A goal function, called with copies of its arguments, and the results of the experiments with it."""
+    """A goal function that is called with copies of its arguments, and the recorded results of its calls."""
 
     function: GoalFunction  # ``(achieved_goal, desired_goal, info)`` -> value, called by position
     name: str = "compute_reward"
@@ -182,7 +182,7 @@ class Probe:
 
     @property
     def info_form(self) -> str | None:
-        """First form of the info argument for which the function accepts a batch, or None."""
+        """First of `INFO_FORMS` with which the function accepts a batch, or None if it accepts none."""
         return next((form for form, result in self.info_form_results.items() if not result.error), None)
 
     @property
@@ -192,7 +192,7 @@ class Probe:
 
     @property
     def first_change(self) -> str:
-        """The first of the `changes` in words, or an empty text."""
+        """A sentence on the first result that changed for equal arguments, or an empty text."""
         if not self.changes:
             return ""
         place, first, later = self.changes[0]
@@ -200,7 +200,7 @@ class Probe:
         return f"{self.name} {first.outcome} at {place}, but {again}"
 
     def of_pairs(self, pairs: Sequence[Pair]) -> list[CallResult]:
-        """Call the function with each pair alone."""
+        """Call the function once for each pair, and return the results."""
         return [self(pair.achieved, pair.desired, pair.info) for pair in pairs]
 
     def __call__(self, achieved: Any, desired: Any, info: Any) -> CallResult:
@@ -224,7 +224,7 @@ class Probe:
         return self(goals["achieved_goal"], goals["desired_goal"], record.info)
 
     def with_own(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function without copying the goals, which the caller must not use elsewhere."""
+        """Call the function with the goals themselves; the caller must not use these objects afterwards."""
         try:
             return CallResult(_copy_array(to_arrays(self.function(achieved, desired, copy_tree(info)))))
         except Exception as error:
@@ -237,7 +237,7 @@ def _copy_array(value: Any) -> Any:
 
 
 def info_argument(pairs: Sequence[Pair], form: str) -> Any:
-    """Return the info argument of a batch of pairs in one of `INFO_FORMS`."""
+    """Return the info argument for a batch of pairs in ``form``, one of `INFO_FORMS`."""
     array = np.empty(len(pairs), dtype=object)
     array[:] = [pair.info for pair in pairs]
     infos: list[Any] = [[pair.info for pair in pairs], [{} for _ in pairs], array, {}, None]
@@ -245,7 +245,7 @@ def info_argument(pairs: Sequence[Pair], form: str) -> Any:
 
 
 def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
-    """Return pairs of goals for relabeling, which are reached, not reached or close to the threshold."""
+    """Return pairs of an achieved and a new goal: reached, not reached, and close to the threshold."""
     sources = spread(steps, PAIR_STEPS)
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
     pairs = []
@@ -263,7 +263,7 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return two pairs: the elementwise minimum and maximum of recorded goals, in both orders."""
+    """Return the pairs (low, high) and (high, low) of the elementwise extremes of recorded goals."""
     observations = [step.observation for step in spread(steps, EXTREME_STEPS)]
     goals = stack([observation[key] for observation in observations for key in ARGUMENTS[:2]])
     low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))

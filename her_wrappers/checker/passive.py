@@ -21,35 +21,36 @@ from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
-"""Number of steps at the beginning that are all checked; resets after these steps are not checked."""
+"""Each of this number of first steps is checked; resets are checked only until then."""
 
 STRIDE = 16
 """After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
 
 HELD = 8
-"""Number of steps after the first 1000 that are checked together, since each use of the rules is slow."""
+"""Later steps are checked in groups of this size, since each application of the rules is slow."""
 
 NO_SPACE = spaces.Dict()
 
 CHANGES_LATER = GOAL_ENV_RULES["GE301"]
-"""The rule that is applied to each record at the next call of the environment."""
+"""Rule on returned objects that change later; it is applied after the next call of the environment."""
 
 FIRST_RULES = [rule for rule in GOAL_ENV_RULES.values() if rule.passive and rule is not CHANGES_LATER]
 """Rules for the first `WATCHED_CLOSELY` steps."""
 
 LATER_RULES = [rule for rule in FIRST_RULES if rule.code != "GE302"]
-"""Rules after the first steps; the rule on shared memory is left out, since sharing begins at once."""
+"""Rules for later steps, without the rule on shared memory, which the first steps already show."""
 
 
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Checks an environment while it is used, and warns once for each finding.
 
-    The wrapper checks each of the first 1000 steps and their resets, and after them every 16th step. After
-    the first 1000 steps, it collects eight of these steps and then checks them together; `report` and `close`
-    check the steps that are left. The wrapper applies the rules that need no experiments. They find wrong
-    spaces, rewards, success flags and terminations that contradict the goal functions, returned arrays that
-    change later or share memory (first 1000 steps only), and goals that change within an episode. The wrapper
-    does not change the values that ``reset`` and ``step`` take and return.
+    The wrapper checks each of the first 1000 steps, and the resets before and between them. From then on, it
+    checks only every 16th step and no reset. These steps are checked in groups of eight; `report` and `close`
+    check a group that is not full yet. The wrapper applies the rules that need no additional steps or
+    relabeled goals. These rules find wrong spaces, rewards, success flags and terminations that contradict
+    the goal functions, returned arrays that change later or share memory (first 1000 steps only), and goals
+    that change within an episode. The wrapper does not change the values that ``reset`` and ``step`` take and
+    return.
 
     Args:
         env: A single goal environment, with any wrappers.
@@ -137,7 +138,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def report(self) -> Report:
-        """Return the report of all findings since the first reset; only checked steps count as successes."""
+        """Return the report of all findings since the first reset; it counts successes of checked steps."""
         self._judge_pending()
         findings = GOAL_ENV_RULES.without_implied(list(self._findings.values()))
         experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
@@ -154,7 +155,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         )
 
     def close(self) -> None:
-        """Apply the rules to the remaining steps, and close the environment."""
+        """Apply the rules to the steps that are not checked yet, and close the environment."""
         self._judge_pending()
         super().close()
 
@@ -162,12 +163,12 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
     def _take_last_record(self) -> ResetRecord | StepRecord | None:
-        """Return the last record with new copies, since the caller may have changed the returned objects."""
+        """Return the last record with new copies, which include changes of returned objects by the caller."""
         last, self._last = self._last, None
         return last and replace(last, **copy_tree(last.live))
 
     def _find_changes(self, record: ResetRecord | StepRecord | None) -> None:
-        """Find returned objects that changed after the last call, by the rules `CHANGES_LATER`."""
+        """Apply the rule `CHANGES_LATER` to find returned objects that the environment has changed since."""
         if isinstance(record, ResetRecord):
             self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([record], []))))
         elif record is not None:
@@ -185,7 +186,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             self._judge([], steps)
 
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
-        """Apply the passive rules to a reset or to steps."""
+        """Apply the rules that need no experiments to a reset or to steps."""
         with ignore_warnings():
             evidence = Evidence(
                 self.observation_space, Rollout(resets, steps), self._reward, self._terminated

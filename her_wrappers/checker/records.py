@@ -27,8 +27,8 @@ STATE = ("observation", "info")
 class ResetRecord:
     """One call of ``reset`` with ``seed`` and ``options``; ``episode`` is the index of the new episode.
 
-    ``observation`` and ``info`` are copies made when ``reset`` returned. ``live`` has the returned objects,
-    which may change later, by the same names.
+    ``observation`` and ``info`` are copies made when ``reset`` returned. ``live`` is a dict with the same
+    names and the returned objects themselves, which may change later.
     """
 
     episode: int
@@ -48,17 +48,18 @@ class ResetRecord:
 
     @property
     def place(self) -> str:
-        """Episode and options, for messages."""
+        """A text for messages that names the episode, the reset and its options."""
         return f"episode {self.episode}, reset{f' with options={self.options!r}' if self.options else ''}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepRecord:
-    """One call of ``step``; ``episode`` is the index of the episode, ``t`` that of the step in the episode.
+    """One call of ``step``: step ``t`` of the episode with index ``episode``.
 
     ``before`` is a copy of the observation before the step, and ``action`` is a copy of the action.
     The next five fields are copies made when ``step`` returned. ``live_action`` is the object passed to
-    ``step``, and ``live`` has the returned objects, which may change later, by the names of the fields.
+    ``step``. ``live`` is a dict with the names of the five fields and the returned objects themselves, which
+    may change later.
     """
 
     episode: int
@@ -77,13 +78,13 @@ class StepRecord:
     def of(
         cls, place: tuple[int, int], before: Any, action: Any, live_action: Any, returned: tuple[Any, ...]
     ) -> StepRecord:
-        """Return the record of a step that returned five values; ``place`` is its episode and index."""
+        """Return the record of a step that returned five values; ``place`` is (episode, t)."""
         live = dict(zip(("observation", *OUTCOME, "info"), returned, strict=True))
         return cls(*place, before, action, **copy_tree(live), live_action=live_action, live=live)
 
     @property
     def place(self) -> str:
-        """Episode and step, for messages."""
+        """A text for messages that names the episode and the step."""
         return f"episode {self.episode}, step {self.t}"
 
 
@@ -121,7 +122,7 @@ class Divergence:
 
 @dataclass(eq=False)
 class Rollout:
-    """The resets in order of time, and the steps in order of time."""
+    """The recorded calls of a run: its resets and its steps, each in the order of time."""
 
     resets: list[ResetRecord] = field(default_factory=list)  # records of the calls of ``reset``
     steps: list[StepRecord] = field(default_factory=list)  # records of the calls of ``step``
@@ -161,7 +162,7 @@ def wrong_shapes(
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Return a value as an array, or an array of shape () for lists of unequal length."""
+    """Return a value as an array; lists of unequal length give an array of shape ()."""
     try:
         return np.asarray(value)
     except ValueError:
@@ -169,12 +170,12 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def ended_rows(step: StepRecord) -> np.ndarray:
-    """Return whether the episode of each environment ended: (N,) bool."""
+    """Return for each of N environments whether its episode ended in this step, (N,) bool."""
     return np.array([bool(one or other) for one, other in zip(step.terminated, step.truncated, strict=True)])
 
 
 def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
-    """Return the episodes of each single environment, up to the first batch that lacks a row."""
+    """Return the episodes of each single environment, up to the first batch that lacks an environment."""
     rollout = replace(batches, resets=[], steps=[])
     episodes, times, ended = [0] * num_envs, [0] * num_envs, np.zeros(num_envs, bool)
 
@@ -217,9 +218,9 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
 def _rows(
     record: ResetRecord | StepRecord, i: int, num_envs: int, *, is_last: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the row of environment ``i`` of the copies and of the returned objects of a batch.
+    """Return the values of environment ``i`` in a batch, from the copies and from the returned objects.
 
-    The last state and info of an episode are among the infos.
+    With ``is_last``, the last observation and info of an episode are taken from the infos of the batch.
     """
     rows = []
     for values in ({name: getattr(record, name) for name in record.live}, record.live):

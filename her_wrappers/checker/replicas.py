@@ -1,8 +1,9 @@
 """Replicas: other environments of the same kind as the one under test.
 
-A replica is made by the user's factory, else from the environment's spec, else by a deep copy. If all three
-fail, the rules that need a replica are reported as not exercised. The factory or the spec
-is first called after the run, when a replica is needed: a second connection to a robot can end the first one.
+A replica is made by the user's factory or, if this fails, from the environment's spec. If both are missing,
+it is a deep copy. If no replica can be made, the rules that need one are reported as not exercised. The
+factory or the spec is not used before the end of the run, since a second connection to a robot can end the
+first connection.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from her_wrappers.checker.values import owns_resources
 from her_wrappers.goal_interface import env_spec
 
 CheckedEnv: TypeAlias = Any
-"""A gymnasium Env or VectorEnv; Any, because their annotations differ even for methods that both have."""
+"""A gymnasium Env or VectorEnv. The alias is Any, since both classes annotate the same methods differently."""
 
 Factory: TypeAlias = Callable[[], CheckedEnv]
 
 
 class Replicas:
-    """Makes replicas of an environment before its first reset; closes them when the ``with`` block ends.
+    """Makes replicas of an environment, and closes them when the ``with`` block ends.
 
-    ``factory`` is the user's function that made the environment, or None.
+    Create this object before the first reset of ``env``, which may be copied. ``factory`` is the user's
+    function that made the environment, or None.
     """
 
     def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:
@@ -40,7 +42,7 @@ class Replicas:
 
     @cached_property
     def _factory(self) -> Factory | None:
-        """Function of the user or of the spec that makes environments like the one under test."""
+        """The user's factory or, without a valid one, a function that makes environments from the spec."""
         if not self._enabled:
             return None
         return _valid_factory(self._given, self._env) or _valid_factory(_from_spec(self._env), self._env)
@@ -73,7 +75,7 @@ def close_safely(env: CheckedEnv) -> None:
 
 
 def layers(env: CheckedEnv) -> list[CheckedEnv]:
-    """Return the wrappers, the outermost first, and the environment; without PassiveEnvChecker."""
+    """Return the wrappers, outermost first, and last the environment; PassiveEnvChecker is left out."""
     stack = [env]
     while isinstance(stack[-1], gym.Wrapper | gym.vector.VectorWrapper):
         stack.append(stack[-1].env)
@@ -96,7 +98,7 @@ def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
 
 
 def _from_spec(env: CheckedEnv) -> Factory | None:
-    """Return a function that makes environments from the spec, without windows, or None without a spec."""
+    """Return a function that makes environments from the spec, without render mode; None without a spec."""
     try:
         spec = copy.deepcopy(env_spec(env))
     except Exception:

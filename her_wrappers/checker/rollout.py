@@ -37,13 +37,13 @@ Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)
 
 MAX_ROLLOUT_BYTES = 2**30
-"""Size in bytes of observations with their copies; a rollout of larger ones, of images, stops early."""
+"""A run stops early if its observations and their copies, such as of images, need more bytes."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
 """Number and length of the first episodes, which are short so that replays contain resets."""
 
 MAX_GOAL_SIZE = 64
-"""Largest number of values of a goal for steering; for larger goals, of images, models are costly."""
+"""Largest number of values of a goal for steering; the model is slow for larger goals, such as images."""
 
 MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
 """Errors that the model of the steering policy can raise for the observations of a faulty environment."""
@@ -77,7 +77,7 @@ class Budget:
 def roll_out(env: Any, budget: Budget) -> Rollout:
     """Run a single or vector environment with several policies, which reach different states.
 
-    ``failure`` or ``cut_off`` of the rollout says whether the run stopped early.
+    If the run stopped early, the field ``failure`` or ``cut_off`` of the result has the reason.
     """
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     total = max(4, budget.max_steps // (num_envs or 1))
@@ -102,14 +102,14 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
 
 
 class _StoppedRunError(Exception):
-    """The run stopped early: a call raised, a limit was reached, or a batch lacks rows."""
+    """The run stopped early: a call raised, a limit was reached, or a batch lacks an environment."""
 
 
 class _Runner:
     """Runs a single environment or, with ``num_envs``, a vector environment, and records the calls.
 
-    An episode of a vector environment lasts from one call of ``reset`` to the next: in mode DISABLED until an
-    episode of some environment ends, in the other modes until a number of steps.
+    In the records of a vector environment, an episode lasts from one call of ``reset`` to the next. ``reset``
+    is called after a number of steps and, in autoreset mode DISABLED, also when any environment ends.
     """
 
     def __init__(self, env: Any, budget: Budget, num_envs: int | None) -> None:
@@ -198,9 +198,9 @@ class _Runner:
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
-    """Return the autoreset mode from the metadata, else the mode that the infos suggest.
+    """Return the autoreset mode of the metadata or, if there is none, the mode that the infos suggest.
 
-    If infos have final observations, this is SAME_STEP, else NEXT_STEP.
+    The infos suggest SAME_STEP if they contain final observations, and NEXT_STEP otherwise.
     """
     mode = declared_mode(env)
     if mode is not None:
@@ -236,9 +236,9 @@ def steering_policy(
 ) -> Policy:
     """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
 
-    One action in ten is random, to leave walls and dead ends. Where the model gives no valid action,
-    ``fallback`` chooses one. Without steps, for steps that do not fit the model, for goals that are too large
-    and for action spaces other than Box and Discrete, ``fallback`` itself is returned.
+    One action in ten is random, to leave walls and dead ends. If the model gives no valid action,
+    ``fallback`` chooses the action. ``fallback`` itself is returned if ``steps`` is empty or has unsuitable
+    values, goals have more than `MAX_GOAL_SIZE` values, or the action space is neither Box nor Discrete.
     """
     fit = {spaces.Box: _fit_box, spaces.Discrete: _fit_discrete}.get(type(space))
     try:
@@ -266,7 +266,7 @@ def steering_policy(
 
 
 def _fit_box(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndarray) -> Any:
-    """Fit the model move = action @ gain + drift."""
+    """Fit move = action @ gain + drift; return a function of achieved and desired goal to an action."""
     rows = np.concatenate([actions.reshape(len(actions), -1), np.ones((len(actions), 1))], axis=1)
     model = np.linalg.lstsq(rows, moves, rcond=None)[0]
     inverse, drift = np.linalg.pinv(model[:-1]), model[-1]
@@ -279,7 +279,7 @@ def _fit_box(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndar
 
 
 def _fit_discrete(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndarray) -> Any:
-    """Fit the model move = [achieved, 1] @ gain of each action, which is exact for bits that flip."""
+    """Fit move = [achieved, 1] @ gain for each action, exact for bits that flip; return like `_fit_box`."""
     rows = np.concatenate([before, np.ones((len(before), 1))], axis=1)
     models = np.stack([
         np.linalg.lstsq(rows[actions == action], moves[actions == action], rcond=None)[0]
@@ -294,19 +294,19 @@ def _fit_discrete(space: Any, actions: np.ndarray, before: np.ndarray, moves: np
 
 
 def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
-    """Return what ``reset`` of an environment returns, or raise TypeError if this is not two values."""
+    """Reset an environment and return observation and info; raise TypeError unless it returns two values."""
     observation, info = _arrays(env.reset(seed=seed, options=copy_tree(options)), 2)
     return observation, info
 
 
 def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Return what ``step`` of an environment returns, or raise TypeError if this is not five values."""
+    """Step an environment and return its five values; raise TypeError for another number of values."""
     observation, reward, terminated, truncated, info = _arrays(env.step(action), 5)
     return observation, reward, terminated, truncated, info
 
 
 def _arrays(returned: Any, length: int) -> Any:
-    """Return a tuple of ``length`` values with arrays instead of tensors."""
+    """Return a tuple with arrays instead of tensors; raise TypeError unless it has ``length`` values."""
     if not isinstance(returned, tuple) or len(returned) != length:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise TypeError(f"expected {length} values, got {count}")

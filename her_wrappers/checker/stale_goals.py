@@ -1,8 +1,8 @@
 """Detection of achieved goals that belong to an earlier state than the rest of the observation.
 
 A linear or quadratic function of the observation is fitted to the achieved goals of the recorded steps. Goals
-that contradict it are stale, such as those of a simulator whose reset sets the joints, but computes positions
-only at the first step.
+that contradict this function are stale. For example, the reset of a simulator sets the joints, but positions
+are computed only at the first step.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ MAX_STATES = 1000
 """Largest number of states to which a function is fitted."""
 
 MAX_SIZE, MAX_SQUARED_SIZE = 64, 12
-"""Largest number of values of an observation for a linear, and for a quadratic function."""
+"""Largest number of values of an observation for fitting a linear, and a quadratic, function."""
 
 FITS, STALE, EXACT = 0.2, 0.05, 1e-3
 """Largest error of a function that fits, smallest error of a stale goal, and largest error of an exact
-function, relative to the spread of goals. After mj_step, positions are one substep older than joints."""
+function, as shares of the spread of goals. Goals that are not stale can have small errors, since MuJoCo's
+positions are one substep older than the joints after mj_step."""
 
 
 def stale_goal(rollout: Rollout) -> Violation | None:
@@ -86,7 +87,7 @@ def _fit(features: np.ndarray, goals: np.ndarray) -> tuple[float, Any]:
 
 
 def _is_in_span(features: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return which rows of features are linear combinations of ``known`` rows, (N,) bool."""
+    """Return for each row of features whether it is a linear combination of ``known`` rows, (N,) bool."""
     _, scale, directions = np.linalg.svd(known, full_matrices=False)
     span = directions[scale > 1e-6 * scale[0]]
     outside = np.linalg.norm(features - features @ span.T @ span, axis=1)

@@ -1,4 +1,4 @@
-"""Comparisons of values that environments return: exact, up to rounding, and of memory."""
+"""Comparisons of values that environments return: equality, exact or up to rounding, and shared memory."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def _first_element(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
 
 
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the differences of two trees of dicts, lists, tuples and leaves: the path, and both values.
+    """Yield path and both values of each difference of two trees of dicts, lists, tuples and leaves.
 
-    Arrays are compared by ``equal``, and floats by `close` if it is `close`. Other leaves are compared by
-    ``==``, and NaN equals NaN.
+    Arrays are compared by the function ``equal``. If ``equal`` is `close`, it compares floats too. Other
+    leaves are compared by ``==``, and NaN equals NaN.
     """
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         for key, value in a.items():
@@ -103,7 +103,7 @@ def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
 
 
 def to_arrays(value: Any) -> Any:
-    """Return a value with its tensors as arrays, which share the memory of tensors on the CPU.
+    """Return a value with arrays in place of tensors; they share the memory of tensors on the CPU.
 
     The checker calls this function with all values that an environment, a policy or a goal function returns;
     recorders and buffers store tensors as arrays too. A container without tensors is returned as it is.
@@ -121,14 +121,14 @@ def to_arrays(value: Any) -> Any:
 
 
 def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
-    """Return the arrays in a container or in the attributes of an object, each after its path as a name."""
+    """Return (name, array) for each array in a container or an object's attributes; the name is its path."""
     return [(path_name(path), child) for path, child in _walk(value) if isinstance(child, np.ndarray)]
 
 
 def owns_resources(value: Any) -> bool:
     """Whether an object, or an object that its attributes refer to, has a finalizer, as connections have.
 
-    The finalizer of a copy would release the resource of the original.
+    Such an object must not be copied: the finalizer of the copy would release the resource of the original.
     """
     return any(hasattr(type(child), "__del__") for _, child in _walk(value))
 

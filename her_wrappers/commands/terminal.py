@@ -55,7 +55,7 @@ def fail(message: str) -> NoReturn:
 
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
-    """End the command with an exit code if one of ``errors`` occurs; missing and damaged files give 3."""
+    """End the command with ``exit_code`` after one of ``errors``, with 3 after missing or damaged files."""
     try:
         yield
     except errors as error:

@@ -199,7 +199,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         )
 
     def desired_step(self, t: Any) -> Any:
-        """Return the step numbers in the desired goals of states t."""
+        """Return the step numbers s of the desired goals (e, s) in states (e, t)."""
         return self.unreached + t // 2 * 2 * self.changing
 
     @staticmethod

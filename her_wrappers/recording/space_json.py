@@ -139,7 +139,7 @@ def _describe(space: spaces.Space[Any]) -> SpaceJson:
 
 
 def _attribute(space: spaces.Space[Any], name: str) -> Json:
-    """Return an attribute as JSON; a bound is one number if all are equal, and infinities are strings."""
+    """Return an attribute as JSON; equal bounds become a single number, and infinities become strings."""
     if name == "dtype":
         return str(space.dtype)
     values = np.asarray(getattr(space, name))

@@ -337,7 +337,7 @@ def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: 
 
 
 def flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
-    """Return (T,) bool for all steps: at the last step of an episode its flag, elsewhere False."""
+    """Return (T,) bool for the T steps of all episodes: last steps get their episode's flag, others False."""
     of_steps = np.zeros(len(episodes.rewards), np.bool_)
     of_steps[episodes.ends[1:] - 1] = flags
     return of_steps

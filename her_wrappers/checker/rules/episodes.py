@@ -26,13 +26,13 @@ MAX_STATES = 1000
 """Largest number of states that are searched for the desired goal."""
 
 MIN_STARTS = 3
-"""Smallest number of equal starts that is not taken for a coincidence."""
+"""This number of episodes or more with equal starts is not taken for a coincidence."""
 
 JUMP = 2
-"""A move of the achieved goal this number of times larger than all others is a jump."""
+"""A move of the achieved goal is a jump if it is this number of times larger than all other moves."""
 
 MAX_RECORDS = 30
-"""Number of records whose memory is compared; an environment that shares memory does so at once."""
+"""Number of resets and steps whose memory is compared, since sharing shows in the first steps."""
 
 
 @rule(
@@ -75,7 +75,7 @@ return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.g
 return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}""",
 )
 def shared_memory(evidence: Evidence) -> Iterator[Violation]:
-    """Returned arrays share memory with nothing, and actions keep their values."""
+    """Returned arrays share no memory with other arrays, and step() does not change the action."""
     records = evidence.rollout.steps or evidence.rollout.resets
     for key, array in arrays_in(records[-1].live["observation"]) if records else ():
         owner = next((name for name, attribute in evidence.state if share_memory(array, attribute)), None)
@@ -165,7 +165,7 @@ def _cause_of_change(steps: list[StepRecord], is_changed: list[bool]) -> str:
     right='return {"observation": position, ...}',
 )
 def goal_in_observation(evidence: Evidence) -> Iterator[Violation]:
-    """Only desired_goal depends on the desired goal."""
+    """No part of an observation, except desired_goal, depends on the desired goal."""
     records = evidence.rollout.records
     chosen = spread(records, MAX_STATES)
     try:
@@ -193,7 +193,7 @@ mujoco.mj_forward(self.model, self.data)
 return self._observation(), {}""",
 )
 def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
-    """The achieved goal is that of the observed state."""
+    """The achieved goal belongs to the same state as the rest of the observation."""
     found = stale_goal(evidence.rollout)
     if found is not None:
         yield found
@@ -210,7 +210,7 @@ def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
     right="self.goal = self.np_random.uniform(-1, 1, 2)",
 )
 def not_reproducible(evidence: Evidence) -> Iterator[Violation]:
-    """Two environments with the same seed and actions return the same values, and so do two resets."""
+    """The same seed and actions give the same values in two environments, and in two resets of one."""
     found, other = evidence.divergence, "a second environment with the same seed and actions"
     if found is None:
         found, other = evidence.reset_divergence, "a second reset with the same seed"
@@ -263,7 +263,7 @@ if options is not None:
     return self._reset_to(options)""",
 )
 def options_ignore_seed(evidence: Evidence) -> Iterator[Violation]:
-    """The seed determines a reset with options as it determines a reset without them."""
+    """Two resets with the same seed and the same options return the same observation."""
     if evidence.options_divergence is not None:
         cause = "the seed does not determine the reset with these options"
         yield _difference(evidence.options_divergence, "a second reset with the same seed and options", cause)
@@ -296,7 +296,7 @@ def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
     right="super().reset(seed=seed)  # then draw from self.np_random",
 )
 def reset_repeats_episode(evidence: Evidence) -> Iterator[Violation]:
-    """A reset without a seed draws the next episode from the generator."""
+    """A reset without a seed continues the random sequence, so that episodes start differently."""
     vector, resets = evidence.vector, evidence.rollout.resets
     seeded = vector.env.num_envs if vector else 1  # the first resets
     starts = [each.observation for each in resets[seeded:] if not each.options]

@@ -16,13 +16,13 @@ from her_wrappers.checker.values import close, show
 from her_wrappers.rules import Violation
 
 ROUNDING = 1e-3
-"""Largest difference that counts as rounding, such as to half precision, as a share of the largest reward."""
+"""Differences up to this share of the largest reward count as rounding, such as to half precision."""
 
 NUDGE = 1e-2
-"""Share of the distance to the desired goal by which achieved goals are moved, to find the threshold."""
+"""Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
 
 REWARD_VALUE_RULES = ("GE101", "GE103", "GE106", "GE119", "GE121", "GE202", "GE205")
-"""Rules that compare values of ``compute_reward``; faults of this function can cause their findings."""
+"""Rules that compare values of ``compute_reward``; errors in this function can cause their findings."""
 
 SUCCESS_RULES = ("GE115", "GE204", "GE207")
 """Rules that use rewards to decide whether a goal is reached."""

@@ -106,7 +106,7 @@ def compute_reward(self, achieved_goal, desired_goal, info):
     return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)""",
 )
 def no_compute_reward(evidence: Evidence) -> Iterator[Violation]:
-    """The reward can be computed for other goals."""
+    """The environment has compute_reward, so that rewards can be computed for relabeled goals."""
     failure = evidence.rollout.failure
     if evidence.reward is None and not (failure and failure.call == "get_wrapper_attr()"):
         yield Violation("neither the environment nor a wrapper has a method compute_reward")
@@ -200,7 +200,7 @@ class StackedObservation(gym.ObservationWrapper):
         return {**observation, "observation": self._stack(observation["observation"])}""",
 )  # fmt: skip
 def goals_reshaped(evidence: Evidence) -> Iterator[Violation]:
-    """compute_reward gets goals of the shape that its own environment returns."""
+    """compute_reward gets goals of the shape that the environment which defines it returns."""
     goals = _both_goal_spaces(evidence)
     own = own_goal_space(evidence.reward.function) if evidence.reward else None
     if evidence.reward is None or goals is None or own is None:
@@ -233,7 +233,7 @@ def _leaf_types(space: spaces.Space[Any]) -> Any:
 
 
 def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, Violation]]:
-    """Yield the paths in ``value`` that lie outside of ``space``, each with a violation."""
+    """Yield the path of each part of ``value`` that is not an element of its space, and a violation."""
     if isinstance(space, spaces.Dict):
         if not isinstance(value, dict):
             yield path, Violation(f"the value is {show(value)} instead of a dict", repair="")

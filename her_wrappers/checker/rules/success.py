@@ -16,10 +16,10 @@ from her_wrappers.rules import Severity, Violation
 from her_wrappers.success_flag import flag_name, flag_of
 
 MAX_SUCCESSES = 10
-"""Largest number of successful steps, and of goals of other steps, that are tried in `_follows_info`."""
+"""Largest number of successful steps, and of unreached goals for each of them, in `_follows_info`."""
 
 MIN_EPISODES = 4
-"""Smallest number of episodes of the same length that is not taken for a coincidence."""
+"""This number of terminated episodes or more with equal lengths is not taken for a coincidence."""
 
 
 @rule(
@@ -34,7 +34,7 @@ MIN_EPISODES = 4
     right='return observation, reward, terminated, truncated, {"is_success": bool(distance < 0.05)}',
 )
 def no_success_flag(evidence: Evidence) -> Iterator[Violation]:
-    """The info has a flag, by which success rates are measured."""
+    """The info has a success flag, from which success rates are computed."""
     if not any(flag_name(step.info) for step in evidence.steps):
         yield Violation("no info has the key is_success or success")
 
@@ -55,7 +55,7 @@ success = distance < 0.05
 info, reward = {"is_success": success}, success - 1.0""",
 )
 def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """The flag is True exactly where compute_reward returns the reward of success."""
+    """The success flag is True exactly where compute_reward returns the reward of success."""
     for step, result, reached in zip(evidence.steps, evidence.recomputed, evidence.reached, strict=True):
         flag = flag_of(step.info)
         if flag is not None and flag != reached and result.number is not None:
@@ -82,7 +82,7 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
     right='info = {"is_success": bool(distance < 0.05)}',
 )
 def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
-    """The flag has the same name and type in every info."""
+    """The success flag has the same name and type in every info."""
     names = {flag_name(step.info) for step in evidence.steps}
     if names == {None}:
         return
@@ -249,7 +249,7 @@ def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _follows_info(evidence: Evidence, function: Probe, step: StepRecord) -> bool:
-    """Whether the termination of a step follows its info: with this info, unreached goals terminate too."""
+    """Whether unreached goals terminate with the step's info, and its own goal does not with another info."""
     achieved, desired = (step.observation[key] for key in GOAL_KEYS[1:])
     failures = [other for other, reached in zip(evidence.steps, evidence.reached, strict=True) if not reached]
     unreached = [

@@ -24,7 +24,7 @@ NUM_ENVS, BATCHES = 3, 32
 
 
 class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
-    """Batches infos as all vector environments do."""
+    """Batches infos in the same way as Gymnasium's vector environments."""
 
     num_envs = NUM_ENVS
 
@@ -172,7 +172,7 @@ def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
     right="starts = [env.reset(seed=seed + i) for i, env in enumerate(self.envs)]",
 )
 def rows_with_one_seed(evidence: Evidence) -> Iterator[Violation]:
-    """If the start depends on the seed, the environments start differently."""
+    """The single environments start differently, if their start depends on the seed."""
     vector = evidence.vector
     if vector is None or vector.env.num_envs < 2 or not vector.batches.resets:
         return

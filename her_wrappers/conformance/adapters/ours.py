@@ -80,7 +80,7 @@ def buffer_options(
 
 
 def states(batch: Any) -> dict[str, Any]:
-    """Return the observations and next observations of a batch of our buffer, as `ReplayAdapter.sample`."""
+    """Return the states of our batch under the names of `ReplayAdapter.sample`."""
     return {**batch.observations, **{f"next_{key}": each for key, each in batch.next_observations.items()}}
 
 

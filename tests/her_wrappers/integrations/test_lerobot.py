@@ -175,7 +175,7 @@ def test_buffers_archives_and_options_of_runs_take_a_dataset(tmp_path):
 
 
 BAD = {
-    "must have numbers, or a text per step, got |S1": {"infos": {"a": np.array([b"a"] * 3)}},
+    "must have numbers, or one string per step, got |S1": {"infos": {"a": np.array([b"a"] * 3)}},
     "the same keys of observations, actions and infos": {"infos": {}},
     "infos/a must have dtype int64, got float64": {"infos": {"a": np.full(3, 0.5)}},
     "two arrays have the name 'info.a.b'": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},

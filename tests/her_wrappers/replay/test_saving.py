@@ -183,7 +183,7 @@ BAD_OPTIONS = [
     ({"buffer_size": 9}, ValueError, "buffer of 9 transitions, got 25 steps"),
     ({"buffersize": 10}, TypeError, "buffersize"),
     ({"compute_terminated": None}, ValueError, "needs compute_terminated"),
-    ({"env": gym.make("her_envs/PointReach-v0")}, ValueError, "observation/achieved_goal"),
+    ({"env": gym.make("her_envs/PointReach-v0")}, ValueError, "observation space of achieved_goal"),
     ({"env": "her_envs/PointReach-v0"}, TypeError, "str"),
 ]
 
