@@ -145,7 +145,7 @@ def _not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercis
 
 @contextlib.contextmanager
 def ignore_warnings() -> Iterator[None]:
-    """Ignore warnings of environments, since a filter that turns warnings into errors changes the findings."""
+    """Ignore warnings of environments: a filter that turns warnings into errors would change the findings."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield

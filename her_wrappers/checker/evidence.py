@@ -108,7 +108,7 @@ class Evidence:
         return all(found is not None and found == shapes_found[0] for found in shapes_found)
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
-        """Return a batch of the relabeled pairs with indices ``rows``: achieved and desired goals, and info."""
+        """Return a batch of the relabeled pairs with indices ``rows``: achieved, desired goals and info."""
         chosen = np.array(rows, np.intp)
         achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
         return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])
@@ -204,10 +204,10 @@ NEEDS: dict[str, tuple[Callable[[Evidence], bool], str]] = {
     "replica": (lambda evidence: not evidence.no_replica, "{no_replica}"),
     "ended": (lambda evidence: evidence.rollout.ended_episodes > 0, "no episode ended in {steps} steps"),
 }
-"""What rules need of the evidence, by name: a test of the need, and the reason if it is not met."""
+"""Needs of rules, by name: a test of whether the evidence meets the need, and the reason if it does not."""
 
 REWARD_NEEDS = ("goals", "reward", "steps")
-"""Needs, keys of `NEEDS`, of the rules that judge rewards."""
+"""Needs (keys of `NEEDS`) of the rules that judge rewards."""
 
 BATCH_NEEDS = (*REWARD_NEEDS, "batches")
-"""Needs, keys of `NEEDS`, of the rules that judge rewards of batches."""
+"""Needs (keys of `NEEDS`) of the rules that judge rewards of batches."""

@@ -49,7 +49,7 @@ MIN_CLOCK_STEPS = 40
 """Smallest number of steps in `_find_state_changes`, so that short episodes end within them."""
 
 MAX_EPISODE_STEPS = 60
-"""Number of steps in the search for a step that seeds a global generator; it may be the last of an episode."""
+"""Number of steps in the search for a step that seeds a global generator, such as an episode's last step."""
 
 STEPS_BEFORE_REPEATING = 3
 """Number of steps after the run before goal functions are called again with the same arguments."""

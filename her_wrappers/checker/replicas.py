@@ -20,7 +20,7 @@ from her_wrappers.checker.values import owns_resources
 from her_wrappers.goal_interface import env_spec
 
 CheckedEnv: TypeAlias = Any
-"""A gymnasium Env or VectorEnv. The alias is Any, since both classes annotate the same methods differently."""
+"""A gymnasium Env or VectorEnv. The alias is Any, since the classes annotate the same methods differently."""
 
 Factory: TypeAlias = Callable[[], CheckedEnv]
 

@@ -65,8 +65,8 @@ def _first_element(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
     """Yield path and both values of each difference of two trees of dicts, lists, tuples and leaves.
 
-    Arrays are compared by the function ``equal``. If ``equal`` is `close`, it compares floats too. Other
-    leaves are compared by ``==``, and NaN equals NaN.
+    Arrays are compared by the function ``equal``. If this function is `close`, floats are compared by `close`
+    too. Other leaves are compared by ``==``, and NaN equals NaN.
     """
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         for key, value in a.items():
@@ -103,7 +103,7 @@ def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
 
 
 def to_arrays(value: Any) -> Any:
-    """Return a value with arrays in place of tensors; they share the memory of tensors on the CPU.
+    """Return a value with arrays in place of tensors; the arrays share the memory of CPU tensors.
 
     The checker calls this function with all values that an environment, a policy or a goal function returns;
     recorders and buffers store tensors as arrays too. A container without tensors is returned as it is.

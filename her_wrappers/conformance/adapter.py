@@ -32,31 +32,33 @@ OFFERS = {
     "priorities": "update_priorities and the key index",
     "demonstrations": "option demonstrations, episodes that are kept for ever and relabeled",
 }
-"""Features that an adapter can offer. Rules that need none of these features apply to every buffer."""
+"""Features that an adapter can list in ``offers``. Rules that need no feature apply to every buffer."""
 
 
 class ReplayAdapter(ABC):
     """Base class of adapters, through which `check_replay` uses a replay buffer.
 
-    The constructor makes an empty buffer. ``**options`` depends on the scenario. For the offer
-    ``"n-step"``: ``n_steps`` and ``gamma``. For ``"priorities"``: ``prioritized=True``. For
-    ``"demonstrations"``: ``demonstrations``, a `her_wrappers.Demonstrations` with a list of
-    `her_wrappers.Episode`.
+    The constructor makes an empty buffer. ``**options`` are passed only if the adapter offers the feature
+    that needs them: ``n_steps`` and ``gamma`` for ``"n-step"``; ``prioritized=True`` for ``"priorities"``;
+    and ``demonstrations``, a `her_wrappers.Demonstrations` with a list of `her_wrappers.Episode`, for
+    ``"demonstrations"``.
 
     Attributes:
         name: Name and version of the buffer.
         offers: Set of keys of `OFFERS` that the buffer supports, with at least one strategy.
-        termination: Documented terminations of relabeled transitions. ``"recompute"``: the transition
-            terminates if it reaches the new goal, or if its episode terminated independently of the goal.
-            ``"success"``: the same, but rewards decide whether the goal is reached; rewards then have two
-            values, and ``"infos"`` must not be offered. ``"keep"``: as recorded. ``"never"``:
-            no relabeled transition terminates. None: batches have no terminations.
+        termination: When relabeled transitions terminate, as the buffer documents it.
+            ``"recompute"``: a transition terminates if it reaches the new goal, or if its episode terminated
+            independently of the goal. ``"success"``: the same, but rewards decide whether the goal is
+            reached; rewards then have two values, and ``"infos"`` must not be offered. ``"keep"``: the
+            recorded termination is kept. ``"never"``: no relabeled transition terminates. None: batches have
+            no terminations.
 
     Args:
-        env: A single environment with the spaces, ``compute_reward`` and ``compute_terminated``.
+        env: A single environment; only its spaces, ``compute_reward`` and ``compute_terminated`` are defined.
         buffer_size: Capacity in transitions, without relabeled copies.
         strategy: Goal selection strategy, one of ``offers``.
-        n_sampled_goal: Relabeled transitions per original one, k; the relabeled share is k / (k + 1).
+        n_sampled_goal: Number of relabeled transitions per original transition, k; a share of k / (k + 1) of
+            sampled transitions is relabeled.
         max_episode_steps: Maximum number of steps of an episode.
         num_envs: Number of environments; 1 unless ``"several environments"`` is offered.
         seed: Seed of the buffer.
@@ -94,7 +96,7 @@ class ReplayAdapter(ABC):
     ) -> None:
         """Add one transition of one environment, as the documentation of the buffer describes.
 
-        Several environments step together: ``env_index`` is 0, 1, ..., ``num_envs - 1``, then 0 again.
+        Successive calls have ``env_index`` 0, 1, ..., ``num_envs - 1``, then 0 again.
 
         Args:
             obs: Dict of ``observation``, ``achieved_goal`` and ``desired_goal`` before the step, each with
@@ -120,9 +122,9 @@ class ReplayAdapter(ABC):
             (B, ...) arrays ``observation``, ``achieved_goal``, ``desired_goal``, ``action``,
             ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
             and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``;
-            ``discount``, the factor of the value of the next observation; ``index``, the indices of the
-            transitions, which the offer ``"priorities"`` requires; ``weight``, the importance weights, which
-            are smaller for higher priorities.
+            ``discount``, the factor by which a learner multiplies the value of the next observation;
+            ``index``, the indices of the transitions, which are required if ``"priorities"`` is offered;
+            ``weight``, the importance weights, which are smaller for higher priorities.
         """
 
     def end_episode(self, env_index: int = 0) -> None:
@@ -174,7 +176,7 @@ class ReplayAdapter(ABC):
 
 
 def require_adapter(adapter: Any) -> type[ReplayAdapter]:
-    """Return a subclass of `ReplayAdapter`; raise TypeError or ValueError as `check_replay` does."""
+    """Return ``adapter``; raise TypeError or ValueError unless it is a valid subclass of `ReplayAdapter`."""
     if not (isinstance(adapter, type) and issubclass(adapter, ReplayAdapter)):
         raise TypeError(f"adapter: expected a subclass of ReplayAdapter, got {adapter!r}; pass the class")
     label = adapter.__name__

@@ -26,20 +26,21 @@ def check_replay(
     """Check a HER replay buffer.
 
     Each scenario adds episodes to new buffers and samples batches. The goals contain the numbers of episode
-    and step, so each sampled row is compared with the transition that was added. Statistical tests allow six
-    standard deviations. The findings depend only on ``seed`` if the buffer takes all random numbers from
-    generators that it seeds with its argument ``seed``, and if no scenario exceeds its time limit.
+    and step, so each sampled row (one transition of a batch) is compared with the transition that was added.
+    Statistical tests allow six standard deviations. The findings depend only on ``seed`` if the buffer takes
+    all random numbers from generators that it seeds with its argument ``seed``, and if no scenario exceeds
+    its time limit.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.
         select: Codes or beginnings of codes to report, such as ``"HB1"``; all by default.
         ignore: Codes or beginnings of codes not to report.
         seed: Seed of buffers and episodes.
-        max_seconds: Time limit of a scenario in seconds, without the time in which the process was stopped.
-            HB004 reports a scenario that exceeds the limit, and no further scenario is run.
+        max_seconds: Time limit of a scenario in seconds; time in which the process is suspended does not
+            count. HB004 reports a scenario that exceeds the limit, and no further scenario is run.
 
     Returns:
-        The report on the episodes that all scenarios added; call ``report.raise_if_errors()`` in a test.
+        The report, which counts the episodes of all scenarios; call ``report.raise_if_errors()`` in a test.
 
     Raises:
         TypeError: ``adapter`` is not a subclass of `ReplayAdapter` with all abstract methods, its ``name`` is
@@ -74,9 +75,10 @@ def check_replay(
 def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> Any:
     """Return a pytest decorator that makes one test case per rule.
 
-    The decorated function gets the argument ``finding``: the text of a finding of severity error or warning,
-    or None. Rules that need a feature that the adapter does not offer are skipped. A rule that needs a failed
-    scenario gets None, but the failure is itself a finding of one of the rules.
+    The decorated function gets the argument ``finding``: the text of the rule's finding, or None if there is
+    no finding of severity error or warning. Rules that need a feature that the adapter does not offer are
+    skipped. If the scenario of a rule failed, ``finding`` can be None, but one of the rules, such as HB001,
+    reports the failure.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.

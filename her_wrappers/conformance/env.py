@@ -13,7 +13,7 @@ from gymnasium import spaces
 from her_wrappers.recording.episode import Episode
 
 UNREACHED = 200
-"""Step number in desired goals, and the number of steps that no episode has; 1000 for vectors as goals."""
+"""Smallest step number in desired goals; episodes are shorter. For goals that are vectors, it is 1000."""
 
 SHIFT = 1 / 3
 """Added to episode numbers in float64 goals, so that a conversion to float32 changes the goals."""
@@ -40,7 +40,7 @@ class Transition(NamedTuple):
 
 @dataclass
 class AddedEpisode:
-    """An episode, of which all steps or the first steps were added."""
+    """An episode that was added to a buffer, with all of its steps or only the first steps."""
 
     number: int  # part of the goals
     end: EndOfEpisode
@@ -70,7 +70,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
             integers of a Discrete space.
         sparse: Whether rewards are only 0 and -1; otherwise rewards also depend on the achieved state.
         costs: Whether rewards depend on ``info["cost"]``.
-        bonus: Added to the rewards of added steps, but not to rewards of ``compute_reward``.
+        bonus: Number that is added to the rewards of `transitions`, but not to results of ``compute_reward``.
         changing: Whether the desired goal changes after every second step.
     """
 
@@ -100,7 +100,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.reward_calls = 0
 
     def encode(self, episode: Any, step: Any) -> Any:
-        """Return the goals of B states: float64 (B, 2), uint8 (B, 2, 2) or integer (B,)."""
+        """Return B states (episode, step) as goals: float64 (B, 2), uint8 (B, 2, 2) or integer (B,)."""
         episode, step = np.asarray(episode), np.asarray(step)
         if self.kind == "discrete":
             return episode * CODES + step
@@ -110,7 +110,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
     def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (...) rounded episode and step numbers of goals, -1 if not finite or at least 2**31."""
+        """Return episode and step numbers of goals, (...) each, rounded; -1 for NaN or beyond 2**31."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
             numbers = round_to_int(goals)
@@ -120,7 +120,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return round_to_int(goals[..., 0, 0]), round_to_int(goals[..., 0, 1])
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the (...) rewards of goals, and count the call in ``reward_calls``.
+        """Return the (...) rewards of pairs of goals, and count the call in ``reward_calls``.
 
         ``info`` is an info, a list of infos or a dict of columns, with the key ``cost`` if ``costs`` is set.
         """
@@ -128,7 +128,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return self.rewards(achieved_goal, desired_goal, info)
 
     def rewards(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals as `compute_reward` does, without counting the call."""
+        """Return the rewards of pairs of goals as `compute_reward` does, without counting the call."""
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
         rewards = reached - 1.0
         if not self.sparse:
@@ -141,7 +141,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rewards - (np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info]))
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether goals (e, s) are achieved: in the same episode e, at step s or step s + 1."""
+        """Return whether each desired goal (e, s) is reached: the achieved goal is (e, s) or (e, s + 1)."""
         if self.kind == "vector":  # without decode, which is slow for single goals
             difference = np.asarray(achieved_goal) - np.asarray(desired_goal)
             if difference.ndim == 1:  # floats are faster than arrays of one element
@@ -156,7 +156,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
     def transitions(
         self, length: int, end: EndOfEpisode = "time limit", env_index: int = 0
     ) -> Iterator[Transition]:
-        """Yield the steps of a new episode of ``length`` steps, which the first step adds to ``episodes``."""
+        """Yield ``length`` transitions of a new episode; the first appends the episode to ``episodes``."""
         episode = AddedEpisode(len(self.episodes), end, env_index)
         self.episodes.append(episode)
         numbers, steps = np.full(length + 1, episode.number), np.arange(length + 1)
@@ -186,7 +186,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
             )
 
     def episode(self, length: int, end: EndOfEpisode = "time limit") -> Episode:
-        """Return a new episode, which is added to ``episodes``, as a record."""
+        """Return a new episode as an `Episode`, and append an `AddedEpisode` to ``episodes``."""
         steps = list(self.transitions(length, end))
         states = [*(step.obs for step in steps), steps[-1].next_obs]
         return Episode(
@@ -204,7 +204,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     @staticmethod
     def cost(episode: Any, t: Any) -> Any:
-        """Return the costs of steps, which differ within 16 successive episodes of up to 32 steps."""
+        """Return the costs of steps; all costs differ within 16 successive episodes of up to 32 steps."""
         return (episode % 16 * 32 + t) / 64
 
 

@@ -19,7 +19,7 @@ REPORTED_SCENARIOS: set[str] = set()
 
 
 def _with_variants(scenario: str) -> list[str]:
-    """Return the names of a scenario and of its variants, which are judged by the same rules."""
+    """Return the names of a scenario and of its variants (long episodes, used buffer) for the same rules."""
     return [name for name in (scenario, scenario + LONG_EPISODES, scenario + USED) if name in SCENARIOS]
 
 
@@ -42,11 +42,11 @@ def replay_rule(
         name: Name of the rule in words; by default, the name of the function with hyphens.
         severity: Severity of a violation.
         scenario: Name of the scenario whose result is the argument of the function; the function is not
-            called if the scenario failed. None if the argument is all `ScenarioResults`.
-        strategies: Goal selection strategies. If given, the argument of the function is rows in episodes of
-            equal length, and the function is called for each of these strategies that the adapter offers.
+            called if the scenario failed. If None, the argument is the `ScenarioResults` of all scenarios.
+        strategies: Goal selection strategies. If given, the function is not called for ``scenario``, but for
+            each of these strategies that the adapter offers, with rows sampled by this strategy.
         reports_exceptions: Whether this rule, and not HB001, reports the exceptions in ``scenario``.
-        offers: Keys of `OFFERS` that the rule needs, in addition to those of the scenario or strategy.
+        offers: Keys of `OFFERS` that the rule needs, in addition to the needs of the scenario or strategy.
         source: Source of the requirement, such as a paper or an issue.
         **texts: Other fields of `Rule`, such as ``meaning`` and ``fix``.
     """

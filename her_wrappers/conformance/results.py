@@ -1,4 +1,4 @@
-"""ScenarioResults: the evidence of the rules on replay buffers."""
+"""ScenarioResults: runs scenarios and keeps their results, by which the rules judge a replay buffer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ OPTIONS = {
     "bonus": "rewards with a bonus",
     "costs": "rewards with costs",
 }
-"""Options of `ConformanceEnv`, and the simple scenarios of each."""
+"""Options of `ConformanceEnv`, each with the name of the scenario that tests only this option."""
 
 SLICE = 0.1
-"""Seconds that a time limit is counted in."""
+"""Seconds between two checks of whether a scenario has exceeded its time limit."""
 
 
 class StoppedError(BaseException):
@@ -40,7 +40,7 @@ class ScenarioResults:
     """The results of scenarios for one adapter, each within a time limit of ``max_seconds``.
 
     Attributes:
-        failures: Failures by the name of the scenario.
+        failures: The error of each failed scenario, by the name of the scenario.
         envs: Environments of all scenarios, with the episodes that were added.
     """
 
@@ -51,10 +51,11 @@ class ScenarioResults:
         self._results: dict[str, Any] = {}
 
     def of(self, name: str) -> Any:
-        """Return the result of a scenario, which is run once; None if it failed or cannot run.
+        """Return the result of a scenario, which the first call runs; None if it failed or cannot run.
 
         A scenario cannot run if the adapter does not offer its features, if an earlier scenario exceeded its
-        time limit, if the first scenario failed, or if a scenario in its field ``after`` has wrong rows.
+        time limit, if the first scenario failed, or if a scenario in its field ``after`` failed or has wrong
+        rows.
         """
         if name not in self._results:
             if name == f"strategy {first_strategy(self.adapter)}":  # of which the first scenario has rows
@@ -64,12 +65,12 @@ class ScenarioResults:
         return self._results[name]
 
     def rows_of(self, name: str) -> DecodedRows | None:
-        """Return the rows of a scenario; None if it has no result, or several results with rows."""
+        """Return the rows that a scenario sampled; None if it has no result, or several sets of rows."""
         rows = getattr(result := self.of(name), "rows", result)
         return rows if isinstance(rows, DecodedRows) else None
 
     def missing(self, need: str) -> str:
-        """Return the reason why a feature or scenario is not available; an empty text if it is available."""
+        """Return why ``need``, a feature or a scenario's name, is not available; an empty text if it is."""
         if need in OFFERS:
             return "" if need in self.adapter.offers else OFFERS[need]
         if EQUAL_EPISODES in self.failures:
@@ -81,7 +82,7 @@ class ScenarioResults:
         return ""
 
     def rows(self) -> Iterator[tuple[str, DecodedRows]]:
-        """Yield the names and the rows of the scenarios, except those with priorities."""
+        """Yield name and rows of each scenario with one set of rows, except the scenario "full buffer"."""
         for name in SCENARIOS:
             rows = self.rows_of(name)
             if rows is not None and name != "full buffer":  # which changes between batches
@@ -97,13 +98,13 @@ class ScenarioResults:
         return self._is_offered(name) and not stops and not any(map(self._fails, SCENARIOS[name].after))
 
     def _fails(self, name: str) -> bool:
-        """Whether a scenario fails or has wrong rows; False if its features are not offered."""
+        """Whether a scenario failed or has wrong rows; False if its features are not offered."""
         rows = self.rows_of(name)
         return name in self.failures or (rows is not None and bool(rows.faults))
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        """Options of the environments, without the options whose separate scenario has a fault."""
+        """Options of `ConformanceEnv` that are offered, and whose own scenario has no wrong rows."""
         works = {key: self._is_offered(name) and not self._fails(name) for key, name in OPTIONS.items()}
         # If goals change, a recomputed reward of an original row differs from the recorded one.
         works["changing"] &= works["bonus"]
@@ -117,7 +118,7 @@ class ScenarioResults:
 
     @cached_property
     def _known_faults(self) -> set[str]:
-        """Aspects of rows that are wrong in the two simplest scenarios; later scenarios ignore them."""
+        """The `ASPECTS` in which rows of the two simplest scenarios are wrong; later scenarios skip these."""
         equal, ends = self.rows_of(EQUAL_EPISODES), self.rows_of(ENDS_OF_EPISODES)
         of_ends = {"terminated", "truncated", "discount"} & set(ends.faults if ends else ())
         return of_ends | set(equal.faults if equal else ())
@@ -150,8 +151,8 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
     """Return the result of a function that is called in a new thread, without warnings.
 
     Raises:
-        StoppedError: The function did not return in time, and was interrupted if it is in a Python loop. Time
-            in which the whole process was stopped does not count.
+        StoppedError: The function did not return in time; it is interrupted if it runs Python code. Time in
+            which the whole process is suspended does not count.
     """
     future: Future[Any] = Future()
 

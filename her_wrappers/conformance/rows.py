@@ -1,4 +1,4 @@
-"""A driver that adds numbered episodes to a buffer, and the numbers in the rows that the buffer returns."""
+"""BufferDriver adds numbered episodes to a buffer; DecodedRows reads the numbers in the rows it returns."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ MESSAGES = {
     "precision": "a goal lost precision",
 }
 ASPECTS = (*MESSAGES, "reward", "terminated", "truncated", "discount")
-"""Aspects in which rows can be wrong: those with a fixed message, and columns with an expected value."""
+"""Aspects in which a row can be wrong: the keys of `MESSAGES`, and columns that have an expected value."""
 
 Values: TypeAlias = Any
-"""A (B,) array; NumPy's operators are annotated to return Any."""
+"""A (B,) array. The alias is Any, since NumPy's operators are annotated to return Any."""
 
 
 class ScenarioError(ValueError):
-    """The reason why a scenario has no result, and the code of the rule on this reason, HB001 to HB005."""
+    """A scenario failed; ``code`` is the code of the rule that reports this failure, HB001 to HB005."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -43,10 +43,10 @@ class ScenarioError(ValueError):
 
 
 N_SAMPLED_GOAL = 4
-"""Relabeled transitions per original one."""
+"""Number of relabeled transitions per original transition."""
 
 HORIZON = 12
-"""Maximum number of steps of an episode."""
+"""Maximum number of steps of an episode, except in scenarios of long episodes."""
 
 Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
 
@@ -59,9 +59,9 @@ def first_strategy(adapter: type[ReplayAdapter]) -> str:
 class BufferDriver:
     """A new buffer, with methods that add episodes and sample decoded rows.
 
-    ``options`` are arguments of the adapter. An adapter that does not offer ``strategy`` gets the first
-    strategy that it offers. ``known_faults`` are aspects that are not judged, since they are wrong in a
-    simpler scenario.
+    ``options`` are arguments of the adapter. If the adapter does not offer ``strategy``, the first strategy
+    that it offers is used. ``known_faults`` are the `ASPECTS` of rows that are not judged, since rows of a
+    simpler scenario are already wrong in these aspects.
     """
 
     def __init__(
@@ -92,14 +92,17 @@ class BufferDriver:
         *,
         steps: int | None = None,
     ) -> BufferDriver:
-        """Add episodes, or the first ``steps`` steps of each; episode i ends as ``ends[i % len(ends)]``."""
+        """Add episodes of the given lengths, or only the first ``steps`` steps of each episode.
+
+        Episode i ends by ``ends[i % len(ends)]``, such as ``"success"``. Return the driver itself.
+        """
         for length, end in zip(lengths, itertools.cycle(ends), strict=False):
             for transition in itertools.islice(self.env.transitions(length, end), steps):
                 self.buffer.add(*transition, env_index=0)
         return self
 
     def reload(self) -> None:
-        """If saving is offered, save the buffer, and continue with a new one that has loaded the file."""
+        """If saving is offered, save the buffer, load it into a new buffer, and continue with the new one."""
         if "save" not in self.adapter.offers:
             return
         other = self.adapter(self.env, seed=self.seed + 1, **self.options)
@@ -114,7 +117,7 @@ class BufferDriver:
         return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
 
     def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
-        """Return copies of the arrays of a batch of ``rows`` rows; raise ScenarioError for a wrong batch."""
+        """Return copies of a batch's arrays; raise ScenarioError for wrong keys, shapes or dtypes."""
         spaces = self.env.observation_space.items()
         needed = {prefix + key: space.shape or () for prefix in ("", "next_") for key, space in spaces}
         needed |= {"action": (1,), "reward": ()}
@@ -143,12 +146,12 @@ class BufferDriver:
         return arrays
 
     def rows(self, count: int, rows: int = 128) -> DecodedRows:
-        """Sample ``count`` batches of ``rows`` rows each, and return all rows, decoded."""
+        """Sample ``count`` batches of ``rows`` rows each, and return all rows as `DecodedRows`."""
         return DecodedRows(self, self.batches(count, rows))
 
 
 class StepValues(NamedTuple):
-    """Expected values, (B,), of one step for each row: the row's own step, or a later one."""
+    """Expected values of one step per row, (B,): the row's own step, or a later step of its episode."""
 
     code: Values  # step number in the next achieved goal
     recorded_reward: Values  # as the step was added
@@ -160,9 +163,11 @@ class StepValues(NamedTuple):
 
 
 class DecodedRows:
-    """The transitions of several batches, B in total, and the expected values of each row.
+    """The rows (sampled transitions) of several batches, and the values that each row should have.
 
-    ``columns`` has the concatenated batches; the attributes that describe the rows are (B,) arrays.
+    The B rows of all batches are concatenated. ``columns`` is a dict of the sampled (B, ...) arrays. Other
+    arrays are (B,): for example, ``episode`` and ``step`` say which added step a row is, and
+    ``wrong[aspect]`` whether a row is wrong in one of `ASPECTS`.
     """
 
     def __init__(self, driver: BufferDriver, batches: Batches) -> None:
@@ -258,12 +263,12 @@ class DecodedRows:
         return (goal_episode == self.episode) & (goal_step == step)
 
     def _is_precise(self, goals: np.ndarray) -> Values:
-        """Return whether each goal equals, without rounding, the goal of its episode and step number."""
+        """Return whether each goal is exactly equal to the goal that its decoded numbers encode, (B,)."""
         is_equal = goals == self.env.encode(*self.env.decode(goals))
         return is_equal.reshape(len(self), -1).all(axis=1)
 
     def values_of_step(self, ahead: int = 0) -> StepValues:
-        """Return the expected values of the step ``ahead`` steps later, under the goal of each row."""
+        """Return the expected values of the step ``ahead`` steps after each row, for the row's goal."""
         env, step, episode = self.env, self.step + ahead, np.maximum(self.episode, 0)
         is_last = step + 1 == self.length
         code = np.where(is_last & self._successes, env.desired_step(step + 1) + 1, step + 1)
@@ -285,25 +290,25 @@ class DecodedRows:
         )
 
     def rewards_for(self, achieved: Any, desired: Any, ahead: int = 0) -> Values:
-        """Return the (B,) rewards of B pairs of goals, with the infos of ``ahead`` steps later."""
+        """Return the (B,) rewards of B pairs of goals, with the info of ``ahead`` steps after each row."""
         infos = {"cost": self.env.cost(self.episode, self.step + ahead)}
         return np.asarray(self.env.rewards(achieved, desired, infos), float)
 
     def describe(self, i: int) -> str:
-        """Return step, episode and goal of row ``i``, for reports."""
+        """Return a text for reports with step, episode and goal of row ``i``."""
         goal = f"goal of state {self.goal_code[i]} of episode {self.goal_episode[i]}"
         goal = goal if self.relabeled[i] else "its desired goal"
         return f"step {self.step[i]} of episode {self.episode[i]} with {goal}"
 
     @property
     def faults(self) -> list[str]:
-        """Aspects in which rows are wrong, without the aspects that were wrong in a simpler scenario."""
+        """The `ASPECTS` in which a row is wrong, except aspects that were wrong in a simpler scenario."""
         return [name for name in ASPECTS if name not in self._known_faults and self.wrong[name].any()]
 
     def violation(
         self, wrong: np.ndarray, message: str, values: tuple[Any, Any] | None = None, suffix: str = ""
     ) -> Iterator[Violation]:
-        """Yield a violation for the first wrong row; ``values`` are the found and the expected values."""
+        """Yield a violation for the first wrong row, if any; ``values`` are the found and expected values."""
         for i in np.flatnonzero(wrong)[:1].tolist():
             if values is not None:
                 found, expected = (
@@ -313,23 +318,27 @@ class DecodedRows:
             yield Violation(f"{message}: {int(wrong.sum())} of {len(self)} rows", self.describe(i))
 
     def violation_in(self, aspect: str, among: Any = True, suffix: str = "") -> Iterator[Violation]:
-        """Yield a violation for the first row of ``among`` (all by default) that is wrong in an aspect."""
+        """Yield a violation for the first row in the mask ``among`` (all by default) with a wrong aspect."""
         message, values = MESSAGES.get(aspect, aspect), self._values.get(aspect)
         yield from self.violation(self.wrong[aspect] & among, message, values, suffix)
 
     def first_violation(self) -> Iterator[Violation]:
-        """Yield a violation for the first wrong row of the first aspect that has wrong rows."""
+        """Yield a violation for the first wrong row in the first of `faults`, if there are faults."""
         for aspect in self.faults[:1]:
             yield from self.violation_in(aspect)
 
 
 def differ(found: Any, expected: Any) -> Values:
-    """Return whether the values of each row differ by more than TOLERANCE or are NaN, (B,) bool."""
+    """Return for each row whether its two values differ by more than TOLERANCE or are NaN, (B,) bool."""
     return ~(np.abs(found.astype(float) - expected) <= TOLERANCE)
 
 
 def first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
-    """Return the first chosen row of each transition, since rows of one stored copy all have one goal."""
+    """Return the index of the first chosen row of each transition.
+
+    A buffer can store relabeled copies of transitions. Rows of one copy have the same goal, so that only the
+    first row counts in statistical tests of goals.
+    """
     index = np.flatnonzero(chosen)
     _, first = np.unique(rows.transition[index], return_index=True)
     return index[first]

@@ -26,7 +26,7 @@ from her_wrappers.replay.demonstrations import Demonstrations
 ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
 
 USED, LONG_EPISODES = ", used buffer", ", long episodes"
-"""Ends of the names of variants of a scenario, which the same rules judge."""
+"""Suffixes of the names of variants of a scenario; the rules of the scenario judge its variants too."""
 
 N_STEPS, GAMMA = 3, 0.5
 """Options of the scenario of n-step returns."""
@@ -36,7 +36,7 @@ Make: TypeAlias = Callable[..., BufferDriver]
 
 
 def equal_episodes(make: Make) -> DecodedRows:
-    """300 episodes of 6 steps."""
+    """Sample rows from 300 episodes of 6 steps; raise ScenarioError if a row mixes several steps."""
     rows = make().add_episodes([6] * 300).rows(48)
     mixed = np.flatnonzero(~rows.is_added)
     if len(mixed):  # no other rule can judge such rows
@@ -49,7 +49,7 @@ def equal_episodes(make: Make) -> DecodedRows:
 
 
 def small_batches(make: Make) -> dict[int, DecodedRows]:
-    """Rows of batches of 1 and of 2 rows, by the number of rows."""
+    """Sample rows in batches of 1 row and in batches of 2 rows; return them by the size of the batches."""
     driver = make().add_episodes([6] * 60)
     return {size: driver.rows(120, size) for size in (1, 2)}
 
@@ -58,7 +58,7 @@ def small_batches(make: Make) -> dict[int, DecodedRows]:
 
 
 def different_lengths(make: Make) -> DecodedRows:
-    """Episodes of 1 to 12 steps."""
+    """Sample rows from episodes of 1 to 12 steps."""
     driver = make()
     lengths = driver.rng.permutation(np.tile(np.arange(1, HORIZON + 1), 8)).tolist()
     driver.add_episodes([HORIZON, *lengths], ENDS)
@@ -66,16 +66,16 @@ def different_lengths(make: Make) -> DecodedRows:
 
 
 LONG = (600, 150, 150, 150, 150)
-"""Numbers of steps of long episodes, longer than a byte can count and than usual."""
+"""Numbers of steps of long episodes; 600 steps exceed the range of a byte."""
 
 
 def long_episodes(make: Make, strategy: str) -> DecodedRows:
-    """Episodes of `LONG` steps."""
+    """Sample rows from episodes of `LONG` steps."""
     return make(max_episode_steps=max(LONG), strategy=strategy).add_episodes(LONG).rows(6, 256)
 
 
 def used_buffer(make: Make, **options: Any) -> DecodedRows:
-    """Rows of a full buffer that was sampled between additions, saved and loaded."""
+    """Sample rows from a full buffer that was also sampled between additions, saved and loaded."""
     driver = make(buffer_size=USED_CAPACITY, **options)
     # The goal of the original rows of a window is undefined if goals change.
     driver.env.changing &= "n_steps" not in options
@@ -98,7 +98,7 @@ class FullBuffer(NamedTuple):
 
 
 def full_buffer(make: Make) -> FullBuffer:
-    """Episodes of different lengths with several times as many steps as the buffer can store."""
+    """Add several times as many steps as the buffer can store, and sample rows between the episodes."""
     driver = make(buffer_size=CAPACITY, strategy="episode")
     batches, newest = [], []
     ends = itertools.cycle(ENDS)
@@ -111,7 +111,7 @@ def full_buffer(make: Make) -> FullBuffer:
 
 
 def overwritten_without_sampling(make: Make) -> DecodedRows:
-    """All transitions are overwritten between two batches."""
+    """Sample rows after all transitions were overwritten since the last batch."""
     driver = make(buffer_size=CAPACITY).add_episodes([5] * 8)
     driver.batches(1)
     driver.add_episodes([3, 7] * 4)
@@ -119,7 +119,7 @@ def overwritten_without_sampling(make: Make) -> DecodedRows:
 
 
 def interrupted_episode(make: Make) -> DecodedRows:
-    """Every second episode is ended with end_episode after 3 steps."""
+    """Sample rows from episodes, of which end_episode ends every second episode after 3 steps."""
     driver = make()
     for _ in range(6):
         driver.add_episodes([8], steps=3).buffer.end_episode(0)
@@ -128,7 +128,7 @@ def interrupted_episode(make: Make) -> DecodedRows:
 
 
 def interleaved_steps(make: Make) -> DecodedRows:
-    """Interleaved steps of three environments, with episodes of different lengths."""
+    """Sample rows from interleaved steps of three environments, with episodes of different lengths."""
     driver = make(num_envs=3)
 
     def endless(env_index: int, ends: Sequence[EndOfEpisode]) -> Iterator[Transition]:
@@ -152,7 +152,7 @@ class MemoryChanges(NamedTuple):
 
 
 def shared_memory(make: Make) -> MemoryChanges:
-    """Arrays are overwritten after they were added, and after they were sampled."""
+    """Overwrite arrays after they were added, and after they were sampled; return all changes found."""
     driver = make(buffer_size=USED_CAPACITY)
     changed: set[str] = set()
     for _ in range(20):
@@ -190,7 +190,7 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def seeds(make: Make) -> list[Batches]:
-    """Batches of two buffers with the same seed and of a third with another seed, with the same episodes."""
+    """Sample from three buffers with the same episodes: two with the same seed, one with another seed."""
     batches: list[Batches] = []
     for number, offset in enumerate((0, 0, 1)):
         driver = make(seed_offset=offset, buffer_size=USED_CAPACITY).add_episodes([6] * 15)
@@ -200,7 +200,7 @@ def seeds(make: Make) -> list[Batches]:
 
 
 def global_generators(make: Make) -> dict[str, bool]:
-    """Names of the global generators that a buffer changes, and whether the buffer seeds them."""
+    """Return for each global generator that a buffer changes, by name, whether the buffer seeds it."""
     changed: set[str] = set()
 
     def use_buffer() -> None:
@@ -216,7 +216,7 @@ def global_generators(make: Make) -> dict[str, bool]:
 
 
 class SavedAndLoaded(NamedTuple):
-    """Rows of a loaded buffer, and the next batches of the saved and of the loaded buffer."""
+    """Rows of a loaded buffer, and the next batches of the saved (before) and the loaded buffer (after)."""
 
     rows: DecodedRows
     before: Batches
@@ -224,7 +224,7 @@ class SavedAndLoaded(NamedTuple):
 
 
 def saved_and_loaded(make: Make) -> SavedAndLoaded:
-    """A buffer is saved and loaded; then the same episodes are added to both buffers."""
+    """Save and load a buffer, add the same episodes to both buffers, and sample from both."""
     driver = make(strategy="episode").add_episodes([5, 6, 7] * 6, ENDS)
     driver.batches(1)
     saved = copy.copy(driver)
@@ -247,7 +247,7 @@ class Prioritized(NamedTuple):
 
 
 class PrioritizedRows(NamedTuple):
-    """Rows sampled after priorities were set, by the name of the situation."""
+    """Rows sampled in the rounds of `set_priorities`, by the round's name, such as "after loading"."""
 
     rounds: dict[str, Prioritized]
     arguments_changed: list[str]  # arguments of update_priorities
@@ -255,7 +255,7 @@ class PrioritizedRows(NamedTuple):
 
 
 def set_priorities(make: Make) -> PrioritizedRows:
-    """Priorities are set, saved and loaded, and set again after episodes were evicted."""
+    """Set priorities, save and load them, evict episodes, and set priorities again; sample after each."""
     driver = make(prioritized=True, buffer_size=PRIORITIZED_CAPACITY).add_episodes([4] * 40)
     first = driver.buffer.sample(128)
     copies = driver.read(first, 128)
@@ -263,7 +263,7 @@ def set_priorities(make: Make) -> PrioritizedRows:
     changed: set[str] = set()
 
     def update(rows: DecodedRows, marked: int) -> None:
-        """Set priority 20 for rows whose step number is ``marked``, and priority 1 for all other rows."""
+        """Set the priorities of the rows' transitions: 20 if the step number is ``marked``, otherwise 1."""
         index, priorities = rows.columns["index"].copy(), np.where(rows.step == marked, 20.0, 1.0)
         arguments = {"index": index, "priorities": priorities}
         before = copy.deepcopy(arguments)
@@ -292,7 +292,7 @@ DEMONSTRATIONS, SHARE = 8, 0.4
 
 
 def demonstrations(make: Make) -> dict[int, DecodedRows]:
-    """Rows of batches of 1 and of 128 rows, by the number of rows, after other episodes were evicted."""
+    """Sample batches of 1 and of 128 rows after other episodes were evicted; return rows by batch size."""
     env = make().env  # whose rewards fit the adapter
     episodes = [
         env.episode(6, end) for _, end in zip(range(DEMONSTRATIONS), itertools.cycle(ENDS), strict=False)
@@ -303,7 +303,7 @@ def demonstrations(make: Make) -> dict[int, DecodedRows]:
 
 
 class Scenario(NamedTuple):
-    """A scenario, and when it runs."""
+    """A function that runs a scenario, and the conditions under which it runs."""
 
     run: Callable[[Make], Any]
     offers: AbstractSet[str] = frozenset()  # features that an adapter must offer, keys of `OFFERS`
@@ -311,12 +311,12 @@ class Scenario(NamedTuple):
 
 
 def _twenty_episodes(length: int = 6, **options: Any) -> Callable[[Make], DecodedRows]:
-    """Return a scenario of 20 episodes in a `ConformanceEnv` with the given options."""
+    """Return a scenario that samples from 20 episodes of a `ConformanceEnv` with the given options."""
     return lambda make: make(env=ConformanceEnv(**options)).add_episodes([length] * 20).rows(8)
 
 
 def _strategy(name: str) -> dict[str, Scenario]:
-    """Return the scenarios of a goal selection strategy."""
+    """Return the three scenarios of a goal selection strategy, by name."""
     long, used = partial(long_episodes, strategy=name), partial(used_buffer, strategy=name)
     return {
         f"strategy {name}": Scenario(
@@ -328,7 +328,7 @@ def _strategy(name: str) -> dict[str, Scenario]:
 
 
 SITUATIONS = ("different lengths", "full buffer", "overwritten without sampling", "saved and loaded")
-"""Scenarios whose situations a used buffer combines."""
+"""A used buffer combines the conditions of these scenarios, and runs only if they have no wrong rows."""
 
 WINDOWS: dict[str, Any] = {"n_steps": N_STEPS, "gamma": GAMMA}
 EQUAL_EPISODES = "equal episodes"
@@ -372,7 +372,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def run_scenario(name: str, adapter: type[ReplayAdapter], seed: int = 0) -> Any:
-    """Run a scenario outside of a check, which shows the traceback of an exception of the adapter.
+    """Run one scenario without `check_replay`, so that an exception of the adapter shows its traceback.
 
     Args:
         name: Name of the scenario, as in a finding.

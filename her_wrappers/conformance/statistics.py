@@ -1,4 +1,7 @@
-"""Statistical tests of sampled rows; a buffer is at fault if a deviation is above `LIMIT`."""
+"""Statistical tests of how often a buffer samples, relabels and chooses goals.
+
+Each test returns a deviation from the correct distribution; a rule reports a deviation above `LIMIT`.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ LIMIT = 6.0
 
 
 def proportion_z(count: int, total: int, probability: float) -> float:
-    """Return the absolute deviation of a binomial count in standard deviations; 0 if ``total`` is 0.
+    """Return how far a binomial count is from its expected value, in standard deviations; 0 without trials.
 
-    The deviation is the square root of the deviance, so that one limit is right for small and large counts.
+    The result is the square root of the deviance, so that the same limit fits small and large counts.
     """
     parts = ((count, probability), (total - count, 1 - probability))
     deviance = 2 * sum(n * math.log(n / (total * p)) for n, p in parts if n)
@@ -22,9 +25,10 @@ def proportion_z(count: int, total: int, probability: float) -> float:
 
 
 def uniformity_z(groups: Sequence[np.ndarray]) -> float:
-    """Return the deviation of counts from a uniform distribution in each group, in standard deviations.
+    """Return how far counts are from uniform distributions, one per group, in standard deviations.
 
-    Groups with a single outcome, or with fewer than 5 counts per outcome on average, are ignored.
+    Each group is an array with the count of each outcome. Groups with a single outcome, or with an average
+    count below 5, are ignored.
     """
     kept = [group for group in groups if len(group) > 1 and group.sum() >= 5 * len(group)]
     degrees = sum(len(group) - 1 for group in kept)
@@ -34,7 +38,7 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
 
 
 def dependence_z(group: np.ndarray, outcome: np.ndarray) -> float:
-    """Return how far the distribution of (B,) outcomes depends on their groups, in standard deviations.
+    """Return how strongly (B,) outcomes depend on the (B,) groups they belong to, in standard deviations.
 
     Groups with fewer than 5 values per outcome on average are ignored.
     """

@@ -33,14 +33,15 @@ def diagnose(
             `EpisodeArchive`; a `HindsightReplayBuffer`; `Episodes`, or an iterable of `Episode`; or an
             environment, its id, or a function that returns one. An environment is run for ``max_steps`` steps
             with the policies of the checker; an environment passed in is not closed.
-        gamma: Discount per step; by default that of the run folder, unknown for other targets.
-        clip_targets: Whether the agent clips its targets to the range of returns for rewards in [-1, 0]; by
-            default read from the run folder, and unknown for other targets.
-        time_limit: Largest number of steps of an episode; by default that of the run folder or of the
-            environment's spec, else an estimate from the truncated episodes.
+        gamma: Discount per step; by default read from the run folder, and unknown for other targets.
+        clip_targets: Whether the agent clips the targets of its critic to [-1 / (1 - gamma), 0], the possible
+            returns if rewards lie in [-1, 0]; by default read from the run folder, and unknown for other
+            targets.
+        time_limit: Largest number of steps of an episode; by default read from the run folder or the
+            environment's spec. If it is unknown there too, it is estimated from the truncated episodes.
         history: A row for each evaluation, such as ``train(...).history``, with ``success_rate`` and, where
             measured, ``q_mean``, ``critic_loss`` or ``loss``, ``temperature``, ``env_steps``, ``updates`` and
-            ``collected_success``; by default that of the run folder.
+            ``collected_success``; by default read from the run folder.
         max_steps: Number of steps for which an environment is run; other targets ignore it.
         seed: Seed of the run of an environment; other targets ignore it.
         select: Rule codes or prefixes of codes to report, such as ``"GD1"``; empty for all.
@@ -50,7 +51,7 @@ def diagnose(
         The report. Errors come first; within a severity, possible causes come before their effects.
 
     Raises:
-        BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
+        BrokenModuleError: The module or the constructor of an environment raised an error.
         OSError: A file does not exist, or cannot be read.
         TypeError: ``target`` has another type, or is a vector environment.
         ValueError: A rule code is unknown, a number is out of range, a file is damaged or of another version,

@@ -21,37 +21,38 @@ from her_wrappers.trees import NUMBERS, Tree, leaf_arrays
 DIAGNOSIS_RULES = RuleSet(families="532416")
 """All rules of the diagnosis, with the order of their families in a report: possible causes before effects.
 
-Faults of the data (GD5xx) can cause all others. The metrics of learning (GD6xx) have no effect on others.
+Faults of the recorded data (GD5xx) can cause findings of all other families. Findings on the metrics of
+learning (GD6xx) are only effects.
 """
 
 rule = DIAGNOSIS_RULES.rule
 """Decorator that adds a function of `Facts` to the rules; the arguments are the fields of `Rule`."""
 
 FEW_EPISODES = 10
-"""Number of episodes that rules about shares of episodes need."""
+"""Smallest number of episodes for which rules judge shares of the episodes."""
 
 SOLVED = 0.9
 """Success rate from which a run counts as solved; rules with the need "unsolved" then do not apply."""
 
 MAX_GOAL_SIZE, PROJECTED_SIZE = 64, 16
-"""Goals with more components, such as images, are projected to 16, which keeps different goals different."""
+"""Goals with more than 64 components are projected to 16 random ones; different goals stay different."""
 
 SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
-"""Rewards of a missed and a reached goal that environments with sparse rewards use."""
+"""Pairs of the reward of a missed goal and of a reached goal that environments with sparse rewards use."""
 
 MOVED = 0.01
 """Share of the scale in `Facts.has_moved` by which an achieved goal must move to count as moved."""
 
 SAMPLED_EPISODES = 200
-"""Number of the first episodes of which all states are compared with goals and actions."""
+"""Number of first episodes in which states are searched for effects of the desired goal and of actions."""
 
 MIN_STEPS = 1000
-"""Number of steps that `action_effects` needs."""
+"""Smallest number of steps for which `action_effects` returns a result."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Facts:
-    """Facts of n episodes with T steps in total and goals of G components, and of the run they come from.
+    """Facts of n episodes with T steps in total and goals of G components, and of the run with the episodes.
 
     The fields of the episodes are arrays of length 0 if the target has no episodes. Fields whose names end
     with ``_range`` are (2, K) float64: the smallest and the largest value of each of K components.
@@ -111,7 +112,7 @@ class Facts:
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-        """Compute the facts of blocks of episodes, or of no episodes; ``others`` are values of other fields.
+        """Compute the facts of episodes in blocks (possibly none); ``others`` are values of other fields.
 
         Raise ValueError if observations lack a goal key, or goals are not numbers of one size.
         """
@@ -137,7 +138,7 @@ class Facts:
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
     def missing(self, need: str) -> str:
-        """Return the reason why the facts do not meet a need, a key of `NEEDS`, or an empty text."""
+        """Return why the facts do not meet ``need``, a key of `NEEDS`; an empty text if it is met."""
         is_met, reason = NEEDS[need]
         return "" if is_met(self) else reason.format(count=len(self))
 
@@ -158,7 +159,7 @@ class Facts:
 
     @cached_property
     def success_rate(self) -> float | None:
-        """Success rate of the last evaluation or, without one, of the last quarter of the episodes.
+        """Success rate of the last evaluation or, without evaluations, of the last quarter of the episodes.
 
         None if success is unknown.
         """
@@ -178,7 +179,7 @@ class Facts:
 
     @cached_property
     def is_solved(self) -> bool:
-        """Whether the success rate is at least `SOLVED`; False for an environment."""
+        """Whether the success rate is at least `SOLVED`; False if the target is an environment."""
         return not self.is_environment and (self.success_rate or 0) >= SOLVED
 
     @cached_property
@@ -196,8 +197,8 @@ class Facts:
     def has_moved(self) -> np.ndarray:
         """(n,) bool, whether the achieved goal moved from its start by more than `MOVED` times a scale.
 
-        The scale is the median distance to the goal at the start or, if shorter, the diagonal of the box
-        of all achieved goals, but at least a hundredth of the median.
+        The scale is the smaller of two distances: the median distance to the goal at the start, and the
+        diagonal of the bounding box of all achieved goals. It is at least 1 % of this median.
         """
         way = float(np.median(self.start_distances))
         scale = max(min(way, float(np.linalg.norm(np.ptp(self.achieved_range, axis=0)))), 0.01 * way)
@@ -205,7 +206,7 @@ class Facts:
 
     @property
     def has_fractions(self) -> bool:
-        """Whether achieved goals at the start have values other than integers, unlike bits and cells."""
+        """Whether achieved goals at the start have non-integer values; bits and grid cells have none."""
         return bool((self.starts % 1).any())
 
     @cached_property
@@ -220,12 +221,12 @@ class Facts:
 
     @cached_property
     def sparse_pair(self) -> tuple[float, float] | None:
-        """Rewards of failure and success: the first of `SPARSE_PAIRS` that contains all rewards, or None."""
+        """(Failure, success): the first of `SPARSE_PAIRS` that contains all rewards, or None."""
         return next((pair for pair in SPARSE_PAIRS if np.isin(self.rewards, pair).all()), None)
 
     @cached_property
     def success(self) -> np.ndarray:
-        """(T,) bool, success of each step, by the recorded flags or else sparse rewards; False if unknown."""
+        """(T,) bool, success of each step by recorded flags; without flags, by sparse rewards, or False."""
         if self.has_flags:
             return self.flags > 0
         reached: np.ndarray = self.rewards == (np.nan if self.sparse_pair is None else self.sparse_pair[1])
@@ -247,7 +248,7 @@ class Facts:
     def success_steps(self) -> np.ndarray:
         """(m,) int64, number of steps up to the first success, for each of m episodes.
 
-        These are the episodes with a success whose first state has not achieved the desired goal.
+        An episode counts if it has a success, and its first state has not achieved the desired goal.
         """
         begins = self.offsets[:-1].repeat(self.lengths)
         steps = np.where(self.success, np.arange(len(begins)) - begins + 1, np.iinfo(np.int64).max)
@@ -258,8 +259,8 @@ class Facts:
     def radius(self) -> float:
         """Estimated distance to the goal within which a step is a success; 0 without successes.
 
-        The radius is the largest distance to the goal in a successful step, or the smallest distance in
-        another step if the latter is smaller.
+        The radius is the smaller of the largest distance to the goal in a successful step and the smallest
+        distance in an unsuccessful step.
         """
         return min(float(self.distances[self.success].max(initial=0)), self.nearest_miss)
 
@@ -270,12 +271,12 @@ class Facts:
 
     @cached_property
     def tolerance(self) -> float:
-        """Goals closer than this count as equal: `radius` with successes, else 1e-6 of the widest range."""
+        """Goals closer than this count as equal: `radius`, or 1e-6 of the widest range without successes."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property
     def steps_needed(self) -> np.ndarray:
-        """(n,) float64, number of steps to the goal at the largest speed seen; 0 if no goal ever moves.
+        """(n,) float64, number of steps to the goal at the largest speed; 0 if achieved goals never move.
 
         The number is the distance from the start to the edge of the success radius, divided by the largest
         distance by which the achieved goal moved in any step.
@@ -311,11 +312,11 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
         "targets are not clipped, or this is unknown; pass --clip-targets",
     ),
 }
-"""Needs of rules, by name: whether facts meet the need, and the reason why facts do not meet it."""
+"""Needs of rules, by name: a test of whether the facts meet the need, and the reason if they do not."""
 
 
 def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
-    """Return the fields of `Facts` that are computed from episodes."""
+    """Return the fields of `Facts` that are computed from all episodes, for a block of episodes."""
     achieved, desired, others = _split_goals(block.observations)
     before, begins = block.state_of_step, block.ends[:-1]
     last = block.ends[1:] + np.arange(len(block))
@@ -375,7 +376,7 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
-    """Return the fields of `Facts` that are computed from the first episodes."""
+    """Return the fields of `Facts` that are computed only from the first `SAMPLED_EPISODES` episodes."""
     block = Episodes.of(episode for each in sample for episode in replace(each, infos={}, reset_infos=()))
     episode_of_state = np.arange(len(block)).repeat(block.lengths + 1)
     return {
@@ -388,11 +389,12 @@ def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
 def action_effects(block: Episodes) -> np.ndarray | None:
     """Return how strongly the achieved goal (row 0) and the observation (row 1) depend on each action.
 
-    Each of the (2, A) values is the largest partial correlation between a component of the actions (or its
-    distance from the mean) and the changes (or their sizes) over this step and the next, given all other
-    components. The mean of each episode is subtracted, since an action that is repeated in a whole episode
-    proves nothing. Values that chance can explain are 0. A component that changes in no episode gets NaN. The
-    result is None for actions that are not floats, for images, and for fewer than `MIN_STEPS` steps.
+    Each of the (2, A) values belongs to one component of the actions. It is the largest partial correlation
+    between this component (or its distance from the mean) and a change of the state (or its size) over this
+    step and the next, given all other components of the actions. The mean of each episode is subtracted,
+    since an action that is repeated in a whole episode proves nothing. Values that chance can explain are 0,
+    and a component that changes in no episode gets NaN. The result is None for actions that are not floats,
+    for images, and for fewer than `MIN_STEPS` steps.
     """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
@@ -441,7 +443,7 @@ def _joined(name: str, parts: list[Any]) -> Any:
 def _range(rows: np.ndarray) -> np.ndarray:
     """Return the smallest and the largest value of each component of (N, K) numbers, as (2, K) float64.
 
-    NaN is ignored; with an infinite value or a component of NaN, NaN and infinity count as 0 everywhere.
+    NaN is ignored. If a value is infinite, or a component is NaN in all rows, NaN and infinity count as 0.
     """
     found = np.stack([np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)]).astype(np.float64)
     return found if np.isfinite(found).all() else _range(_finite(rows))
@@ -514,7 +516,7 @@ def _flags(block: Episodes) -> np.ndarray:
 
 
 def _hashes(columns: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return for each i a hash of the rows ``begins[i]`` to ``ends[i] - 1`` of all (leaf, begins, ends)."""
+    """Return for each episode i a hash of ``leaf[begins[i] : ends[i]]`` of all (leaf, begins, ends)."""
     digests = [blake2b(digest_size=8) for _ in columns[0][1]]
     for leaf, begins, ends in columns:
         for digest, begin, end in zip(digests, begins.tolist(), ends.tolist(), strict=True):

@@ -32,7 +32,7 @@ HISTORY = {
     "Losses of the critic.": ("critic_loss", "loss", "value_loss"),
     "Temperature of SAC.": ("temperature",),
 }
-"""Columns of the history, by the caption of their picture."""
+"""Columns of the history that a picture shows, by the caption of the picture."""
 
 PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
@@ -187,4 +187,4 @@ EPISODE_PICTURES = {
     "Distance to the goal over an episode: median and middle half of the episodes.": _draw_distances,
     "Share of later achieved goals that were already achieved before the step.": _draw_trivial,
 }
-"""Functions that draw a picture of the episodes, by its caption."""
+"""Functions that draw a picture of the episodes, by the caption of the picture."""

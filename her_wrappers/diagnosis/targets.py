@@ -40,13 +40,13 @@ PAIRS = 256
 """Number of pairs of equal goals, and of pairs of different goals, whose rewards are computed."""
 
 EPISODE_SHARE = 0.1
-"""An episode that does not end stops after this share of the steps, so that several episodes begin."""
+"""An episode that does not end is stopped after this share of all steps, so that several episodes begin."""
 
 
 def read_target(
     target: Any, *, max_steps: int = 3000, seed: int = 0, env_options: Mapping[str, Any] | None = None
 ) -> Facts:
-    """Return the facts of a target of `diagnose`; ``env_options`` are for an environment given by name."""
+    """Return the facts of a target of `diagnose`; ``env_options`` are for making an environment by its id."""
     if isinstance(target, str | Path):
         if Path(target).exists():
             return _read_path(Path(target))
@@ -86,7 +86,7 @@ def _facts_of_episodes(name: str, blocks: Iterable[Episodes], **others: Any) -> 
 
 
 def _blocks(episodes: Iterable[Any]) -> Iterator[Episodes]:
-    """Yield the episodes concatenated in blocks, since all together can need too much memory."""
+    """Yield the episodes in blocks of `CHUNK`, since all episodes together can need too much memory."""
     source = iter(episodes)
     while chunk := list(islice(source, CHUNK)):
         yield Episodes.of(chunk)
@@ -115,7 +115,7 @@ def _read_path(path: Path) -> Facts:
 
 
 def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `Facts` that a run's config determines; a damaged config raises any exception."""
+    """Return the fields of `Facts` that a run's config determines; a damaged config can raise any error."""
     limits = config["env_kwargs"].get("max_steps"), config.get("max_episode_steps")
     limit = min((each for each in limits if each is not None), default=None)
     rate = config.get("agent", {}).get("learning_rate", 1e-3)
@@ -177,7 +177,7 @@ def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts
 
 
 def _episode(steps: Sequence[StepRecord]) -> Episode:
-    """Return an episode; one that was cut off is neither terminated nor truncated."""
+    """Return steps as an episode; a cut-off episode is neither terminated nor truncated."""
     flags = [flag_of(step.info) for step in steps]
     return Episode(
         observations=stack([steps[0].before, *(step.observation for step in steps)]),
@@ -192,7 +192,7 @@ def _episode(steps: Sequence[StepRecord]) -> Episode:
 def _self_goal_rewards(
     steps: Sequence[StepRecord], compute_reward: Callable[..., Any], seed: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return rewards of equal and of different goals; None if compute_reward raises an exception."""
+    """Return rewards for equal goals, and for goals of different steps; None if compute_reward raises."""
     rng = np.random.default_rng(seed)
     chosen = [steps[i] for i in rng.integers(len(steps), size=PAIRS)]
     others = [steps[i] for i in rng.integers(len(steps), size=PAIRS)]

@@ -1,4 +1,4 @@
-"""GE3xx and GE4xx: returned data keep their values and the goal, and the seed determines all later values."""
+"""GE3xx: returned data and the goal stay unchanged. GE4xx: the seed determines all later values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_STATES = 1000
 """Largest number of states that are searched for the desired goal."""
 
 MIN_STARTS = 3
-"""This number of episodes or more with equal starts is not taken for a coincidence."""
+"""At least this number of episodes with equal starts is not taken for a coincidence."""
 
 JUMP = 2
 """A move of the achieved goal is a jump if it is this number of times larger than all other moves."""

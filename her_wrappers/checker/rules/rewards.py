@@ -1,4 +1,4 @@
-"""GE1xx: step() uses compute_reward, which is a pure function with numbers."""
+"""GE1xx: step() uses compute_reward, which is a pure function that returns numbers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MAX_SUCCESSES = 10
 """Largest number of successful steps, and of unreached goals for each of them, in `_follows_info`."""
 
 MIN_EPISODES = 4
-"""This number of terminated episodes or more with equal lengths is not taken for a coincidence."""
+"""At least this number of terminated episodes with equal lengths is not taken for a coincidence."""
 
 
 @rule(
@@ -144,7 +144,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
     return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05""",
 )
 def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
-    """If success terminates recorded transitions, relabeled ones can be terminated too."""
+    """If a success terminates recorded transitions, compute_terminated exists for relabeled transitions."""
     if evidence.terminated is not None:
         return
     successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Ours(ReplayAdapter):
-    """Adapter that adds the steps of several environments together."""
+    """Adapter of `HindsightReplayBuffer`; one call of its ``add`` gets the steps of all environments."""
 
     name = "her-toolkit"
     offers = frozenset(OFFERS)
@@ -34,7 +34,7 @@ class Ours(ReplayAdapter):
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect a transition; after that of the last environment, add the transitions of all."""
+        """Collect a transition; after the last environment, add the transitions of all environments."""
         self._steps.append(transition)
         if len(self._steps) == self._num_envs:
             self.buffer.add(*(transition if self._num_envs == 1 else stacked(self._steps)))
@@ -74,7 +74,7 @@ class Ours(ReplayAdapter):
 def buffer_options(
     *, strategy: str, max_episode_steps: int, prioritized: bool = False, **options: Any
 ) -> dict[str, Any]:
-    """Return the options of an adapter under the names of our buffers, without ``max_episode_steps``."""
+    """Return an adapter's options under the argument names of our buffers, without ``max_episode_steps``."""
     priorities = Priority() if prioritized else None
     return {"goal_selection_strategy": strategy, "info_keys": ("cost",), "prioritized": priorities, **options}
 

@@ -17,10 +17,10 @@ from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer
 
 
 class OursForRLlib(ReplayAdapter):
-    """Adds chunks of one step, as env runners return them, and reads the columns of the learner connector.
+    """Adds episode chunks of one step, as from env runners, and reads the columns of the learner connector.
 
-    Observations and goals are read from ``last_batch``, since the columns have them as float32 vectors
-    without the achieved goals.
+    Observations and goals are read from the buffer's ``last_batch``, since the columns contain only float32
+    vectors, and no achieved goals.
     """
 
     name = "her-toolkit, for RLlib"
@@ -35,7 +35,7 @@ class OursForRLlib(ReplayAdapter):
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Add a chunk of one step."""
+        """Add an episode chunk of one step."""
         # Env runners get copies from Gymnasium's vector environments.
         obs, action, reward, next_obs, terminated, truncated, info = copy.deepcopy(transition)
         chunk = self._open.pop(env_index, None)
@@ -68,7 +68,7 @@ class OursForRLlib(ReplayAdapter):
         self._open.pop(env_index)
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities by index, while RLlib sets only the priorities of the last batch."""
+        """Set priorities by index; RLlib itself sets only the priorities of the last batch."""
         self.buffer.hindsight.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:

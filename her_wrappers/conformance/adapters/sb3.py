@@ -14,7 +14,7 @@ from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 
 class _GoalFunctions(gym.Env[Any, Any]):
-    """The spaces and goal functions of an environment; DummyVecEnv requires a different object per copy."""
+    """Has the spaces and goal functions of an environment; DummyVecEnv requires several distinct objects."""
 
     def __init__(self, env: Any) -> None:
         self.observation_space, self.action_space = env.observation_space, env.action_space
@@ -22,7 +22,7 @@ class _GoalFunctions(gym.Env[Any, Any]):
 
 
 class OursForStableBaselines3(ReplayAdapter):
-    """``her_wrappers.integrations.sb3.HerReplayBuffer`` with ``copy_info_dict=True``, on the CPU."""
+    """Adapter of ``her_wrappers.integrations.sb3.HerReplayBuffer``, ``copy_info_dict=True``, on the CPU."""
 
     name = "her-toolkit, for Stable-Baselines3"
     offers = frozenset(OFFERS) - {"save generator", "priorities"}

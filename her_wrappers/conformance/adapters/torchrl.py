@@ -17,7 +17,7 @@ FRAMES = 16
 
 
 class OursForTorchRL(ReplayAdapter):
-    """``HindsightTensorDictReplayBuffer``, extended by the steps of all environments together."""
+    """Adapter of `HindsightTensorDictReplayBuffer`; ``extend`` gets the steps of all environments."""
 
     name = "her-toolkit, for TorchRL"
     offers = frozenset(OFFERS)
@@ -35,7 +35,7 @@ class OursForTorchRL(ReplayAdapter):
             self._extend()
 
     def _extend(self) -> None:
-        """Add the collected transitions, (N, T)."""
+        """Add the collected transitions of N environments and T steps as one TensorDict, (N, T)."""
         if self._steps:
             rows = [TensorDict.stack(self._steps[i :: self._num_envs]) for i in range(self._num_envs)]
             self._steps = []
@@ -91,7 +91,7 @@ def as_tensordict(transition: tuple[Any, ...]) -> TensorDict:
 
 
 def as_arrays(batch: Any, space: Any) -> dict[str, Any]:
-    """Return a batch, (B,), as `ReplayAdapter.sample` describes it; ``space`` is the observation space."""
+    """Return a TensorDict of shape (B,) as the dict of arrays that `ReplayAdapter.sample` describes."""
     arrays = states_of_shape(space, batch, batch["next"])
     arrays |= {key: batch["next", key].numpy()[:, 0] for key in ("reward", "terminated", "truncated")}
     return arrays | {"action": batch["action"].numpy()}

@@ -96,7 +96,7 @@ def last_state_never_a_goal(rows: DecodedRows) -> Iterator[Violation]:
 
 
 def _not_uniform(rows: DecodedRows, first: np.ndarray | int) -> Iterator[Violation]:
-    """Yield a violation if goals are not uniform over the states ``first`` + 1 to T."""
+    """Yield a violation if goals are not uniform over the states ``first`` + 1 to T, the last state."""
     count = rows.length - first
     chosen = rows.has_own_goal & (rows.goal_step > first)  # state 0 is optional
     index = first_of_each(rows, chosen)

@@ -13,7 +13,7 @@ from her_wrappers.rules import Violation
 
 
 def _difference(first: Batches, second: Batches) -> str:
-    """Return the first key in which batches differ, or an empty text; indices may change by loading."""
+    """Return the first key in which batches differ, or an empty text; loading may change ``index``."""
     for a, b in zip(first, second, strict=True):
         for key in a:
             if key != "index" and not np.array_equal(a[key], b[key], equal_nan=True):

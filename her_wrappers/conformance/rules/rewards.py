@@ -14,7 +14,7 @@ from her_wrappers.rules import Violation
 
 
 def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
-    """Return the code of the rule that explains all wrong rewards, and the explanation."""
+    """Return the code of the rule whose cause explains all wrong rewards, and the cause as a text."""
     columns, desired = rows.columns, rows.columns["desired_goal"]
     before = rows.rewards_for(columns["achieved_goal"], desired)
     swapped = rows.rewards_for(desired, columns["next_achieved_goal"])
@@ -29,7 +29,7 @@ def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
 
 
 def _relabeled_rule(code: str, name: str, **texts: Any) -> None:
-    """Add a rule that reports the first wrong relabeled reward, if ``code`` explains all of them."""
+    """Add the rule ``code``, which reports a wrong relabeled reward if `_explain` returns this code."""
 
     def check(rows: DecodedRows) -> Iterator[Violation]:
         judged = rows.relabeled & rows.is_allowed
@@ -136,7 +136,7 @@ MULTI_STEP = f"{PAPER}; Plappert et al. 2018, arXiv 1802.09464, section 4: HER a
 
 
 def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
-    """Return the (B,) expected values of windows of up to N_STEPS steps under the goal of each row."""
+    """Return the expected (B,) values of rows with n-step returns, computed for the goal of each row."""
     returns, steps = np.zeros(len(rows)), np.zeros(len(rows), int)
     terminated, running = np.zeros(len(rows), bool), np.ones(len(rows), bool)
     for m in range(N_STEPS):
@@ -155,7 +155,7 @@ def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
 
 
 def _window_rule(code: str, name: str, key: str, source: str = MULTI_STEP, **texts: Any) -> None:
-    """Add the rule that ``key`` has the expected value in all rows with 3-step returns."""
+    """Add the rule that ``key``, a key of `_expected`, has the expected value in all n-step rows."""
 
     def check(rows: DecodedRows) -> Iterator[Violation]:
         expected = _expected(rows)[key].astype(float)

@@ -81,7 +81,7 @@ def share_ignores_k(rows: DecodedRows) -> Iterator[Violation]:
 
 
 def _stored_episodes(rows: DecodedRows) -> list[AddedEpisode]:
-    """Return the stored episodes, except those of one step, and the oldest one if others were evicted."""
+    """Return stored episodes with more than one step; after evictions, leave out the oldest episode."""
     oldest = int(rows.episode.min())
     first = oldest + (oldest > 0)  # the oldest episode, or its copies, may be partly evicted
     return [each for each in rows.env.episodes[first:] if each.length > 1]
@@ -171,7 +171,7 @@ def rows_depend(rows: DecodedRows) -> Iterator[Violation]:
 
 
 def _priority_rule(code: str, **texts: Any) -> Callable[[Check], Check]:
-    """Return a decorator that adds a rule on the rows of each situation after priorities were set."""
+    """Return a decorator that adds a rule on the rows of each round of the scenario "set priorities"."""
 
     def add(judge: Check) -> Check:
         def check(result: PrioritizedRows) -> Iterator[Violation]:

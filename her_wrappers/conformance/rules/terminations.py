@@ -14,7 +14,7 @@ rule = partial(replay_rule, scenario=ENDS_OF_EPISODES)
 
 
 def _is_wrong(rows: DecodedRows) -> Values:
-    """Return which rows have a wrong flag, among the rows whose step and goal are correct, (B,) bool."""
+    """Return which rows have a wrong termination although step and goal are correct, (B,) bool."""
     return rows.is_allowed & rows.is_added & rows.wrong["terminated"]
 
 
@@ -25,7 +25,7 @@ def _terminates_at_time_limit(rows: DecodedRows) -> Values:
 
 
 def _wrong_recomputed(rows: DecodedRows) -> Values:
-    """Return which relabeled rows have a wrong flag although the buffer recomputes flags, (B,) bool."""
+    """Return which relabeled rows have a wrong termination, if the buffer recomputes it, (B,) bool."""
     return _is_wrong(rows) & rows.relabeled & (rows.termination in {"recompute", "success"})
 
 

@@ -10,7 +10,7 @@ from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
 CLEAR = 0.3
-"""Partial correlation from which an effect of actions is clear."""
+"""Actions have a clear effect if the value of `action_effects` is at least this partial correlation."""
 
 STILL_THRESHOLD = (
     "80 % of the episodes; the achieved goal moves if it changes by more than 1 % of the median distance to "

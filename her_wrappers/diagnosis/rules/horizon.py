@@ -10,7 +10,7 @@ from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
 FEW_SUCCESSES = 5
-"""Number of successes from which rules use the median number of steps until a success."""
+"""Smallest number of successful episodes for the median number of steps until a success."""
 
 
 @rule(

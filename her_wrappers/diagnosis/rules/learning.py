@@ -53,7 +53,7 @@ def values_diverge(facts: Facts) -> Iterator[Violation]:
 
 
 def _largest_reward(facts: Facts) -> float:
-    """Return the largest absolute reward; 1 if no episodes are known, as for rewards of -1 and 0."""
+    """Return the largest absolute reward; without episodes, assume rewards of -1 and 0, and return 1."""
     return max(1e-6, float(np.abs(facts.rewards).max())) if len(facts) else 1.0
 
 
