@@ -202,7 +202,7 @@ def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE401",
     "not-reproducible",
-    meaning="The same seed and actions lead to a different goal, start or step.",
+    meaning="With the same seed and actions, an episode has another goal, start or result of a step.",
     fix="draw from self.np_random only, call super().reset(seed=seed), and restore everything in reset()",
     inconclusive_without=("replica",),
     implies=("GE402", "GE403", "GE404"),

@@ -43,7 +43,7 @@ def no_success_flag(evidence: Evidence) -> Iterator[Violation]:
     "GE202",
     "success-mismatch",
     meaning="The success flag and the reward disagree on whether the goal is reached.",
-    fix="compute both by the same function with the same threshold",
+    fix="compute the flag and the reward by the same function with the same threshold",
     needs=("goals", "reward", "sparse"),
     inconclusive_without=("success",),
     passive=True,

@@ -81,7 +81,7 @@ _relabeled_rule(
 @replay_rule(
     "HB305",
     meaning="An original row does not have the reward of its step.",
-    fix="return the stored reward of the same index",
+    fix="return the reward that was stored with the transition",
     wrong="reward = rewards[relabeled_indices]",
     right="reward = rewards[indices]",
     implies=("HB306", "HB308", "HB701"),

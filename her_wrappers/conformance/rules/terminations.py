@@ -102,7 +102,7 @@ def original_termination(rows: DecodedRows) -> Iterator[Violation]:
 @rule(
     "HB406",
     meaning="Terminations of relabeled rows differ from the adapter's attribute termination.",
-    fix="return the recorded flag for keep and False for never, or change the attribute",
+    fix='return the recorded flag ("keep") or False ("never"), or change the attribute',
     wrong='termination = "keep"  # while the buffer recomputes',
     right='termination = "recompute"',
     source="attribute termination of the adapter",

@@ -27,7 +27,9 @@ from her_wrappers.rules import Violation
 def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     for value in facts.column("q_mean")[-1:]:
         if -1.5 * facts.horizon < value <= -0.95 * facts.horizon:
-            yield Violation(f"q_mean is {value:.4g}, and clipped targets are at least {-facts.horizon:.4g}")
+            yield Violation(
+                f"q_mean is {value:.4g}, near the lower bound of clipped targets, {-facts.horizon:.4g}"
+            )
 
 
 @rule(
@@ -236,8 +238,8 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
     limit = facts.time_limit or max([*facts.lengths, *facts.column("mean_length")], default=np.inf)
     if gamma is not None and facts.horizon > max(1000, 20 * limit):
         yield Violation(
-            f"gamma {gamma:g} has a horizon of {facts.horizon:,.0f} steps, and episodes have at most "
-            f"{limit:.0f}; the default is 0.98",
+            f"gamma={gamma:g} has a horizon of {facts.horizon:,.0f} steps, but episodes have at most "
+            f"{limit:.0f}; the default of gamma is 0.98",
             subject="gamma",
             severity="error" if gamma == 1 else "warning",
         )
