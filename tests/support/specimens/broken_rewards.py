@@ -1,5 +1,7 @@
 """Specimens whose reward is not a pure function of two goals and the info."""
 
+from functools import cached_property
+
 import numpy as np
 
 from tests.support.specimens.reach import DenseReach, DistanceReward, FlagReward, Reach
@@ -183,8 +185,12 @@ class NoisyReward(DenseReach, breaks="GE111"):
 
 
 class NoisyThreshold(Reach, breaks="GE111"):
+    @cached_property
+    def noise(self):
+        return np.random.default_rng(0)  # seeded, since about one sequence in 300 shows no fault
+
     def is_success(self, achieved_goal, desired_goal):
-        noise = np.random.default_rng().normal(0, 0.02)
+        noise = self.noise.normal(0, 0.02)
         return self.distance(achieved_goal, desired_goal) < self.radius + noise
 
     def inform(self, observation):
