@@ -26,8 +26,8 @@ compared with a reference implementation in plain Python.
 **Damaged files** (flipped bits, cuts, insertions, zeros, noise) must give `CorruptFileError` or the
 original episodes.
 
-The trials are defined in tests/support/trials.py; the seed of a failed trial repeats it. Processor times do
-not include processes that are killed or run out of memory.
+The trials are defined in tests/support/trials.py; a failed trial can be reproduced from its seed. Processor
+times do not include processes that are killed or run out of memory.
 """
 
 from __future__ import annotations

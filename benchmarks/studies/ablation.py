@@ -81,7 +81,7 @@ Three methods from papers were added to the recipe on 2026-11-27, by a subclass 
 | with hindsight self-imitation | not in 100,000: 0.62 | 80,000 |
 | with CrossQ | 110,000 | 70,000 |
 
-None saves a tenth of the steps with both seeds. Only these two of five seeds were run; each evaluation is a
+No variant saves 10 % of the steps with both seeds. Only these two seeds were run; each evaluation is a
 row of [not_adopted.csv](not_adopted.csv)."""
 
 
