@@ -139,7 +139,9 @@ class Config:
                 object.__setattr__(self, name, str(Path(path).resolve()))
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
         if self.offline is None and self.algo == "iql":
-            raise ValueError("iql learns from recorded episodes; pass offline, such as an archive")
+            raise ValueError(
+                "iql learns from recorded episodes only; pass offline=, such as the folder of an archive"
+            )
         if self.offline is not None and self.workers:
             raise ValueError(f"workers must be 0 with offline, got {self.workers}: no episodes are collected")
         if self.offline is None and self.learning_starts >= self.steps:

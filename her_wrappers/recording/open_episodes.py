@@ -118,7 +118,7 @@ class OpenEpisodes:
         has_steps = lengths > 0
         found = [] if episodes is None else episodes.lengths.tolist()
         if lengths[has_steps].tolist() != found or (is_single and len(lengths) > 1):
-            raise ValueError(f"expected open episodes of {lengths[has_steps]} steps, got {found}")
+            raise ValueError(f"the saved open episodes must have {lengths[has_steps]} steps, got {found}")
         self.discard()
         if not len(lengths):
             return

@@ -117,11 +117,13 @@ class Priorities:
         if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
         if not INITIAL_PRIORITY <= largest <= LARGEST:
-            raise ValueError(f"the largest saved priority must be between 1 and {LARGEST:g}, got {largest}")
+            raise ValueError(
+                f"the largest priority in the file must be between 1 and {LARGEST:g}, got {largest}"
+            )
         count = self._end - self._first
         if scaled.ndim != 1 or len(scaled) < count or scaled.dtype != np.float64:
             raise ValueError(
-                f"saved priorities must be {count} float64 values, got {scaled.dtype} of shape {scaled.shape}"
+                f"the file must have {count} float64 priorities, got {scaled.dtype}, {scaled.shape}"
             )
         # Powers of arrays differ from those of single numbers in the last bit.
         lowest, highest = self._priority.scale(0.0), self._priority.scale(largest)

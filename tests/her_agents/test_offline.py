@@ -127,7 +127,7 @@ def test_the_environment_of_an_archive_is_the_default(archive):
 
 
 def test_offline_options_that_contradict_each_other_raise_an_error():
-    with pytest.raises(ValueError, match="iql learns from recorded episodes; pass offline"):
+    with pytest.raises(ValueError, match="iql learns from recorded episodes only; pass offline="):
         make_config({"env": ENV, "algo": "iql"})
     with pytest.raises(ValueError, match="workers must be 0 with offline, got 2"):
         offline("a", workers=2)

@@ -275,7 +275,7 @@ def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
     for result in map(results.of, ("shared memory", "set priorities")):
         if result is not None and result.batch_changed:
             changed = ", ".join(result.batch_changed)
-            yield Violation(f"{changed} of a batch changed while the buffer was used")
+            yield Violation(f"{changed} of a batch changed in later calls of add or sample")
 
 
 @replay_rule(

@@ -238,8 +238,8 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
     limit = facts.time_limit or max([*facts.lengths, *facts.column("mean_length")], default=np.inf)
     if gamma is not None and facts.horizon > max(1000, 20 * limit):
         yield Violation(
-            f"gamma={gamma:g} has a horizon of {facts.horizon:,.0f} steps, but episodes have at most "
-            f"{limit:.0f}; the default of gamma is 0.98",
+            f"gamma={gamma:g} has a horizon of {facts.horizon:,.0f} steps, far longer than an episode (at "
+            f"most {limit:.0f}); the default of gamma is 0.98",
             subject="gamma",
             severity="error" if gamma == 1 else "warning",
         )

@@ -68,7 +68,7 @@ def test_resumed_episodes_must_have_the_given_lengths():
     episodes.add(**single(0, 0))
     is_single, lengths, copies = episodes.copy()
     for wrong in (lengths + 1, np.array([1, 1]), np.array([0])):
-        with pytest.raises(ValueError, match="expected open episodes of"):
+        with pytest.raises(ValueError, match="the saved open episodes must have"):
             opened().resume(is_single, wrong, copies)
     episodes.discard()
     assert episodes.copy()[1].tolist() == []
