@@ -8,9 +8,9 @@ For example:
 
 **Stored data** are the same as for [the buffers without priorities](replay.md): episodes of 50 steps,
 25-float observations, 3-float goals, 4-float actions. Before the measurement, all rows get priorities from an
-exponential distribution with seed 0. Then 10,240 rows are sampled. A tenth of the rows has the highest
-probabilities; its share of the samples is compared with the expected share. In the buffers that relabel,
-goals and rewards of sampled rows are checked too.
+exponential distribution with seed 0. Then 10,240 rows are sampled, and the tenth of the rows with the
+highest probabilities must have its expected share of these samples. In the buffers that relabel, goals and
+rewards of sampled rows are checked too.
 
 **Measurements.** *Sampling*: `sample(256)`, with weights. *Sampling and updating*: `sample(256)`, followed by
 `update_priorities` of the batch, as in training. The new priorities are random, and computed before the

@@ -14,9 +14,9 @@ buffers take turns, and each turn has some complete episodes. Ratios are compute
 medians over the turns.
 
 The time of the replay is the time of all calls of `add` and `sample`, including the environment's
-`compute_reward` and the time to read the clock, for both buffers. A step consists of
-environment, policy, replay and update. The time in which the update reads a batch belongs to the update. The
-share is the time of the replay divided by the time of the step.
+`compute_reward` and the time to read the clock, for both buffers. A step consists of environment, policy,
+replay and update. The time in which the update reads a batch belongs to the update. The share is the time of
+the replay divided by the time of the step.
 """
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ HEAD = """# Scoreboard: which replay buffers relabel correctly
 
 The findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of other libraries.
 `make scoreboard` checks these versions again and writes this page. The table has the rules that some buffer
-breaks; the other rules, which `her rules` lists, are followed or [not offered](#what-each-library-offers).
+breaks. All buffers follow the other rules of `her rules`, if they
+[offer the feature](#what-each-library-offers).
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
 - `-`: the library does not offer the feature that the rule checks.
@@ -96,8 +97,8 @@ The test after each failure reproduces it in a few lines without our code.
 OFFERS_HEAD = """
 ## What each library offers
 
-A rule applies to a buffer only if its documentation describes the feature that the rule checks. Quotations
-are in `benchmarks/scoreboard_claims.py`.
+A rule applies to a buffer only if the documentation of the library describes the feature that the rule
+checks; quotations are in `benchmarks/scoreboard_claims.py`.
 """
 
 

@@ -54,8 +54,10 @@ class RunLog:
     def __post_init__(self) -> None:
         if not len(self.steps):
             raise ValueError(f"{self.name} has no evaluation with a success rate; let the run continue")
-        if not (np.diff(self.steps) > 0).all():
-            raise ValueError(f"steps of {self.name} must increase from row to row, got {self.steps.tolist()}")
+        disordered = np.flatnonzero(~(np.diff(self.steps) > 0))
+        if disordered.size:
+            before, after = self.steps[disordered[0] : disordered[0] + 2]
+            raise ValueError(f"steps of {self.name} must increase, got {after:g} after {before:g}")
         wrong = self.success_rate[~((self.success_rate >= 0) & (self.success_rate <= 1))]
         if wrong.size:
             raise ValueError(f"success rates of {self.name} must lie in [0, 1], got {wrong[0]:g}")

@@ -54,8 +54,8 @@ def sample_starts(
         fresh = task.reset(len(again), rng) | {name: values[again] for name, values in given.items()}
         state = replace_rows(state, again, fresh)
     raise ValueError(
-        f"each of {MAX_REDRAWS} random starts has already reached its goal; "
-        f"change the goal or the state in the options of reset, {options or 'which are the defaults'}"
+        f"the options of reset must allow a start that is not solved, got {options}, with which "
+        f"{MAX_REDRAWS} random starts were solved; pass another goal or state"
     )
 
 

@@ -162,8 +162,8 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
     """Import a module or a ``.py`` file and return the module.
 
     ``name`` is the text that the user gave, and ``forms`` describes the valid texts; both are for messages.
-    Raise BrokenModuleError, with file and line, if the code of the module raises, and EnvNameError if there
-    is no such module.
+    Raise BrokenModuleError, with file and line, if the code of the module raises, and EnvNameError if the
+    module does not exist.
     """
     try:
         with present_folder():

@@ -309,7 +309,8 @@ class RuleSet(Mapping[str, Rule]):
     def judge(self, evidence: EvidenceLike, rules: Iterable[Rule]) -> list[Finding]:
         """Return the findings of ``rules``, errors first, without findings that other findings imply.
 
-        Rules that imply one of ``rules`` are applied too, to remove the findings that they imply.
+        Other rules that imply one of ``rules`` are applied too, so that their findings hide the findings that
+        they imply. The findings of these other rules are not returned.
         """
         codes = {rule.code for rule in rules}
         applied = [rule for rule in self.values() if rule.code in codes or codes & self._implied_by(rule)]

@@ -201,7 +201,7 @@ class Worker:
 def _make_envs(
     make_env: Callable[..., Any], num_envs: int | None, seed: int | None
 ) -> VectorEnv[Any, Any, Any]:
-    """Return the vector environment that ``make_env`` returns, or one of ``num_envs`` single environments."""
+    """Return what ``make_env`` makes: a vector environment, or ``num_envs`` environments put into one."""
     seeds = [{} if seed is None else {"seed": seed + i} for i in range(num_envs or 1)]
     first = make_env(**seeds[0])
     if isinstance(first, VectorEnv):

@@ -199,7 +199,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         )
 
     def desired_step(self, t: Any) -> Any:
-        """Return the step numbers s of the desired goals (e, s) in states (e, t)."""
+        """Return the step number s of the desired goal (e, s) at step t of an episode; t may be an array."""
         return self.unreached + t // 2 * 2 * self.changing
 
     @staticmethod

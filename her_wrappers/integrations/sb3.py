@@ -103,7 +103,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
-        ValueError: The space is not the space of a goal environment, its goals differ in size from
+        ValueError: ``observation_space`` has no goals, its goals differ in size from
             the goals of the environment (VecFrameStack), or an argument is not valid.
 
     Attributes:

@@ -46,7 +46,11 @@ class RecordedInfos:
         return steps
 
     def keep_for_ever(self, episode: Episode) -> np.ndarray:
-        """Store the infos of a demonstration, and return their numbers, (T,) int64, which are below -1."""
+        """Store the infos of a demonstration; return the number of each info, (T,) int64.
+
+        The numbers are below -1, so that they differ from the numbers of recorded steps. These infos are
+        never evicted.
+        """
         steps = np.arange(len(episode)) + min([-1, *self._by_step]) - len(episode)
         rows = ({key: column[t] for key, column in episode.infos.items()} for t in range(len(episode)))
         self._by_step.update(zip(steps.tolist(), map(copy_tree, rows), strict=True))

@@ -153,13 +153,15 @@ class HindsightTensorDictReplayBuffer:
             data: Tensordict of shape (T,) with T consecutive steps, or (N, T) with T consecutive steps of
                 each of N environments. If it has trajectory ids, all steps with the same id are one episode,
                 and the environments may be in any order; otherwise row i continues row i of the previous
-                call. If a step does not begin in the last state of its open episode, the open episode is
-                truncated. Steps whose mask is False are padding, and are ignored.
+                call. If a step does not begin in the state in which the step before it ended, the open
+                episode is truncated, and another one begins. Steps whose mask is False are padding, and are
+                ignored.
 
         Raises:
             KeyError: A key is missing.
-            ValueError: ``data`` has another shape, a value does not fit its space, or steps without
-                trajectory ids do not follow each other. The episodes that end in ``data`` are dropped.
+            ValueError: ``data`` has another shape, a value does not fit its space, or,
+                without trajectory ids, two successive single steps of a row do not continue each other. The
+                episodes that end in ``data`` are dropped.
         """
         if data.ndim not in {1, 2}:
             raise ValueError(f"data must have shape (T,) or (N, T), got {tuple(data.shape)}")

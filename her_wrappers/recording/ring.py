@@ -126,7 +126,11 @@ class StepRing:
     def first_infos(
         self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
     ) -> list[dict[str, np.ndarray]]:
-        """Return the infos of each episode's first state; ``present``, (n,) bool by key, says which exist."""
+        """Return the infos of the first states of n episodes, which are at the moments ``begun``.
+
+        ``present`` has for each key (n,) bools, whether the first state of an episode has this info. For a
+        single environment, ``rows`` is None; otherwise it has the environments of the episodes, (n,).
+        """
         index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
         values = {key: self._take(column, index) for key, column in self.infos.items()}
         count = 1 if rows is None else len(rows)

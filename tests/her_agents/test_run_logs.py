@@ -10,7 +10,7 @@ from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.monitor import Monitor
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_agents import compare, read_runs
+from her_agents import RunLog, compare, read_runs
 from her_wrappers.files.arrays import CorruptFileError
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
@@ -133,6 +133,11 @@ def test_unusable_logs_are_named(name, text, message, tmp_path):
     path = write(tmp_path / name, text)
     with pytest.raises(ValueError, match=message):
         read_runs(path if path.suffix == ".csv" else tmp_path)
+
+
+def test_steps_of_a_log_must_increase():
+    with pytest.raises(ValueError, match="steps of mine must increase, got 5 after 5"):
+        RunLog("mine", np.array([1.0, 5.0, 5.0, 9.0]), np.zeros(4), np.zeros(4))
 
 
 def test_a_damaged_config_is_named(tmp_path):

@@ -135,7 +135,7 @@ def test_reset_options_must_be_a_dict(env):
 
 def test_options_with_only_solved_starts_raise_an_error():
     env = TaskEnv(BitFlipping(n_bits=2, goal="ones"))
-    with pytest.raises(ValueError, match="each of 1000 random starts"):
+    with pytest.raises(ValueError, match="with which 1000 random starts were solved"):
         env.reset(options={"state": [1, 1]})
 
 

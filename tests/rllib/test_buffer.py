@@ -128,7 +128,7 @@ def test_an_episode_longer_than_the_capacity_is_an_error_before_it_ends(env):
 
 def test_an_info_that_is_missing_is_an_error_that_names_it(env):
     buffer = HerEpisodeReplayBuffer(env, info_keys=("cost",), seed=0)
-    with pytest.raises(ValueError, match="but a step did not return 'cost'"):
+    with pytest.raises(ValueError, match="infos in info_keys, but a step did not return 'cost'"):
         buffer.add(list(play(env)))
 
 

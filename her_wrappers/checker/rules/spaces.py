@@ -22,7 +22,7 @@ from her_wrappers.trees import Path, path_name
     "GE000",
     "environment-raises",
     meaning="reset, step or compute_reward raised an exception.",
-    fix="read the exception, and correct the line of the environment that raised it",
+    fix="read the exception; correct the line that raised it, or the values that the method returned",
     implies=("GE104", "GE113"),
     wrong="""
 def step(self, action):

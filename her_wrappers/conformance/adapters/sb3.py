@@ -51,7 +51,7 @@ class OursForStableBaselines3(ReplayAdapter):
         return {"termination": "recompute", **options}
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Add the transitions of all environments, after the last environment has made its step."""
+        """Collect a transition; after the last environment, add the transitions of all environments."""
         *values, terminated, truncated, info = transition
         info = {**info, "TimeLimit.truncated": truncated and not terminated}
         self._steps.append((*values, terminated or truncated, info))

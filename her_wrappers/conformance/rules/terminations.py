@@ -59,7 +59,7 @@ def relabeled_failure_terminates(rows: DecodedRows) -> Iterator[Violation]:
 
 @rule(
     "HB403",
-    meaning="A relabeled row is not terminated although a crash or another fixed event ended its episode.",
+    meaning="A relabeled row of a step that terminated independently of goals (a crash) is not terminated.",
     fix="keep recorded terminations for which compute_terminated returns False",
     wrong="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
     right="terminated = compute_terminated(next_achieved_goal, new_goal, info) | crashed[i]",

@@ -31,7 +31,7 @@ def test_an_archive_without_an_environment_stores_a_later_one(tmp_path):
     with EpisodeArchive(tmp_path) as archive:
         archive(random_episode(1))
     assert archive.observation_space is None
-    with pytest.raises(ValueError, match="the spaces of the environment differ from the spaces"):
+    with pytest.raises(ValueError, match="spaces of the environment differ from the spaces of the archive"):
         EpisodeArchive(tmp_path, env=REACH)
     with EpisodeArchive(tmp_path, env=Nested()) as archive:
         archive(random_episode(2))
