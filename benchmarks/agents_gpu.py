@@ -5,15 +5,17 @@ For example:
     python -m benchmarks.agents_gpu --quick             a short test
     python -m benchmarks.agents_gpu --device cuda       about three minutes
 
-One unit of work is to sample a batch from the replay buffer, and to update the agent with this batch. If the
-agent is on a GPU, either the buffer is on the CPU and its batches are copied to the GPU (*copied*), or the
-buffer stores and relabels its transitions on the GPU (*buffer on the device*).
+The measured work is to sample a batch from the replay buffer, and to update the agent with this batch. The
+names of the agents contain algorithm, units of the hidden layers, and batch size. If the agent is on a GPU,
+either the buffer is on the CPU and its batches are copied to the GPU (*copied*), or the buffer stores and
+relabels its transitions on the GPU (*buffer on the device*). The last column is a ratio: the time on the CPU,
+with the best number of threads, divided by the shortest time on the GPU.
 
 **Data.** The buffer has 100,000 transitions of random walks of 50 steps, with 25-float observations, 3-float
-goals and 4-float actions. For images, it has episodes of BitFlippingImage with 5 bits and 36 x 36 pixels.
+goals and 4-float actions. For the agent with images, it has episodes of BitFlippingImage with 5 bits and
+36 x 36 pixels.
 
-**Method.** Times are wall-clock times. All workloads run in turns; a turn ends when the device has finished.
-The CPU uses the stated number of threads.
+**Method.** Times are wall-clock times, until the device has finished. The variants of each row run in turns.
 """
 
 from __future__ import annotations
@@ -120,8 +122,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows.append([str(case), *(f"{value:,.0f}" for value in medians), f"{best:.2f}"])
     header = ["agent", *(f"CPU, {count} threads" for count in threads), COPIED, THERE, ROUNDED]
     grids = [Grid("Microseconds for a batch and an update", [*header, "times as fast as the CPU"], rows)]
-    answer = f"The device is {max(gains):.1f} times as fast as the best number of CPU threads for "
-    answer += f"{gains[max(gains)]}, and {min(gains):.1f} times as fast for {gains[min(gains)]}."
+    least, most = min(gains), max(gains)
+    slowest, fastest = (str(gains[gain]).replace(", ", ", layers ", 1) for gain in (least, most))
+    answer = f"On the GPU, sampling a batch and updating the agent is {least:.1f} to {most:.1f} times as "
+    answer += f"fast as on the CPU. The lowest ratio is for {slowest}; the highest is for {fastest}."
     BENCHMARK.publish(options, answer, grids, {"device": device_name(options.device), "run": str(timing)})
 
 

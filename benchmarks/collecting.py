@@ -5,19 +5,17 @@ For example:
     python -m benchmarks.collecting --quick             to see that it runs
     python -m benchmarks.collecting --out a_page.md     about ten minutes, on an idle machine with two cores
 
-A round is one episode of each environment.
+A round is one episode of each environment. The first two rounds are not measured, since the workers start
+during them.
 
-Overlap: the speedup if a worker collects the next round while the learner computes. The environment is
-FetchPush-v4 or, if gymnasium-robotics is not installed, an environment that computes for 1.4 ms in each step.
-After each round, the learner computes for as long as the environment steps of this round take in one process.
-"One process" is a worker of the backend `local`, which takes turns with the learner.
+**Overlap.** With the backend `local` ("one process"), the worker runs in the learner's process, so collecting
+and computing alternate. With `process`, the worker collects the next round while the learner computes.
+Instead of a learner, a computation runs after each round; it takes as long as a `local` worker needs to
+collect a round. The environment is FetchPush-v4.
 
-Many workers: each step of the environment sleeps for 20 ms, so that workers do not compete for cores. Ray has
-at least one logical CPU for each worker.
+**Many workers.** Each step of the environment sleeps for 20 ms, so that workers do not compete for cores.
 
-Overhead: each episode has one step that takes no time, so the whole time of a round is overhead.
-
-Rounds 0 and 1 are not measured, since the workers start during these rounds.
+**Overhead.** Each episode has a single step, which takes no time, so the whole time of a round is overhead.
 """
 
 from __future__ import annotations
@@ -163,9 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             overheads.append([name, str(count), f"{1e3 * seconds:.2f}"])
     found = requirements(speeds, scaled)
     answer = (
-        f"With a worker process of its own, collecting makes {found[0].value} times as many steps per second "
+        f"If learning takes as much time as collecting, a separate worker process collects {found[0].value} "
+        f"times as many steps per second as a worker in the learner's process. If environments only sleep, "
+        f"{workers} worker processes collect {found[1].value} times as many steps as one."
     )
-    answer += f"as in the learner's process; {workers} workers collect {found[1].value} times as many as one."
     grids = [
         measured_grid("Speedups", found),
         Grid(
@@ -178,9 +177,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ["backend", "steps per second, 1 worker", f"steps per second, {workers} workers"],
             [[name, f"{one:,.0f}", f"{many:,.0f}"] for name, (one, many) in scaled.items()],
         ),
-        Grid("Time of a round whose steps take no time", ["backend", "workers", "ms"], overheads),
+        Grid("Time of a round whose steps take no time", ["backend", "workers", "ms per round"], overheads),
     ]
-    facts = {"run": f"{rounds} rounds, {repeats} repeats of the overlap"}
+    facts = {
+        "run": f"{rounds} rounds, or {10 * rounds} for the overhead; with a learner, {repeats} repetitions"
+    }
     BENCHMARK.publish(options, answer, grids, facts, requirements=found)
 
 

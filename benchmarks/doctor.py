@@ -5,9 +5,8 @@ For example:
     python -m benchmarks.doctor --quick        a twentieth of the archive, once
     python -m benchmarks.doctor --repeat 9     a minute or two
 
-The archive has episodes of 50 steps of a random walk, with the shapes and dtypes of FetchPush, and is written
-before the measurement. Each repetition executes `her doctor ARCHIVE` in a new process. The time includes the
-start of Python, and the memory is the largest resident memory of the process.
+The archive has episodes of 50 steps of a random walk, with the shapes and dtypes of FetchPush. Each
+repetition executes `her doctor ARCHIVE` in a new process. The time includes the start of Python.
 """
 
 from __future__ import annotations
@@ -93,10 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [[name, spread(values)] for name, values in zip(COSTS, columns, strict=True)]
     grid = Grid("Time and memory", ["", "median (range)"], rows)
     run = f"{episodes * STEPS:,} transitions in {episodes:,} episodes; repetitions: {repeat}"
-    answer = (
-        f"`her doctor` takes {requirements[0].value} seconds and {requirements[1].value} MiB of memory for "
-    )
-    answer += f"{episodes * STEPS:,} transitions."
+    answer = f"`her doctor` takes {requirements[0].value} seconds and at most {requirements[1].value} MiB "
+    answer += f"of memory for {episodes * STEPS:,} transitions."
     BENCHMARK.publish(options, answer, [grid], {"run": run}, requirements=requirements)
 
 

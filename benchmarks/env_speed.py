@@ -5,11 +5,10 @@ For example:
     python -m benchmarks.env_speed --quick             a short test
     python -m benchmarks.env_speed --out a_page.md     some minutes
 
-All environments run in turns. Each ratio is computed within one turn, so that a busy machine slows both
-environments of the ratio; tables show medians over the turns. The time of a step includes resets. Actions are
-sampled before the measurement, and Python's garbage collector is disabled. The other environments are
-Stable-Baselines3's BitFlippingEnv, alone and in Gymnasium's SyncVectorEnv, and Gymnasium's
-CartPoleVectorEnv.
+Each ratio is computed within one turn. The time of a step includes resets. Actions are sampled before the
+measurement. In the tables, x64 stands for 64 environments. `native` vector environments step all environments
+at once; `sync` is Gymnasium's SyncVectorEnv. The autoreset mode is NextStep, or SameStep where the table says
+so.
 """
 
 from __future__ import annotations
@@ -106,8 +105,9 @@ def answer(speeds: dict[str, np.ndarray]) -> str:
     )
     ratio = float(np.median(speeds["PointReach-v0 native x4096"] / speeds["CartPole native x4096"]))
     return (
-        f"`PointReach` makes {single:,.0f} steps per second alone, and {native / 1e6:.0f} million as a "
-        f"vector environment of 4,096, {in_words(ratio)} than Gymnasium's CartPole."
+        f"A single `PointReach` makes {single:,.0f} steps per second. A vector environment with 4,096 of "
+        f"them makes {native / 1e6:.0f} million in total: {in_words(ratio)} than Gymnasium's vector "
+        "environment with 4,096 CartPoles."
     )
 
 

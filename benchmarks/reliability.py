@@ -6,28 +6,29 @@ For example:
     python -m benchmarks.reliability --processes 2       all trials, about an hour
     python -m benchmarks.reliability --seed 1            other trials
 
-**Interrupts.** `KeyboardInterrupt` is raised before a random bytecode instruction of `her_wrappers` in one of
-two situations. Either the replay buffer (arrays or `device="cpu"`, full with 40 steps) executes `add`,
-`add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`, `clear` or `save`; or a recorder of a
-single environment, or of a vector environment in one of the three autoreset modes, records into memory, a
-replay buffer or an archive. Afterwards, the buffer must contain the episodes from before or after the call,
-except that the oldest episodes may be missing, and no step twice. No lock may be held. A saved file must be
-the old file or the new file. A recorder may lose episodes that are unfinished or being passed on, but no
-later step, and passes on no step twice.
+**Interrupts.** `KeyboardInterrupt` is raised before a random bytecode instruction of `her_wrappers`. In most
+trials, a full replay buffer (NumPy arrays, or torch tensors with `device="cpu"`) executes `add`,
+`add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`, `clear` or `save`. Afterwards, the
+buffer must have its old episodes, except perhaps some of the oldest, and none or all of the new episodes;
+`add` and `extend` may have added only the first ones. No step may occur twice, and no lock may be held. A
+saved file must be the old file or the new file. In the other trials, episodes are added to an archive, or a
+recorder of a single or vector environment records into memory or an archive. A recorder may lose unfinished
+episodes and episodes that it was passing on, but must record all later steps, and no step twice.
 
-**Lack of memory.** A `MemoryError` is raised in the same way, or a limit of the operating system
-(`RLIMIT_AS`) leaves too little memory for large arrays. A call under such a limit counts only if it failed.
+**Lack of memory.** A `MemoryError` is raised before a random instruction, or a limit of the operating system
+(`RLIMIT_AS`) leaves too little memory for large arrays. Calls that succeed despite the limit are not counted
+as trials.
 
-**Kills.** Processes that save a buffer or write an archive get SIGKILL.
+**Kills.** Processes that save a buffer or write an archive get SIGKILL; all saved episodes must be readable.
 
-**Rows.** Batches are sampled from buffers with random spaces, options and earlier calls, and each row is
+**Rows.** Random calls are made to buffers with random spaces and options. Each row of the sampled batches is
 compared with a reference implementation in plain Python.
 
-**Damaged files** (flipped bits, cuts, insertions, zeros, noise) must give `CorruptFileError` or the
-original episodes.
+**Damaged files** (flipped bits, cuts, insertions, zeros, noise): reading must raise `CorruptFileError` or
+return the original episodes.
 
-The trials are defined in tests/support/trials.py; a failed trial can be reproduced from its seed. Processor
-times do not include processes that are killed or run out of memory.
+The trials are defined in tests/support/trials.py. Processor times do not include processes that are killed or
+run out of memory.
 """
 
 from __future__ import annotations

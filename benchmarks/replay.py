@@ -6,26 +6,25 @@ For example:
     python -m benchmarks.replay --quick              a short test with the installed libraries
     python -m benchmarks.replay --out a_page.md      also writes a_page.svg
 
-**Stored data.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32.
-100 different random walks, generated with seed 0, are added repeatedly, until a buffer has the number of rows
-in the tables. Every buffer is filled with its own methods, and is full unless the table of buffers says
-otherwise. The reward is `-(norm(achieved - desired) > 0.05)` as float32, in NumPy; for TorchRL in torch.
+**Stored data.** Episodes have 50 steps, 25-float observations, 3-float goals and 4-float actions, all
+float32. They are 100 different random walks, generated with seed 0, and added repeatedly until a buffer has
+10,000 or 1,000,000 rows. Then every buffer except TorchRL's is full (see [Buffers](#buffers)). The reward is
+`-(norm(achieved - desired) > 0.05)` as float32, computed with NumPy (TorchRL: torch).
 
 **Relabeling.** There are four relabeled rows for every original row, with the strategy `future`. Before the
-measurement, 10,240 sampled rows of every large buffer are checked: four fifths of the rows are relabeled,
-their goals were achieved in the same step or later in the episode, and every reward matches its goals.
+measurement, the share of relabeled rows, their goals and the rewards are checked in 10,240 sampled rows of
+every buffer with 1,000,000 transitions.
 
-**Measurements.** *Sampling*: `sample(n)`, called as in each library's documentation. *Adding and sampling*:
-steps are added one by one, and a batch of 256 is sampled after every step; or episodes are added by the
-fastest method that the library documents, and a batch of 256 is sampled after every episode. *Copying the
-rows*, a lower bound: `numpy.take` at given random indices copies all data of each step and of its next step,
-and the goals of the relabeled rows.
+**Measurements.** *Sampling* is a call of `sample(n)`, which returns n transitions in all libraries. *Adding
+and sampling* is measured in two ways. Either steps are added one by one, and a batch of 256 is sampled after
+every step; or episodes are added by the fastest method that the library documents, and a batch is sampled
+after every episode. *Copying the rows* is a lower bound: at given random indices, `numpy.take` copies all
+data of each step and of its next step, and the goals of the relabeled rows. *Large / small* is the time with
+1,000,000 transitions divided by the time with 10,000. *Times ours* is the time divided by that of
+her-toolkit, both with 1,000,000 transitions.
 
-**Method.** One thread is used. All buffers run in turns, and sample a few batches before each measurement.
-Every ratio is computed within one turn, so that a busy machine slows both buffers; the tables show medians
-over the turns. Python's garbage collector is disabled while time is measured.
-
-**Seeds** are 0; the goals of cpprb cannot be seeded.
+**Method.** One thread is used. Every buffer samples a few batches before each measurement. Both times of a
+ratio are measured in the same turn, so that a busy machine slows both.
 
 **Memory.** The bytes of all arrays of a full buffer for 10,000 transitions are divided by the number of
 transitions. Stable-Baselines3 also stores a dict with the infos of every row, which is not counted.
@@ -141,8 +140,8 @@ def measure_costs(
             buffer.fill(stored, make_episodes(100))
             sampling |= _sampling(buffer, stored)
         share = check_relabeling(buffer)
-        setting = f"{kind.setting}. " if kind.setting else ""
-        buffers[kind.name] = f"{setting}{share:.3f} of the sampled rows are relabeled"
+        setting = f"{kind.setting}; " if kind.setting else ""
+        buffers[kind.name] = f"{setting}relabeled share {share:.3f}"
         episodes, (by_step, by_episode) = make_episodes(20, seed=1), RHYTHMS
         learning[AddAndSample(kind.name, by_step)] = buffer.adding_steps(episodes, BATCH_SIZES[0])
         learning[AddAndSample(kind.name, by_episode)] = buffer.adding_episodes(episodes, BATCH_SIZES[0])
@@ -210,8 +209,9 @@ def answer(costs: Costs, peers: Sequence[str], stored: tuple[int, int]) -> str:
 
     microseconds = 1e6 * np.median(costs[Sampling(OURS, large, 256)])
     return (
-        f"A batch of 256 of {large:,} transitions takes {microseconds:.0f} microseconds: {compared(large)}. "
-        f"With {small:,} transitions, it is {compared(small, only_slower=True) or 'never slower'}."
+        f"Our buffer samples 256 of {large:,} transitions in {microseconds:.0f} microseconds: "
+        f"{compared(large)}. With {small:,} stored transitions, it is "
+        f"{compared(small, only_slower=True) or 'never slower'}."
     )
 
 
@@ -229,22 +229,24 @@ def speed_requirements(costs: Costs, small: int, large: int) -> list[Requirement
         peer: str, batch_size: int, bound: float, *, stored: int = large, ours: str = OURS
     ) -> Requirement:
         theirs, own = (Sampling(name, stored, batch_size) for name in (peer, ours))
-        call = f"sample({batch_size}){'.to_torch()' * (ours == TENSORS)}"
-        return at_least(f"speed of {call} of {stored:,} relative to {peer}", bound, ratio(costs, theirs, own))
+        call = f"`sample({batch_size}){'.to_torch()' * (ours == TENSORS)}`"
+        what = f"with {stored:,} transitions, the speed of {call} divided by that of {peer}"
+        return at_least(what, bound, ratio(costs, theirs, own))
 
     def cost_over(what: str, base: Sampling) -> Requirement:
         measured = ratio(costs, Sampling(OURS, large, 256), base)
-        return at_most(f"time of sample(256) of {large:,} relative to {what}", 2.5, measured)
+        text = f"with {large:,} transitions, the time of `sample(256)` divided by that {what}"
+        return at_most(text, 2.5, measured)
 
     return [
         faster_than(SB3, 256, 28),
         faster_than(SB3, 256, 20, ours=TENSORS),
         faster_than(CPPRB, 256, 1.8),
         faster_than(CPPRB, 256, 1, stored=small),
-        cost_over("copying the rows", Sampling(FLOOR, large, 256)),
+        cost_over("of copying the rows", Sampling(FLOOR, large, 256)),
         faster_than(SB3, 1024, 12),
         faster_than(CPPRB, 1024, 1),
-        cost_over(f"sample(256) of {small:,}", Sampling(OURS, small, 256)),
+        cost_over(f"with {small:,}", Sampling(OURS, small, 256)),
     ]
 
 

@@ -5,19 +5,17 @@ For example:
     python -m benchmarks.replay_gpu --quick             a short test
     python -m benchmarks.replay_gpu --device cuda       some minutes
 
-**Stored data.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32.
-100 different random walks, generated with seed 0, are added until the buffer is full. The reward is
-`-(norm(achieved - desired) > 0.05)`, with operators that support arrays and tensors.
+**Stored data** are those of [the comparison with other buffers](replay.md). The reward function accepts
+arrays and tensors.
 
 **Measurements.** *On the device*: `sample(n)` of a buffer with `device=` and `tensor_functions=True`, which
 stores and relabels on the device. The time begins when indices are sampled on the host, and ends with the
 last operation on the device. *Copied to the device*: `sample(n)` of a buffer with `device=` only, which
-relabels NumPy arrays and copies each batch; the time includes the copy. *Copying on the device*, a lower
-bound: the time to read and write the data of each row once, at the rate at which the device copies a block of
+relabels NumPy arrays and copies each batch; the time includes the copy. *Copying on the device* is a lower
+bound for *On the device*: the time to copy the rows once, at the rate at which the device copies a block of
 1 GiB.
 
-**Method.** One thread of the host is used. All buffers run in turns, and sample a few batches before each
-measurement. Ratios are computed within one turn; the table shows medians over the turns.
+**Method** is that of the comparison; one thread of the host is used.
 """
 
 from __future__ import annotations
@@ -145,8 +143,9 @@ def answer(plan: Plan, costs: Costs) -> str:
     if first is None:
         return "For no measured batch is a buffer on the device faster than copied batches."
     return (
-        f"From batches of {first:,} transitions on, a buffer on the device is faster than copied batches: "
-        f"{gains[first]:.2f} times as fast there, and {gains[best]:.1f} times with {best:,}."
+        f"With batches of {first:,} transitions or more, a buffer on the GPU is faster than one whose "
+        f"batches are copied to the GPU: {gains[first]:.2f} times as fast with {first:,}, and up to "
+        f"{gains[best]:.1f} times with {best:,}."
     )
 
 
@@ -164,7 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     facts = {
         "device": device_name(options.device),
         "run": str(plan.timing),
-        "copying on the device": f"{rate / 1e9:,.1f} GB/s, read and written; {ROW_BYTES} bytes per row",
+        "copying on the device": f"{rate / 1e9:,.1f} GB are copied per second; "
+        f"a row of a batch has {ROW_BYTES} bytes",
     }
     BENCHMARK.publish(
         options, CAVEAT * (options.device == "cpu") + answer(plan, costs), [grid(plan, costs)], facts

@@ -6,17 +6,17 @@ For example:
     python -m benchmarks.replay_priorities --quick         a short test with the installed libraries
     python -m benchmarks.replay_priorities --out a.md      some minutes
 
-**Stored data** are the same as for [the buffers without priorities](replay.md): episodes of 50 steps,
-25-float observations, 3-float goals, 4-float actions. Before the measurement, all rows get priorities from an
-exponential distribution with seed 0. Then 10,240 rows are sampled, and the tenth of the rows with the
-highest probabilities must have its expected share of these samples. In the buffers that relabel, goals and
-rewards of sampled rows are checked too.
+**Stored data** are the same as for [the buffers without priorities](replay.md). Before the measurement, all
+rows get priorities from an exponential distribution with seed 0. Then 10,240 rows are sampled as a check: the
+tenth of the stored rows with the highest priorities (the *likeliest tenth*) must have its expected share of
+these samples.
 
-**Measurements.** *Sampling*: `sample(256)`, with weights. *Sampling and updating*: `sample(256)`, followed by
-`update_priorities` of the batch, as in training. The new priorities are random, and computed before the
-measurement. Our buffer prefetches batches only while priorities are not updated.
+**Measurements.** *Sample* is a call of `sample(256)`, with importance weights. *Sample and update* also calls
+`update_priorities` for the batch, as in training. The new priorities are random, and computed before the
+measurement. Our buffer prefetches batches in the first measurement only, since new priorities invalidate
+them.
 
-**Method** and number of threads are the same as on that page.
+**Method** and number of threads are those of the buffers without priorities.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks.replay import FULL, QUICK, Plan
 from benchmarks.replay_buffers.contender import Costs, Sampling, check_relabeling
 from benchmarks.replay_buffers.prioritized import OursPrioritized, Prioritized, check_priorities
 from benchmarks.replay_task import make_episodes
-from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, in_words, listing, measured_grid
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, in_words, measured_grid
 from benchmarks.timing import Workload, measure
 
 BENCHMARK = Benchmark("replay_priorities", "How fast are priorities?", __doc__, ("cpprb",))
@@ -76,11 +76,11 @@ def _filled(
             buffer = kind(stored)
             buffer.fill(stored, make_episodes(100))
             share = check_priorities(buffer, np.random.default_rng(0).exponential(size=stored))
-            if kind.name != "cpprb, plain":
+            if kind.name != "cpprb without HER":
                 check_relabeling(buffer)
             workloads[Sampling(kind.name, stored, BATCH_SIZE)] = buffer.sampling(BATCH_SIZE)
             workloads[Sampling(_updating(kind), stored, BATCH_SIZE)] = sampling_and_updating(buffer)
-        buffers[kind.name] = f"{kind.setting}; {share:.3f} of its samples are of the likeliest tenth"
+        buffers[kind.name] = f"{kind.setting}; share of the likeliest tenth {share:.3f}"
     return buffers, workloads
 
 
@@ -97,12 +97,13 @@ def sampling_and_updating(buffer: Prioritized) -> Workload:
 
 def answer(costs: Costs, stored: Sequence[int], classes: Sequence[type[Prioritized]]) -> str:
     """Return sentences on the time of a batch and its update, compared with cpprb, for the page."""
-    parts = []
-    for size in (max(stored), min(stored)):
+    subject = f"transitions stored, sampling {BATCH_SIZE} and updating their priorities"
+    sentences = []
+    for size, what in ((max(stored), f" {subject}"), (min(stored), ", it")):
         ours, *theirs = (costs[Sampling(_updating(kind), size, BATCH_SIZE)] for kind in classes)
-        compared = [f" ({in_words(float(np.median(theirs[0] / ours)))} than cpprb)"] if theirs else [""]
-        parts.append(f"{1e6 * np.median(ours):.0f} microseconds for {size:,} transitions{compared[0]}")
-    return f"Sampling {BATCH_SIZE} transitions and updating their priorities takes {listing(parts)}."
+        compared = f", {in_words(float(np.median(theirs[0] / ours)))} than cpprb" if theirs else ""
+        sentences.append(f"With {size:,}{what} takes {1e6 * np.median(ours):.0f} microseconds{compared}.")
+    return " ".join(sentences)
 
 
 def requirements(
@@ -112,7 +113,7 @@ def requirements(
     requirements = []
     for size, bound in ((max(stored), 1.2), (min(stored), 1.0)):
         ours = costs[Sampling(_updating(OursPrioritized), size, BATCH_SIZE)]
-        what = f"time of sample({BATCH_SIZE}) and update_priorities of {size:,} relative to"
+        what = f"with {size:,} transitions, the time to sample and update priorities divided by that of"
         for kind in classes:
             if kind is not OursPrioritized:
                 cost = float(np.median(ours / costs[Sampling(_updating(kind), size, BATCH_SIZE)]))

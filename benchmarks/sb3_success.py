@@ -6,11 +6,10 @@ For example:
     python -m benchmarks.sb3_success --seeds 30         some minutes
 
 The settings are copied from `test_performance_her` in `tests/test_her.py` of Stable-Baselines3 2.9.2: two
-environments `BitFlippingEnv(10)`, 1,500 steps, n_sampled_goal 5, strategy future, learning rate 2e-3,
-batches of 32, one update per environment step, target network replaced every 100 steps, exploration down to
-0.02. The test of Stable-Baselines3 uses seed 0 only, and requires that more than 90 % of the last 50 training
-episodes reach the goal; here, the same success rate is measured for many seeds. Runs with the same seed start
-with the same networks and environments.
+environments `BitFlippingEnv(10)`, 1,500 steps, the strategy `future` with `n_sampled_goal=5`, and others. The
+test uses seed 0 only, and requires that more than 90 % of the last 50 training episodes reach the goal; here,
+the success rate of these 50 episodes is measured for many seeds. For each seed, the runs with the three
+buffers start with the same networks and environments.
 
 Intervals are percentile bootstrap intervals of the mean over the seeds, with 10,000 resamples. Differences
 are computed per seed.

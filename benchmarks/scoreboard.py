@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.result_page import listing
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
 from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 
@@ -76,29 +77,30 @@ REPRODUCTIONS["torchrl:TorchRLNextGoals"] |= BOTH
 
 HEAD = """# Scoreboard: which replay buffers relabel correctly
 
-The findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of other libraries.
-`make scoreboard` checks these versions again and writes this page. The table has the rules that some buffer
-breaks. All buffers follow the other rules of `her rules`, if they
-[offer the feature](#what-each-library-offers).
+This page lists the findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of
+other libraries. `make scoreboard` repeats the checks and writes this page. The table omits rules that
+every buffer follows. "Goals after the step" stands for TorchRL's option
+`achieved_goal_key=("next", "achieved_goal")`.
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
-- `-`: the library does not offer the feature that the rule checks.
-- `not run`: the rule is newer than the report.
-- a code: not judged, because findings of the rule would follow from the finding with this code.
+- `-`: the library does not offer [the feature](#what-each-library-offers) that the rule checks.
+- a code such as `HB102`: the rule was not judged, since the fault with this code also affects it.
 
 """
 
 FAILURES = """
 ## Failures
 
-The test after each failure reproduces it in a few lines without our code.
+Each failure is followed by a test that reproduces it in a few lines, without our code. Brackets contain the
+strategy or the scenario, and an example of a wrong row.
 """
 
 OFFERS_HEAD = """
 ## What each library offers
 
 A rule applies to a buffer only if the documentation of the library describes the feature that the rule
-checks; quotations are in `benchmarks/scoreboard_claims.py`.
+checks. `benchmarks/scoreboard_claims.py` quotes the documentation;
+[this table](reference/conformance.md) explains the names of the features.
 """
 
 
@@ -161,7 +163,8 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
         cells = [verdict(report, code) for report in shown]
         if not {"ok", "-"}.issuperset(cells):
             lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
-    clean = f"\nThese break no rule either: {'; '.join(same)}.\n" if same else ""
+    others = listing([target.replace(", for", " for") for target in same])
+    clean = f"\nLike her-toolkit in the table, these buffers break no rule: {others}.\n" if same else ""
     text = HEAD + "\n".join(lines) + "\n" + clean + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:
@@ -176,8 +179,8 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
 
 def render_offers(adapter: str, report: dict[str, Any]) -> str:
     """Return the paragraph that lists the features which a library offers."""
-    offered = ", ".join(offer for claim in CLAIMS[adapter] for offer in claim.offers)
-    absent = ", ".join(offer for offers in NOT_OFFERED[adapter] for offer in offers)
+    offered = ", ".join(f"`{offer}`" for claim in CLAIMS[adapter] for offer in claim.offers)
+    absent = ", ".join(f"`{offer}`" for offers in NOT_OFFERED[adapter] for offer in offers)
     return f"\n**{report['target']}** offers {offered}. Not offered: {absent}.\n"
 
 

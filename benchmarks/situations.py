@@ -5,16 +5,14 @@ For example:
     python -m benchmarks.situations                      all columns whose libraries are installed
     python -m benchmarks.situations TorchRL SB3          the columns whose names begin with TorchRL or SB3
 
-For each cell, 30 or more episodes of one situation are recorded in one way, and sampled transitions are
-compared with the true task. In this task, achieved goal, action and desired goal determine the next state,
-the observations, the reward and the termination. A cell is "right" if all transitions agree, "warned" if some
-differ after a warning that names this situation, and "rejected" if an error names this situation. It is
-"silently wrong" if some transitions differ without such a warning, and "failed" after any other error. It is
-"-" if the situation cannot occur.
+For each cell, 30 or more episodes are recorded in the situation of its row, and in the way of its column.
+Then sampled transitions are compared with the task: achieved goal, action and desired goal determine the
+correct next state, observations, reward and termination. A cell is "right" if all transitions are correct,
+"warned" if some are wrong but a warning names the situation, and "rejected" if an error names it. "Silently
+wrong" would mean wrong transitions without such a warning, and "failed" any other error. "-" means that the
+situation cannot occur.
 
-The drop-in buffer for Stable-Baselines3 has `termination="recompute"`, as its page recommends for
-environments with `compute_terminated`. TorchRL's `Collector` and RLlib's SAC step the environments
-themselves. Cells of libraries that are not installed keep their content.
+The drop-in buffer for Stable-Baselines3 has `termination="recompute"`.
 """
 
 from __future__ import annotations
@@ -64,10 +62,10 @@ SITUATIONS: dict[str, tuple[str, str]] = {
     "reused arrays": ("the environment returns the same arrays", "reuses? its arrays"),
     "one reused array": ("only the achieved goal is the same array", "reuses? its arrays"),
     "changed radius": ("the radius of success changes", "changed since|attributes that were set"),
-    "stacked frames": ("stacked goals", "goals must have the shape|the goal's own axes"),
+    "stacked frames": ("stacked goals", "changes the shape of goals|the goal's own axes"),
     "shared object": (
         "one object in several slots",
-        "object in (several|each) slots?|returned the same instance",
+        "object in several slots|are the same .* object|returned the same instance",
     ),
 }
 """Title of each situation, and a pattern that matches the warnings and errors about this situation."""
@@ -410,8 +408,9 @@ def write(cells: dict[tuple[str, str], str]) -> None:
     rows = [[title, *(cells.get((column, title), "not run") for column in COLUMNS)] for title in titles]
     verdicts = [cell for row in rows for cell in row[1:] if cell not in {"-", "not run"}]
     noticed = sum(cell in {"right", "warned", "rejected"} for cell in verdicts)
-    answer = f"{noticed} of {len(verdicts)} combinations of a situation and a way of recording give right "
-    answer += "transitions, or a warning or an error that names the situation."
+    answer = "Situations such as a wrapper that hides terminations were tested with each way of recording. "
+    answer += f"{noticed} of {len(verdicts)} combinations give right transitions, or a warning or an error "
+    answer += "that names the situation."
     grid = Grid("Situations and ways of recording", ["situation", *COLUMNS], rows)
     method = (__doc__ or "").partition("\n\nFor example:\n\n")[2].partition("\n\n")[2]
     facts = {"command": "`python -m benchmarks.situations`"}

@@ -7,7 +7,7 @@ For example:
 
 Observations have 25 numbers, goals have 3 and actions have 4. The buffer is filled with 100 random episodes
 of 50 steps, added repeatedly. Times are wall-clock times. The memory is the peak of Python's and NumPy's
-allocations while saving or loading, without the buffer itself.
+allocations while saving or loading.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     facts = {
         "buffer": f"{len(buffer):,} transitions, {buffer.nbytes / 1e6:.0f} MB in memory",
         "file": f"{stored / 1e6:.0f} MB",
-        "run": f"medians of {TURNS} turns",
+        "run": f"medians of {TURNS} repetitions",
     }
     (_, saving, _), (_, loading, _) = rows
     answer = (
-        f"Saving {len(buffer):,} transitions takes {saving} seconds, loading them {loading}; the file has "
+        f"Saving {len(buffer):,} transitions takes {saving} seconds, and loading them {loading} seconds; the "
     )
-    answer += f"{stored / 1e6:.0f} MB."
+    answer += f"file has {stored / 1e6:.0f} MB."
     BENCHMARK.publish(options, answer, [grid], facts)
 
 

@@ -58,7 +58,8 @@ class Timing:
     seconds: float  # approximate time of each workload in each turn
 
     def __str__(self) -> str:
-        return f"medians of {self.turns} turns of about {self.seconds:g} s each"
+        each = f"each turn runs every variant for about {self.seconds:g} s"
+        return f"medians of {self.turns} turns; {each}"
 
 
 def measure(

@@ -1,4 +1,4 @@
-"""Agents for goal environments, and their training; used by ``her train``.
+"""Agents for goal environments, and functions to train and evaluate them; used by ``her train``.
 
 `import her_agents` does not import torch; torch is imported at the first use of a public name that needs it.
 """
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module of a public name on first use.
+    """Import the module that defines a public name, when the name is first used.
 
     Raises:
         AttributeError: The package does not define the name.

@@ -1,4 +1,4 @@
-"""Agent: base class of all agents, and functions for their gradient steps."""
+"""Agent: base class of all agents, and functions that the algorithms share."""
 
 from __future__ import annotations
 
@@ -26,36 +26,38 @@ _ModuleT = TypeVar("_ModuleT", bound=nn.Module)
 
 
 class Agent:
-    """Base class of agents: a policy for single and vector environments that is trained on batches.
+    """Base class of agents. An agent is a policy for single and vector environments, trained on batches.
 
     A new algorithm sets ``options_type`` to the class of its options, makes its networks and optimizers in
-    `build`, and implements `choose` and `update`. A variant of an algorithm overrides single methods:
-    `make_network`, `choose` (the exploration), `target_values`, `critic_loss` and `actor_loss`.
+    `build`, where ``self.actor`` must be the network that chooses actions, and implements `choose` and
+    `update`. A variant of an algorithm overrides some of the methods `make_network`, `choose` (for another
+    kind of exploration), `target_values`, `critic_loss`, `actor_loss` and others.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: Action space of one environment.
-        gamma: Discount per step, the same as in the replay buffer; sets the bounds of clipped targets.
+        gamma: Discount per step; must equal ``gamma`` of the replay buffer. Determines the range of clipped
+            targets.
         clip_targets: Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards
             lie in [-1, 0].
-        seed: Seed of the weights, the exploration and the noise of targets.
+        seed: Seed of the initial weights, the exploration and the noise in targets.
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
-            weights do not depend on it.
-        precision: ``"float32"``, or ``"bf16"``: all layers but the last multiply in bfloat16, while weights,
-            outputs, losses and statistics stay float32.
+            weights do not depend on the device.
+        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, matrix products use bfloat16 in all
+            layers except the last one; weights, outputs and losses stay float32.
         **options: Options of the algorithm: the fields of its options class, such as
             `her_agents.options.SACOptions` for `SAC`.
 
     Attributes:
-        options: The options.
-        device: The device.
+        options: Options of the algorithm, an instance of ``options_type``.
+        device: Torch device of the agent.
         inputs: Converts observations to the inputs of the networks.
-        generator: Random generator of the exploration and the targets, on the device.
-        modules: Networks, optimizers and statistics by name, whose states a checkpoint contains.
+        generator: Random generator of the exploration and of the noise in targets, on the device.
+        modules: Networks, optimizers and input statistics by name. A checkpoint contains their states.
 
     Raises:
-        TypeError: The algorithm does not support the action space, observations or goals are neither vectors
-            nor images, or an option is unknown or has a wrong type.
+        TypeError: An observation or a goal is neither a vector nor an image, the algorithm does not support
+            the action space, or an option is unknown or has a wrong type.
         ValueError: ``gamma`` or an option is out of range, ``precision`` is unknown, or torch cannot use
             ``device``.
     """
@@ -123,21 +125,25 @@ class Agent:
 
         Args:
             observation: Observation of an environment, or observations of a vector environment.
-            explore: Whether to add exploration.
+            explore: Whether to explore.
 
         Returns:
-            One action, or N actions along a leading axis, for the environment's action space.
+            One action of the action space, or N actions along a leading axis.
         """
         observations, is_single = self.inputs.as_batch(observation)
         actions = self.choose(self.inputs(observations), explore).cpu().numpy()
         return actions[0] if is_single else actions
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions for N observations. Without exploration, use only operations that ONNX supports.
+        """Return N actions of the environment's action space, for N observations.
 
         Args:
             inputs: Inputs of the networks for N observations.
-            explore: Whether to add exploration.
+            explore: Whether to explore. With False, an implementation of this method must use only operations
+                that ONNX supports, since `export_onnx` exports it.
+
+        Returns:
+            A tensor on the device, with a leading axis N and the shape and range of the action space.
         """
         raise NotImplementedError
 
@@ -170,15 +176,15 @@ class Agent:
         self._updates = state["updates"]
 
     def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
-        """Return a new network on the device, by default with the hidden layers of the options.
+        """Return a new network on the device, with the hidden layers that the options specify.
 
         Args:
             num_outputs: Number of outputs.
             num_actions: Length of the action vector that a critic reads; 0 for other networks.
 
         Returns:
-            A module that is called with a `NetworkInput` of B observations and, if it is a critic, with
-            (B, num_actions) actions, and returns (B, num_outputs) float32.
+            A module. Its arguments are a `NetworkInput` of B observations and, for a critic, (B, num_actions)
+            actions. Its result is (B, num_outputs) float32.
         """
         hidden, norm = self.options.hidden, self.options.layer_norm
         network = Network(
@@ -189,15 +195,15 @@ class Agent:
             layer_norm=norm,
             bfloat16=self._bfloat16,
         )
-        return network.to(self.device)  # made on the CPU, so that initial weights are those of all devices
+        return network.to(self.device)  # made on the CPU, so that all devices get the same initial weights
 
     def make_optimizer(self, *modules: nn.Module) -> torch.optim.Optimizer:
-        """Return an optimizer of the parameters of one or more modules."""
+        """Return an Adam optimizer for the parameters of one or more modules."""
         parameters = [each for module in modules for each in module.parameters()]
         return torch.optim.Adam(parameters, self.options.learning_rate, fused=True)
 
     def make_target(self, online: _ModuleT) -> _ModuleT:
-        """Return a target network: a copy of a network that `update_targets` moves towards the original."""
+        """Return a copy of ``online`` as target network, which `update_targets` moves towards ``online``."""
         target = copy.deepcopy(online).requires_grad_(False)
         # Listing the parameters once saves time.
         self._target_parameters += list(target.parameters())
@@ -206,7 +212,10 @@ class Agent:
 
     @torch.no_grad()
     def update_targets(self) -> None:
-        """Every ``target_update_interval`` calls, set target = (1 - tau) * target + tau * online."""
+        """Set target = (1 - tau) * target + tau * online, in every ``target_update_interval``-th call only.
+
+        Each call of `update` must call this method once, since it also counts the updates.
+        """
         self._updates += 1
         if self._updates % self._target_update_interval == 0:
             torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.options.tau)
@@ -217,7 +226,7 @@ class Agent:
         return target.clamp(*self._bounds)
 
     def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the weighted mean squared error of the values (..., B); store the errors for `td_errors`."""
+        """Return the 0-d mean of weights * (values - target)**2; store values - target for `td_errors`."""
         self._errors = values - target
         return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 
@@ -233,11 +242,11 @@ class Agent:
                     group["lr"] = factor * module.defaults["lr"]
 
     def seed(self, seed: int) -> None:
-        """Seed the exploration."""
+        """Seed the random generator of the exploration and of the noise in targets."""
         self.generator.manual_seed(seed)
 
     def policy_state(self) -> dict[str, Any]:
-        """Return what `act` needs, as CPU tensors: the network that chooses actions, and input statistics."""
+        """Return the weights and the input statistics with which `act` computes actions, as CPU tensors."""
         network = getattr(self, self._acting_network).state_dict()
         normalizer = self.inputs.normalizer.state_dict()
         return {
@@ -246,7 +255,7 @@ class Agent:
         }
 
     def load_policy_state(self, state: Mapping[str, Any]) -> None:
-        """Load a state that `policy_state` of an agent with equal options and spaces returned."""
+        """Load the result of `policy_state` of an agent with equal options and spaces."""
         getattr(self, self._acting_network).load_state_dict(state["network"])
         self.inputs.normalizer.load_state_dict(state["normalizer"])
 
@@ -254,14 +263,14 @@ class Agent:
 def cloning_loss(
     is_demonstration: torch.Tensor, taken: torch.Tensor, proposed: torch.Tensor, is_better: torch.Tensor
 ) -> torch.Tensor:
-    """Return the loss for imitating demonstrations: squared differences of actions, averaged over the batch.
+    """Return the loss that makes the actor imitate demonstrations: the mean squared difference of actions.
 
     Args:
         is_demonstration: (B,) bool, whether each transition of a batch is a demonstration.
         taken: (B, A) actions of the batch, scaled to [-1, 1].
-        proposed: (B, A) actions of the actor, in the same scale.
-        is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed one;
-            all other transitions contribute 0 (Q-filter), as do transitions that are not demonstrations.
+        proposed: (B, A) actions of the actor, scaled to [-1, 1].
+        is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed
+            action. Only demonstrations with True contribute (Q-filter); other transitions count as 0.
     """
     return ((proposed - taken).square().mean(dim=1) * (is_demonstration & is_better)).mean()
 
@@ -272,13 +281,13 @@ class BoxActions:
     Args:
         space: Action space of one environment.
         algo: Name of the algorithm, for error messages.
-        device: Device of the actions of a network.
+        device: Device of the networks.
 
     Attributes:
         count: Length of an action vector, A.
 
     Raises:
-        TypeError: The space is not a Box with bounds.
+        TypeError: The space is not a Box with finite bounds.
     """
 
     def __init__(self, space: spaces.Space[Any], algo: str, device: torch.device) -> None:
@@ -318,7 +327,10 @@ class BoxActions:
 def gradient_step(
     optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, inputs: list[nn.Parameter] | None = None
 ) -> None:
-    """Take one optimizer step; gradients are computed for ``inputs``, or for all parameters if None."""
+    """Take one optimizer step on ``loss``.
+
+    Gradients are computed only for the parameters in ``inputs``; None means all that ``loss`` depends on.
+    """
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()

@@ -33,7 +33,7 @@ ALGORITHMS: dict[str, type[Agent]] = {
 }
 
 STEPS_PER_LENGTH = 4_000
-"""Default number of training steps, divided by the time limit of an episode."""
+"""The default length of a run is this number times the time limit of an episode."""
 
 MAX_PROBE_STEPS = 100
 
@@ -50,8 +50,8 @@ def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None
         max_episode_steps: Time limit of episodes; by default the time limit of the environment.
 
     Returns:
-        A dict with ``algo``, which is ``"dqn"`` for Discrete actions and ``"sac"`` for other actions; if the
-        time limit is known, also with ``steps``, the length of the run.
+        A dict with ``algo``, which is ``"dqn"`` for Discrete actions and ``"sac"`` for other actions. If the
+        time limit is known, the dict also has ``steps``, the number of environment steps of the run.
     """
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
     length = max_episode_steps or declared_time_limit(env)
@@ -72,7 +72,7 @@ def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
 
 
 def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
-    """Return the torch device for a config, and the reason for this choice, for a message."""
+    """Return ``config.device`` or, if it is ``"auto"``, a chosen device; and the reason, as a text."""
     if config.device != "auto":
         return config.device, "the option device"
     if not torch.cuda.is_available():
@@ -95,7 +95,7 @@ def make_agent(
     """Make an agent from a config.
 
     Args:
-        config: The algorithm, its arguments, ``gamma``, ``clip_targets``, ``seed``, ``device`` and
+        config: Provides the algorithm, its options, ``gamma``, ``clip_targets``, ``seed``, ``device`` and
             ``precision``.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
@@ -104,7 +104,7 @@ def make_agent(
 
     Raises:
         BrokenModuleError: The module of the agent raised an error.
-        TypeError: The algorithm does not support the spaces.
+        TypeError: The algorithm does not support the spaces, or an option of the agent has a wrong type.
         ValueError: torch cannot use the device, or an option of the agent is unknown or out of range.
     """
     if agent is None:

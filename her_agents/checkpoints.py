@@ -1,7 +1,7 @@
-"""Checkpoints and policy files; written atomically, loaded without executing code.
+"""Checkpoints and policy files, which are written atomically and loaded without executing code.
 
 A checkpoint contains the whole agent. A policy file, with the suffix ``.policy``, contains only the network
-that chooses actions and its statistics, with weights in float16.
+that chooses actions, with weights in float16, and the statistics that normalize its inputs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a checkpoint, or a policy file (suffix ``.policy``). No code in the file is executed.
 
     Raises:
-        CorruptFileError: The file is not a checkpoint, is damaged, or is from another version.
+        CorruptFileError: The file is not a checkpoint, is damaged, or has the format of another version.
         ValueError: The file cannot be read.
     """
     path = Path(path)
@@ -58,7 +58,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     with as_corrupt(f"{path} is damaged"):
         make_config(content["config"])
         if len([space_from_json(each) for each in content["spaces"]]) != 2:
-            raise ValueError("expected two spaces")
+            raise ValueError(f"'spaces' must have 2 entries, got {len(content['spaces'])}")
     return content
 
 
@@ -69,13 +69,14 @@ def load_agent(
 
     Args:
         path: A checkpoint such as ``best.pt``; the folder of a run, from which ``best.pt`` is loaded; or a
-            policy file, which `export_policy` wrote.
+            policy file written by `export_policy`.
         agent: Class of the agent. Required if the run used an agent of your own, since modules named in the
             file are never imported.
         device: Torch device of the agent, which may differ from the device of the run.
 
     Returns:
-        The agent; its method `act` is a policy. An agent from a policy file cannot be trained further.
+        The agent; its method `act` is a policy. An agent from a policy file cannot be trained further, since
+        the file has neither critics nor optimizers.
 
     Raises:
         ValueError: The file cannot be read, is not a checkpoint, is damaged or is from another version; or
@@ -88,7 +89,10 @@ def load_agent(
     checkpoint = load_checkpoint(file)
     algo = checkpoint["config"]["algo"]
     if agent is None and ":" in algo:
-        raise ValueError(f"{file} contains an agent of the class {algo}; pass this class as agent=")
+        raise ValueError(
+            f"{file} contains an agent of your class {algo}, which is not imported automatically; import the "
+            "class, and pass it: load_agent(path, agent=Class)"
+        )
     return agent_of(checkpoint, file, agent=agent, device=device)
 
 
@@ -102,7 +106,9 @@ def agent_of(
 ) -> Agent:
     """Make the agent of a loaded checkpoint on ``device``; ``path`` is used in error messages only.
 
-    If ``agent`` is None and the class of the agent is the user's own, the module of this class is imported.
+    ``agent`` is the class of the agent. If it is None and the run used a user-defined class, this function
+    imports the module that the checkpoint names. `load_agent` raises ValueError instead, since an import
+    executes code.
 
     Raises:
         ValueError: The checkpoint is damaged.
@@ -157,8 +163,9 @@ def _read_torch(path: Path) -> dict[str, Any]:
     found = content.get("format") if isinstance(content, dict) else None
     if not isinstance(found, str) or found != FORMAT:
         raise CorruptFileError(
-            f"{path} must be a checkpoint of `her train` of format {FORMAT!r}, got {str(found)[:50]!r}; "
-            "pass a file such as best.pt, or use the version of her-toolkit that wrote it"
+            f"{path} must be a checkpoint of `her train` with the format {FORMAT!r}, got "
+            f"{'no format' if found is None else repr(str(found)[:50])}; "
+            "pass a file such as best.pt, or use the version of her-toolkit that wrote the file"
         )
     return dict(content)
 
@@ -176,7 +183,7 @@ def _read_policy(path: Path) -> dict[str, Any]:
 
 
 def describe_spaces(observation_space: spaces.Dict, action_space: spaces.Space[Any]) -> list[SpaceJson]:
-    """Return the spaces of observation and goals, and the action space, as JSON data."""
+    """Return the Dict space of observation and goals, and the action space, as JSON data."""
     goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})
     return [space_to_json(goal_space), space_to_json(action_space)]
 
@@ -184,11 +191,11 @@ def describe_spaces(observation_space: spaces.Dict, action_space: spaces.Space[A
 def require_spaces(
     path: Path, checkpoint: Mapping[str, Any], env_spaces: tuple[spaces.Dict, spaces.Space[Any]]
 ) -> None:
-    """Raise ValueError unless an environment has the same spaces as the agent of the checkpoint."""
+    """Raise ValueError unless ``env_spaces``, observation and action space, fit the checkpoint's agent."""
     found = describe_spaces(*env_spaces)
-    for saved, described in zip(checkpoint["spaces"], found, strict=True):
+    for name, saved, described in zip(("observation", "action"), checkpoint["spaces"], found, strict=True):
         if saved != described:
             raise ValueError(
-                f"the agent of {path} needs the space {space_from_json(saved)}, "
-                f"got an environment with {space_from_json(described)}; use another environment or checkpoint"
+                f"the agent of {path} needs the {name} space {space_from_json(saved)}, but the environment "
+                f"has {space_from_json(described)}; use another environment or checkpoint"
             )

@@ -1,8 +1,8 @@
 """CollectedTraining: a run whose episodes come from the workers of a `Collector`.
 
 In a round, each environment of the workers plays one episode. While the agent learns from the episodes of one
-round, the workers play the next round. The result depends on the number of workers, but not on the machine of
-each worker, on timing, or on the restart of killed workers.
+round, the workers play the next round. The result depends on the number of workers, but not on the machines
+that run the workers, on timing, or on restarts of killed workers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ExploringPolicy:
-    """An exploring agent as a policy for a `Collector`; pickling stores its arguments, not its weights."""
+    """An agent that explores, as the policy of the workers of a `Collector`."""
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class ExploringPolicy:
         self._agent = make_agent(config, observation_space, action_space, agent=agent, device="cpu")
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Without the weights: each worker gets the current weights by `load_state_dict`.
         return ExploringPolicy, self._arguments
 
     def __call__(self, observations: Any) -> Any:
@@ -52,11 +53,11 @@ class ExploringPolicy:
             torch.set_num_threads(threads)
 
     def seed(self, seed: int) -> None:
-        """Seed the exploration."""
+        """Seed the random generator of the exploration."""
         self._agent.seed(seed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load the state that `Agent.policy_state` of the learner returned."""
+        """Load ``state``, which `Agent.policy_state` of the learner's agent returned."""
         self._agent.load_policy_state(state)
 
 
@@ -85,18 +86,18 @@ class CollectedTraining(Training):
 
     def _step(self) -> None:
         """Add one round of episodes to the buffer."""
-        if self.counts.env_steps:  # not the first round: the agent was updated since the previous one
+        if self.counts.env_steps:  # not in the first round; later, the agent was updated since the last round
             self._collector.update(self.agent.policy_state())
         episodes = next(self._rounds).episodes
         self._add(episodes)
         self.counts.env_steps += episodes.num_steps
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the content of a checkpoint, including the unfinished rounds of the collector."""
+        """Return the content of a checkpoint, including the state of the collector."""
         return super().state_dict() | {"collector": self._collector.state_dict()}
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
-        """Restore the content of a checkpoint, and continue the unfinished rounds."""
+        """Restore the content of a checkpoint, including the state of the collector."""
         super().load_state_dict(path, state)
         with as_corrupt(f"{path} is damaged"):
             self._collector.load_state_dict(state["collector"])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MIN_RUNS = 5
-"""Smallest number of runs of a group for which intervals are computed; with fewer, their range is shown."""
+"""Smallest number of runs for which an interval is computed; for fewer runs, the range of values is shown."""
 
 LEVEL = 0.95
 """Confidence level of all intervals."""
@@ -60,7 +60,7 @@ STYLE: Any = {
     "axes.grid": True,
     "grid.alpha": 0.3,
     "pdf.fonttype": 42,  # TrueType: publishers reject the default, Type 3
-    "svg.hashsalt": "her",  # equal figures are equal files
+    "svg.hashsalt": "her",  # equal figures give equal files
 }
 
 
@@ -77,18 +77,19 @@ UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class GroupResult:
-    """Results of a group in a task.
+    """Results of one group of runs in one task.
 
     Attributes:
         task: Name of the environment; "" if it is unknown, "all" for the results over several tasks.
         group: Name of the group.
         runs: Number of runs.
         at: Number of steps after which success rates are compared; NaN for several tasks.
-        success: Interquartile mean of the success rates after these steps.
-        reached: Number of runs that reached the threshold; None for several tasks.
-        steps: Kaplan-Meier median of the steps until the threshold is reached; infinite if the estimated
+        success: Interquartile mean of the success rates of the runs after ``at`` steps.
+        reached: Number of runs that reached the success rate `Comparison.threshold`; None for several tasks.
+        steps: Kaplan-Meier median of the steps until a run reaches the threshold; infinite if the estimated
             share of runs that reach it stays below one half.
-        minutes: Median wall-clock time until the threshold is reached [minutes]; NaN if unknown.
+        minutes: Kaplan-Meier median of the wall-clock time [minutes] until a run reaches the threshold; NaN
+            if unknown.
     """
 
     task: str
@@ -109,9 +110,10 @@ class Comparison:
         runs: Runs by task and group.
         rows: Results of each group in each task; if there are several tasks, also the results of each group
             over all tasks.
-        improvement: For each pair of groups (the key is both names), the probability that a run of the first
-            group has a higher success rate than a run of the second group; equal rates count one half.
-        threshold: Success rate that a run must reach; the time until then is compared.
+        improvement: Dict whose keys are pairs of group names. Each value is the probability that a run of the
+            first group has a higher success rate than a run of the second group, averaged over the tasks that
+            both groups have. Equal rates count one half.
+        threshold: Success rate; `rows` contain the time until a run reaches this rate.
         seed: Seed of the bootstrap.
     """
 
@@ -122,7 +124,7 @@ class Comparison:
     seed: int
 
     def tables(self) -> list[tuple[list[str], list[list[str]]]]:
-        """Return header and rows of the table of groups and of the table of pairs, which may have no rows."""
+        """Return (header, rows) of two tables: results of each group of runs, and of each pair of groups."""
         to = f"{self.threshold:g}"
         head = ["task", "group", "runs", "at step", "success", f"reached {to}", f"steps to {to}"]
         groups = [
@@ -145,12 +147,12 @@ class Comparison:
         return [(first, groups), (second, pairs)]
 
     def text(self, suffix: str = ".md") -> str:
-        """Return both tables in Markdown (.md) or LaTeX (.tex), with a caption that explains the numbers."""
+        """Return the results as tables with a caption, in Markdown (.md) or LaTeX (.tex)."""
         tables = [format_table(head, rows, suffix) for head, rows in self.tables() if rows]
         return "\n\n".join([*tables, "% " * (suffix == ".tex") + self.caption()]) + "\n"
 
     def caption(self) -> str:
-        """Return one paragraph that says how the numbers were computed."""
+        """Return one paragraph that explains how the numbers in the tables were computed."""
         few = any(row.runs < MIN_RUNS for row in self.rows)
         return (
             "Success: interquartile mean of the last evaluations up to the step. Steps and minutes: "
@@ -160,7 +162,7 @@ class Comparison:
         )
 
     def draw(self) -> Figure:
-        """Return a figure with a panel for each task, which shows the learning curve of each group."""
+        """Return a figure with one panel for each task. A panel shows the learning curve of each group."""
         import matplotlib as mpl  # noqa: PLC0415 - slow
         from matplotlib.figure import Figure  # noqa: PLC0415 - slow
 
@@ -211,7 +213,7 @@ class Comparison:
         else:
             import matplotlib as mpl  # noqa: PLC0415 - slow
 
-            # Without the date: equal figures are equal files
+            # Without the date, so that equal figures give equal files
             dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
             with mpl.rc_context(STYLE):
                 self.draw().savefig(data, format=suffix[1:], dpi=200, metadata=dated)
@@ -229,12 +231,14 @@ def compare(
     """Compare groups of runs.
 
     Args:
-        *runs: Paths of runs or of folders with runs, which `read_runs` reads; or `RunLog` objects.
+        *runs: Paths that `read_runs` accepts, such as the folder of a run or a folder of runs; or `RunLog`
+            objects.
         by: Names of options, such as ``agent.temperature``: runs with equal values of these options form a
             group. By default, the runs of one folder form a group.
-        threshold: Success rate in (0, 1]; the time until a run reaches it is compared.
+        threshold: Success rate in (0, 1]. The results contain the time until a run reaches this rate.
         at: Number of steps after which success rates are compared. By default, for each task, the end of the
-            shortest unsolved run or, if all runs are solved, the end of the longest run.
+            shortest unsolved run or, if all runs are solved, the end of the longest run. A run is solved if
+            all episodes of its last two evaluations were successes.
         seed: Seed of the bootstrap.
 
     Returns:
@@ -253,7 +257,7 @@ def compare(
     require_count("seed", seed, at_least=0)
     logs = [log for each in runs for log in ([each] if isinstance(each, RunLog) else read_runs(each))]
     if not logs:
-        raise ValueError("expected at least one run, got none")
+        raise ValueError("compare() needs at least one run, got none; pass the folder of a run")
     logs = [replace(log, group=_group_by(log, by)) for log in logs] if by else _short_groups(logs)
     by_task: dict[str, dict[str, list[RunLog]]] = {}
     for log in logs:
@@ -286,8 +290,10 @@ def _group_by(log: RunLog, by: Sequence[str]) -> str:
     """Return the name of a run's group: the values of the options ``by`` in this run."""
     for name in by:
         if name not in log.options:
-            known = ", ".join(sorted(log.options)) or "no options"
-            raise ValueError(f"{log.name} has no option {name!r}; its options are {known}")
+            known = ", ".join(map(repr, sorted(log.options))) or "none"
+            raise ValueError(
+                f"by= must contain names of options, got {name!r}; the options of {log.name} are: {known}"
+            )
     return ", ".join(f"{name.rpartition('.')[2]} {log.options[name]}" for name in by)
 
 
@@ -306,7 +312,7 @@ def _common_steps(logs: Sequence[RunLog]) -> float:
 
 
 def interquartile_mean(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Return the mean of the middle half of all values of all strata, as the package rliable computes it."""
+    """Join the arrays along ``axis``; return the mean of the middle half of the values, as rliable does."""
     mean: np.ndarray = stats.trim_mean(np.concatenate(strata, axis=axis), 0.25, axis=axis)
     return mean
 
@@ -332,10 +338,10 @@ def improvement_probability(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
 def estimate(
     statistic: Callable[..., np.ndarray], strata: Sequence[np.ndarray], rng: np.random.Generator
 ) -> Estimate:
-    """Return a statistic of all strata with its 95 % interval: the percentiles of a stratified bootstrap.
+    """Return ``statistic(*strata)`` with its 95 % percentile interval from a stratified bootstrap.
 
-    If a stratum has fewer than `MIN_RUNS` runs, the interval is instead the range of the values if there is
-    only one stratum, and NaN if there are several.
+    Each array of ``strata`` has one value per run. The bootstrap needs at least `MIN_RUNS` runs per array.
+    With fewer runs, the interval is the range of the values if there is one array, and NaN otherwise.
     """
     value = float(statistic(*strata))
     if min(map(len, strata)) < MIN_RUNS:
@@ -350,7 +356,7 @@ def _bootstrap(
     rng: np.random.Generator,
     resamples: int,
 ) -> tuple[Any, Any]:
-    """Return both ends of the bootstrap interval: numbers, or arrays for strata of shape (runs, ...)."""
+    """Return both ends of the bootstrap interval, each of shape (...) if strata have shape (runs, ...)."""
     result = stats.bootstrap(
         strata,
         statistic,
@@ -369,11 +375,12 @@ def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = Fals
     """Return how many runs reached a success rate, and the Kaplan-Meier median of the time until then.
 
     A run that never reaches this rate is censored at its end. The interval of the median is computed from
-    log-log confidence bands (Brookmeyer and Crowley 1982); with fewer than `MIN_RUNS` runs, it is the range.
+    log-log confidence bands (Brookmeyer and Crowley 1982). With fewer than `MIN_RUNS` runs, the interval is
+    instead the range of the times, where a censored run counts as infinite.
 
     Args:
         logs: The runs.
-        threshold: The success rate.
+        threshold: The success rate to reach.
         minutes: Whether to return minutes instead of steps.
     """
     times = [log.seconds / 60 if minutes else log.steps for log in logs]
@@ -402,9 +409,9 @@ def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = Fals
 
 
 def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:
-    """Draw the interquartile mean of a group and its interval, over the steps that are known for all runs.
+    """Draw a group's learning curve with its interval, up to the last step at which all runs have a value.
 
-    With fewer than `MIN_RUNS` runs, draw their range and each run instead of the interval.
+    For fewer than `MIN_RUNS` runs, draw each run and the range of the runs instead of the interval.
     """
     first, last = max(log.steps[0] for log in logs), _common_steps(logs)
     steps = np.unique(np.concatenate([log.steps for log in logs]))
@@ -420,7 +427,7 @@ def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed
     else:
         low, high = _bootstrap(interquartile_mean, [rates], np.random.default_rng(seed), CURVE_RESAMPLES)
     axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
-    # Markers of different groups stand at different steps.
+    # The curves of different groups have their markers at different steps.
     every = max(1, len(steps) // 8)
     axes.plot(
         steps,
@@ -454,7 +461,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], suffix: s
 
 
 def _thousands(value: float, position: int | None = None) -> str:
-    """Return steps as a label, such as 250k or 1.5M."""
+    """Format a number of steps as a Matplotlib tick label, such as 250k or 1.5M."""
     return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k" if value else "0"
 
 

@@ -31,52 +31,53 @@ class Config:
     env: str
     """The goal environment: an id, module:id, module:Class, module:function or path/to/file.py:Class."""
     algo: str
-    """dqn, ddpg, td3, sac, tqc or, with offline, iql. Or an agent of your own, module:Class or
-    path/to/file.py:Class. her train uses dqn for Discrete actions, else sac."""
+    """The algorithm: dqn, ddpg, td3, sac, tqc, or iql (with offline only). Or an agent of your own, as
+    module:Class or path/to/file.py:Class. By default, `her train` uses dqn for Discrete actions, else sac."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
     her: bool = True
     """Whether to relabel goals."""
     goal_selection_strategy: str | dict[str, float] = "future"
-    """How new goals are chosen: the name of a strategy, or shares of several strategies, such as
-    future 0.5 desired 0.3 original 0.2 (in a file, a table)."""
+    """How new goals are chosen: the name of a strategy; or names and shares of several strategies, such as
+    future 0.5 desired 0.3 original 0.2 (in a config file, a table of shares by name)."""
     n_sampled_goal: int = DEFAULT_SAMPLED_GOALS
-    """Number of relabeled transitions for each original transition; leave it out if goal_selection_strategy
-    has a share of original."""
+    """Number of relabeled transitions for each original transition. Omit this option if
+    goal_selection_strategy has a share of original."""
     termination: str | None = None
-    """Termination flags of relabeled transitions: recompute, success, keep, never, or module:function or
-    path/to/file.py:function, a function with the arguments of compute_terminated. By default recompute if
-    the environment has compute_terminated, else keep."""
+    """How termination flags of relabeled transitions are set: recompute, success, keep or never, as in
+    HindsightReplayBuffer; or by a function like compute_terminated, given as module:function or
+    path/to/file.py:function. By default recompute if the environment has compute_terminated, else keep."""
     prioritized: bool = False
-    """Whether transitions with larger errors are sampled more often."""
+    """Whether transitions with larger TD errors are sampled more often."""
     num_envs: int = 16
-    """Number of environments, stepped together."""
+    """Number of environments that are stepped together."""
     steps: int = 100_000
-    """Steps of all environments together. her train uses 4,000 times the time limit, if it is known."""
+    """Length of the run: steps of all environments together. The default of `her train` is 4,000 times the
+    time limit of an episode, if there is one."""
     max_episode_steps: int | None = None
-    """Steps after which episodes are truncated; by default only the environment ends them."""
+    """Steps after which episodes are truncated; by default, only the environment ends episodes."""
     seed: int = count(0)
     """Seed of environments, buffer and agent."""
     gamma: float = ranged(0.98, "[0, 1]")
     """Discount per step."""
     n_steps: int = 1
-    """Number of rewards n in an n-step return; a return has fewer at the end of an episode."""
+    """Number of rewards in an n-step return. Returns near the end of an episode have fewer rewards."""
     clip_targets: bool = True
     """Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0].
-    her train clips them by default only if all rewards of a random episode are -1 or 0."""
+    By default, `her train` clips targets only if all rewards of a random episode are -1 or 0."""
     updates_per_step: float = ranged(0.25, "(0, inf)")
-    """Updates of the agent for each step of an environment."""
+    """Number of updates of the agent for each step of one environment."""
     batch_size: int = 128
-    """Transitions in the batch of an update."""
+    """Number of transitions in the batch of each update."""
     buffer_size: int = 1_000_000
-    """Capacity of the replay buffer in transitions; smaller if the run has fewer steps."""
+    """Capacity of the replay buffer in transitions. The capacity is reduced if the run has fewer steps."""
     learning_starts: int = count(1_000)
     """Steps before the first update."""
     steps_per_epoch: int = 4_000
     """Steps of an epoch. At the end of an epoch, the unfinished episodes are played to their ends, and the
     agent is evaluated."""
     evaluation_episodes: int = 50
-    """Episodes of an evaluation."""
+    """Number of episodes in each evaluation."""
     save_every: int = 1
     """Epochs between writes of latest.pt, the checkpoint for resuming."""
     history_every: int = count(10)
@@ -86,8 +87,8 @@ class Config:
     agent: dict[str, Any] = field(default_factory=dict)
     """Options of the algorithm by name, such as learning_rate."""
     workers: int = count(0)
-    """Workers that collect episodes while the agent learns, each with num_envs environments; 0 collects
-    episodes between updates, in the process of the learner."""
+    """Number of workers that collect episodes while the agent learns, each with num_envs environments. With
+    0, the process of the learner collects the episodes between its updates."""
     fresh_envs: bool = False
     """Whether workers make new environments for each round; needed if reset does not restore the whole
     state of an environment."""
@@ -95,7 +96,7 @@ class Config:
     """Whether workers check that the same seed and actions give the same episode. Some simulators do not
     have this property; disable the check for them."""
     device: str = "cpu"
-    """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if training is likely faster."""
+    """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if it is likely to be faster."""
     tensor_functions: bool = False
     """Whether compute_reward and compute_terminated take torch tensors; the replay buffer is then on the
     device of the agent."""
@@ -128,7 +129,7 @@ class Config:
 
     def __post_init__(self) -> None:
         require_values(self)
-        # A run can continue in another folder.
+        # Absolute, since a run can be resumed from another working directory.
         object.__setattr__(self, "env", absolute_name(self.env))
         object.__setattr__(self, "algo", absolute_name(self.algo))
         if self.termination is not None:
@@ -140,19 +141,21 @@ class Config:
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
         if self.offline is None and self.algo == "iql":
             raise ValueError(
-                "iql learns from recorded episodes only; pass offline=, such as the folder of an archive"
+                "algo='iql' learns only from recorded episodes, got offline=None; pass offline=, for example "
+                "the folder of an archive (`her train`: --offline FOLDER)"
             )
         if self.offline is not None and self.workers:
-            raise ValueError(f"workers must be 0 with offline, got {self.workers}: no episodes are collected")
+            reason = f"workers must be 0 in offline training (offline={self.offline!r}), got {self.workers}"
+            raise ValueError(f"{reason}; omit workers=, or omit offline= to collect new episodes")
         if self.offline is None and self.learning_starts >= self.steps:
             raise ValueError(
-                f"learning_starts must be below steps={self.steps}, got {self.learning_starts}: the agent "
-                "would never be updated"
+                f"learning_starts must be below steps={self.steps}, got {self.learning_starts}; with these "
+                "values, the agent is never updated"
             )
         if self.seed >= 2**63:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
         if self.fresh_envs and not self.workers:
-            raise ValueError("fresh_envs needs workers; set workers to 1 or more")
+            raise ValueError("fresh_envs=True needs workers, got workers=0; set workers to 1 or more")
         require_precision(self.precision)
         if ":" not in self.algo:  # the module of the user's own agent is imported when the agent is made
             agent_options(self.algo, self.agent)
@@ -161,7 +164,7 @@ class Config:
         if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:
             raise ValueError(
                 f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
-                f"got {self.n_sampled_goal}"
+                f"got n_sampled_goal={self.n_sampled_goal}"
             )
 
     def goal_options(self) -> dict[str, Any]:
@@ -169,7 +172,7 @@ class Config:
         return self._goal_selection() if self.her else {"n_sampled_goal": 0}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options as plain values, for a file."""
+        """Return the options by name, as plain values that a JSON file can contain."""
         return asdict(self)
 
     def _goal_selection(self) -> dict[str, Any]:
@@ -185,8 +188,10 @@ class Config:
 def make_config(*sources: Mapping[str, Any]) -> Config:
     """Make a config from options by name; later sources override earlier ones.
 
-    The entries of ``agent`` and ``env_kwargs`` are overridden one by one. But if a source also has ``algo``,
-    its ``agent`` replaces the earlier one as a whole, and likewise ``env_kwargs`` if it also has ``env``.
+    The ``agent`` dicts of several sources are merged, but if a source also has ``algo``, its ``agent``
+    replaces the earlier dict. Likewise, the ``env_kwargs`` dicts are merged, but if a source also has
+    ``env``, its ``env_kwargs`` replaces the earlier dict.
+    If ``env`` is missing and ``offline`` is an archive, the environment of the archive is used.
 
     Args:
         *sources: Values of the fields of `Config`, by name.
@@ -201,15 +206,12 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
         raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")
     for name in ("env", "algo"):
         if name not in options:
-            raise ValueError(f"expected {name}, got none; pass it, or write it into the file of --config")
+            raise ValueError(f"the option {name!r} is missing; make_config() needs 'env' and 'algo'")
     return Config(**options)
 
 
 def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of several sources in one dict; later sources override earlier ones.
-
-    If ``env`` is missing and ``offline`` is an archive, the environment of the archive is used.
-    """
+    """Merge the options of several sources into one dict, as `make_config` does, without validation."""
     options: dict[str, Any] = {}
     for source in sources:
         tables = {
@@ -242,7 +244,7 @@ def read_options(path: Path) -> dict[str, Any]:
     """
     read = {".toml": tomllib.loads, ".json": json.loads}.get(path.suffix)
     if read is None:
-        raise ValueError(f"expected a file with the suffix .toml or .json, got {path}")
+        raise ValueError(f"the config file must have the suffix .toml or .json, got {str(path)!r}")
     try:
         return parse_file(path, lambda text: {**read(text)}, "a table of options")
     except OSError as error:

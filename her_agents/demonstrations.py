@@ -1,7 +1,8 @@
-"""Demonstrations of a run: recorded episodes, or episodes of a policy, recorded when the run begins."""
+"""Demonstrations of a run: existing recordings, or episodes that a policy plays when the run begins."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from her_agents.config import Config
     from her_wrappers import Episode
 
-ATTEMPTS = 10  # largest number of episodes for each one that succeeds
+ATTEMPTS = 10  # largest number of episodes to play for each successful episode to record
 
 
 def open_episodes(name: str) -> Iterable[Episode]:
@@ -44,12 +45,14 @@ def open_episodes(name: str) -> Iterable[Episode]:
         return from_lerobot(path)
     if path.is_dir():
         return EpisodeArchive(path)
+    dataset = from_minari(name)
     try:
-        return from_minari(name)
+        begin = list(itertools.islice(dataset, 1))  # opens the dataset
     except (ImportError, OSError) as error:
         raise FileNotFoundError(
-            f"{name} is neither a file nor a folder, and it is not a Minari dataset: {error}"
+            f"{name} is neither a file nor a folder, and cannot be read as a Minari dataset: {error}"
         ) from error
+    return itertools.chain(begin, dataset)
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
@@ -57,10 +60,12 @@ def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> D
 
     Args:
         config: The options.
-        env: An environment in which episodes are recorded if ``config.demos`` is a policy.
-        info_keys: Entries of the infos that are recorded.
+        env: Environment in which episodes are recorded, if ``config.demos`` names a policy as
+            ``module:function`` or ``path/to/file.py:function``.
+        info_keys: Keys of the infos to record.
 
     Raises:
+        ImportError: ``config.demos`` is a LeRobot dataset, and the packages that read it are not installed.
         ValueError: ``config.demos`` cannot be used.
     """
     name = config.demos
@@ -88,20 +93,21 @@ def record_successes(
     rng: np.random.Generator,
     info_keys: Sequence[str] = (),
 ) -> list[Episode]:
-    """Play episodes with a policy, and return the recorded episodes whose last step is a success.
+    """Play episodes with a policy until ``count`` of them succeeded at their last step; return only these.
 
     Args:
         env: The environment.
-        policy: Function from an observation to an action. If the policy has a method ``reset``, it is called
+        policy: ``policy(observation) -> action``. If the policy has a method ``reset``, this method is called
             before each episode.
         count: Number of successful episodes to record.
         noise: Standard deviation of the noise on Box actions, relative to half of their range; for other
             action spaces, the probability of a random action. See `her_wrappers.noise.add_noise`.
         rng: Random generator of the noise and of the seeds of the episodes.
-        info_keys: Entries of the infos that are recorded.
+        info_keys: Keys of the infos to record.
 
     Raises:
-        ValueError: Fewer than one in `ATTEMPTS` episodes succeeded.
+        ValueError: ``ATTEMPTS * count`` episodes had fewer than ``count`` successes, or an info has no
+            success flag.
     """
     episodes: list[Episode] = []
     attempts = 0
@@ -109,8 +115,8 @@ def record_successes(
     while len(episodes) < count:
         if attempts == ATTEMPTS * count:
             raise ValueError(
-                f"the policy must succeed once in {ATTEMPTS} episodes, got {len(episodes)} of {attempts}; "
-                "lower the noise, or improve the policy"
+                f"the policy must succeed in at least {1 / ATTEMPTS:.0%} of the episodes, got "
+                f"{len(episodes)} successes in {attempts} episodes; lower demo_noise, or improve the policy"
             )
         attempts += 1
         getattr(policy, "reset", lambda: None)()

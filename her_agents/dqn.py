@@ -1,9 +1,9 @@
 """DQN for goal environments with Discrete actions (Mnih et al. 2015), with double Q-learning.
 
 Double Q-learning follows van Hasselt et al. 2016. The network reads the concatenated observation and desired
-goal. Targets are clipped to [-1 / (1 - gamma), 0], the range of returns of rewards in {-1, 0}, as in the HER
-paper (appendix A). The loss is the squared error, not the Huber loss, which would limit the gradients of rare
-successes; training without relabeling needs these gradients.
+goal. As in the HER paper (appendix A), targets are clipped to [-1 / (1 - gamma), 0], the range of returns if
+rewards are -1 or 0. The loss is the squared error, not the Huber loss, which would limit the gradients of
+rare successes; training without relabeling needs these gradients.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class DQN(Agent):
     """DQN with double Q-learning, a target network, and epsilon-greedy exploration.
 
-    DQN takes the arguments of `Agent`, and the options `her_agents.options.DQNOptions`. The action space is
-    Discrete.
+    DQN takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.options.DQNOptions`.
+    The action space must be Discrete.
     """
 
     options: DQNOptions
@@ -45,7 +45,7 @@ class DQN(Agent):
         self.modules |= {"network": self.network, "target": self.target, "optimizer": self._optimizer}
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions with the highest Q values; with ``explore``, random ones with rate epsilon."""
+        """Return the actions of highest Q value; to explore, take random ones with probability epsilon."""
         best = self.network(inputs).argmax(dim=1)
         if explore:
             is_random = torch.rand(len(best), **self._random) < self.options.epsilon
@@ -79,7 +79,7 @@ class DQN(Agent):
 
     @torch.no_grad()
     def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return the targets, (B,): the online network selects actions, the target network evaluates them."""
+        """Return targets, (B,): the online network selects the actions, the target network evaluates them."""
         best = self.network(next_inputs).argmax(dim=1, keepdim=True)
         next_value = self.target(next_inputs).gather(1, best).squeeze(1)
         return self.bellman_target(batch, next_value)

@@ -64,11 +64,11 @@ def play_episode(
     """Run one complete episode.
 
     Args:
-        env: An environment with a success flag in its infos, whose episodes end.
+        env: An environment whose episodes end, and whose infos have a success flag.
         policy: ``policy(observation) -> action``.
         seed: Seed of the reset.
-        watch: Function that is called with the result so far, after the reset and after each step, for
-            example to draw pictures; or None.
+        watch: Function that is called after the reset and after each step, for example to draw pictures. Its
+            argument is the result of the steps so far.
 
     Returns:
         The result of the episode.
@@ -96,10 +96,10 @@ def evaluate(
     """Run complete episodes, and return means over them.
 
     Args:
-        env: An environment with a success flag in its infos, whose episodes end.
+        env: An environment whose episodes end, and whose infos have a success flag.
         policy: ``policy(observation) -> action``.
         episodes: Number of episodes.
-        seed: Seed of the first reset; equal seeds give equal starts and goals.
+        seed: Seed of the first reset. The later resets continue the random sequence of the environment.
 
     Returns:
         Success rate, mean return and mean length.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CELLS = {1: 8, 2: 3, 3: 2}
-"""Intervals per component of the grid of goals, by the number of goal components that vary."""
+"""Number of intervals of each goal component in the grid of `by_region`, by how many components vary."""
 
 SUFFIXES = (".html", ".json", ".md")
 
@@ -64,8 +64,8 @@ class EvaluationReport:
         seed: Seed of the suite.
         starts: Achieved goals at the start, (E, G) float64.
         goals: Desired goals, (E, G) float64.
-        is_success: Whether the goal is reached after each step, (E, T) bool; shorter episodes repeat the
-            value of their last step.
+        is_success: Success flag after each step, (E, T) bool; T is the length of the longest episode. The
+            rows of shorter episodes repeat their last flag.
         lengths: Number of steps of each episode, (E,) int64.
         returns: Sum of the rewards of each episode, (E,) float64.
     """
@@ -111,7 +111,10 @@ class EvaluationReport:
         return shares
 
     def by_distance(self) -> list[Share]:
-        """Return the success rate in five groups of equal size, ordered by distance from start to goal."""
+        """Return the success rates of up to 5 groups of episodes, by distance from start to goal.
+
+        The groups have equal numbers of episodes, up to a difference of 1. Small distances come first.
+        """
         distances = np.linalg.norm(self.goals - self.starts, axis=1)
         groups = np.array_split(np.argsort(distances, kind="stable"), min(5, len(distances)))
         return [
@@ -119,9 +122,10 @@ class EvaluationReport:
         ]
 
     def over_time(self) -> np.ndarray:
-        """Return two shares of the episodes after each step, (2, T): at the goal, and at the goal so far.
+        """Return two shares of the episodes after each step, (2, T).
 
-        The second share counts an episode from the first step at which its goal is reached.
+        Row 0 is the share of episodes that are at their goal after the step. Row 1 is the share of episodes
+        that were at their goal after this step or after an earlier step.
         """
         so_far = np.maximum.accumulate(self.is_success, axis=1)
         return np.array([self.is_success.mean(axis=0), so_far.mean(axis=0)])
@@ -163,7 +167,7 @@ class EvaluationReport:
         )
 
     def markdown(self, picture: str | None = None) -> str:
-        """Return the report as Markdown; ``picture`` is the path of the figure."""
+        """Return the report as Markdown; ``picture`` is the path of the figure to include, or None."""
         parts = [f"# {self.policy} in {self.env}", self.summary()]
         parts += [] if picture is None else [f"![Success by goal, by distance and over time]({picture})"]
         for title, header, rows in self._tables():
@@ -181,7 +185,7 @@ class EvaluationReport:
         return json.dumps({"suite": self.suite, **shares, "over_time": self.over_time().tolist(), **fields})
 
     def draw(self) -> Figure:
-        """Return a figure: goals of two or three components that vary, success by distance and over time."""
+        """Plot success rates by distance, over time and, if 2 or 3 goal components vary, by goal."""
         from matplotlib.figure import Figure  # noqa: PLC0415 - slow
 
         varying = np.flatnonzero(np.ptp(self.goals, axis=0) > 0).tolist()
@@ -212,7 +216,9 @@ class EvaluationReport:
         return figure
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the report; the suffix selects .html (one file), .md (with a .png next to it) or .json.
+        """Write the report; the suffix of ``path`` selects HTML (.html), JSON (.json) or Markdown (.md).
+
+        The figure of a Markdown report is written next to the report, as a .png file.
 
         Raises:
             OSError: The file cannot be written.
@@ -253,15 +259,15 @@ def evaluate_goals(
 ) -> EvaluationReport:
     """Evaluate a policy on a suite of goals that depends only on the environment and the seed.
 
-    Each episode begins with a seeded reset, so that all policies meet the same starts and goals.
+    Each episode begins with a seeded reset, so that all policies get the same starts and goals.
 
     Args:
-        env: A goal environment with a success flag in its infos, whose episodes end.
+        env: A goal environment whose episodes end, and whose infos have a success flag.
         policy: ``policy(observation) -> action``.
-        episodes: Number of episodes, E. A suite with fewer episodes is the beginning of a longer suite.
+        episodes: Number of episodes, E. With the same seed, a shorter suite is the beginning of a longer one.
         seed: Seed of the suite, and of the action space, from which random policies sample.
         name: Name of the policy, for the report.
-        on_episode: Called with the result of each episode.
+        on_episode: Function that is called with the result of each episode.
 
     Returns:
         The results of all episodes.
@@ -284,8 +290,8 @@ def evaluate_goals(
     seeds = np.random.SeedSequence(seed).generate_state(episodes).tolist()
     if not np.array_equal(reset(seeds[0]), reset(seeds[0])):
         raise ValueError(
-            "reset(seed=...) must determine start and goal, got different ones for the same seed; use the "
-            "generator self.np_random in reset()"
+            "reset(seed=...) must determine start and goal, got different starts or goals for the same seed; "
+            "draw all random numbers of reset() from self.np_random"
         )
     points, results = [], list[list[EpisodeResult]]()
     for each in seeds:

@@ -29,15 +29,15 @@ LARGEST_WEIGHT = 100.0  # of a recorded action in the imitation loss
 class IQL(Agent):
     """IQL: two critics, a state value, and an actor that imitates recorded actions.
 
-    IQL takes the arguments of `Agent`, and the options `her_agents.options.IQLOptions`. The action space is
-    a Box with bounds.
+    IQL takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.options.IQLOptions`.
+    The action space must be a Box with bounds.
     """
 
     options: IQLOptions
     options_type = IQLOptions
 
     def build(self, action_space: spaces.Space[Any]) -> None:
-        """Make the critics, the state value and the actor, with one optimizer."""
+        """Make the critics, the state value and the actor, and a single optimizer for all of them."""
         self.actions = BoxActions(action_space, self.algo, self.device)
         count = self.actions.count
         self.critics = Critics(self.make_network(1, count) for _ in range(2))
@@ -53,11 +53,12 @@ class IQL(Agent):
         return self.actions.to_env(self.actor(inputs))
 
     def update(self, batch: Batch, policy_batch: Batch | None = None) -> dict[str, torch.Tensor]:
-        """Take one gradient step with the critics, the state value and the actor.
+        """Update the critics, the state value and the actor by one gradient step on the sum of their losses.
 
         Args:
             batch: B transitions for the critics and the state value.
-            policy_batch: Transitions for the actor, with goals of another distribution; by default ``batch``.
+            policy_batch: Transitions for the actor, by default ``batch``. Their goals may have been chosen
+                with another strategy than the goals of ``batch``.
 
         Returns:
             ``critic_loss``, ``value_loss``, ``actor_loss``, and ``q_mean``, the mean Q value of

@@ -1,4 +1,4 @@
-"""Logs of a run: means over an epoch, for a CSV file and TensorBoard."""
+"""Logs of a run: means of measurements over each epoch, and the writers for a CSV file and TensorBoard."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Row = dict[str, float]
 
 
 def steps_of(row: Mapping[str, float]) -> int:
-    """Return the progress towards ``Config.steps``: environment steps, or updates if a run is offline."""
+    """Return the number of steps in a log row: environment steps or, in an offline run, updates."""
     return int(row["env_steps"] or row["updates"])
 
 
@@ -46,8 +46,8 @@ class Meter:
 
     Args:
         success_key: Name of the success flag in the infos of episodes.
-        zero_is_success: Whether a reward of 0 means success, as for rewards of -1 and 0; otherwise
-            ``relabeled_success`` is not measured.
+        zero_is_success: Whether a reward of 0 means success. If False, ``relabeled_success``, the success
+            rate of relabeled transitions, is not computed.
     """
 
     def __init__(self, success_key: str, *, zero_is_success: bool = True) -> None:
@@ -59,20 +59,25 @@ class Meter:
     def add(self, measured: Mapping[str, Any], count: Any = 1) -> None:
         """Add measurements by name; each value is the sum of ``count`` measurements.
 
-        Values and counts are numbers or 0-d tensors. Tensors are copied to the CPU in `read` only, since the
-        copy waits for the device.
+        Values and counts are numbers or 0-d tensors. `read` copies tensors from a GPU to the CPU; this method
+        does not, since each copy would have to wait for the GPU.
         """
         for name, value in measured.items():
             self._sums[name] += value
             self._counts[name] += count
 
     def add_episodes(self, episodes: Sequence[Episode]) -> None:
-        """Add the successes of episodes."""
+        """Add the success of each episode, which is the success flag at its last step."""
         successes = sum(float(episode.infos[self._success_key][-1]) for episode in episodes)
         self.add({"collected_success": successes}, len(episodes))
 
     def add_batch(self, batch: Batch) -> None:
-        """Add the mean reward of a batch, and the successes and goal ages of its relabeled transitions."""
+        """Add ``reward_mean``, ``relabeled_success`` and ``goal_age`` of a batch.
+
+        ``relabeled_success`` is the share of relabeled transitions that are successes. ``goal_age`` is the
+        mean number of steps between a relabeled transition and the transition of the same episode that
+        achieved its new goal.
+        """
         self.add({"reward_mean": batch.rewards.mean()})
         if self._zero_is_success:
             successes = (batch.rewards == 0) & batch.relabeled
@@ -86,7 +91,7 @@ class Meter:
         self.add({"goal_age": age.sum()}, int(rows.sum()))
 
     def read(self) -> Row:
-        """Return the mean of each measurement added since the last call, by name, and reset all means."""
+        """Return the mean of each measurement since the last call, by name; then clear all measurements."""
         counts = {name: int(count) for name, count in self._counts.items()}
         means = {name: float(total) / counts[name] for name, total in self._sums.items() if counts[name]}
         self._sums.clear()
@@ -95,7 +100,7 @@ class Meter:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
-    """Write a CSV file atomically; cells without a value are empty."""
+    """Write log rows to a CSV file atomically. Values that a row does not have become empty cells."""
     losses = sorted({name for row in rows for name in row} - set(COLUMNS))
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *losses], restval="", lineterminator="\n")
@@ -119,6 +124,6 @@ def open_tensorboard(folder: Path, steps: int) -> Any:
     except ImportError as error:
         raise ValueError(
             'tensorboard=True needs the package tensorboard; run: pip install "her-toolkit[agents]", '
-            "or pass --no-tensorboard"
+            "or pass tensorboard=False (--no-tensorboard)"
         ) from error
     return SummaryWriter(str(folder), purge_step=steps + 1 if steps else None)

@@ -36,7 +36,7 @@ class Result:
 
     Attributes:
         agent: The agent at the end of the run.
-        history: One row per epoch, by column name: progress, evaluation, diagnostics and losses.
+        history: One row per epoch: a dict of progress, evaluation, diagnostics and losses.
         interrupted: Whether the run was ended by Ctrl-C.
     """
 
@@ -91,20 +91,20 @@ def train(
 
     Args:
         config: The options of the run, which determine its result.
-        env: Environment to use instead of ``config.env``, which is then only a name in messages: a function
-            that makes the environment. With ``num_envs=1`` and without workers, it can also be a
-            `gymnasium.Env`, which is used for evaluations too and is not closed.
-        agent: Agent to use instead of ``config.algo``: a subclass of `Agent` or, without workers, also an
-            instance of a subclass.
+        env: Function that makes the environment, used instead of ``config.env``, which is then only a name
+            in messages. With ``num_envs=1`` and ``workers=0``, a `gymnasium.Env` is also accepted; it is used
+            for evaluations too, and is not closed.
+        agent: Subclass of `Agent`, used instead of ``config.algo``. With ``workers=0``, an instance of a
+            subclass is also accepted.
         folder: Folder of logs and checkpoints; None writes no files.
-        resume: Whether to continue from ``latest.pt`` in ``folder``. Only the option ``steps`` may differ.
+        resume: Whether to continue the run in ``folder``. Of its options, only ``steps`` may be changed.
         tensorboard: Whether to write logs for TensorBoard.
         stop: Function that is called with the history, one row per epoch, after each evaluation; the run
             ends if it returns True. `is_solved` is such a function.
-        on_epoch: Function that is called with the row of an epoch after it ends; by default prints a line.
-            None prints nothing.
-        on_step: Function that is called with the `Training` after each step of the environments or, with
-            workers, after each round of episodes.
+        on_epoch: Function that is called with the row of each completed epoch. The default prints a line per
+            epoch; None prints nothing.
+        on_step: Function that is called with the `Training` after each evaluation, and after each step of the
+            environments. With workers, one round of episodes is a step; in an offline run, one update.
         backend: Backend of the `Collector` if ``config.workers`` is above 0: ``"local"``, ``"process"`` or
             ``"ray"``. The result does not depend on the backend.
         address: Address of a Ray cluster, as in `Collector`.
@@ -115,16 +115,18 @@ def train(
     Raises:
         BrokenModuleError: The environment or its module raised an error.
         ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: A required package is not installed: Ray if ``backend`` is ``"ray"`` and
-            ``config.workers`` is above 0, or a package that reads LeRobot datasets if ``config.offline`` or
-            ``config.demos`` is one.
+        EndlessEpisodeError: An episode did not end.
+        ImportError: Ray is not installed (with ``backend="ray"``), or the packages that read LeRobot datasets
+            are not installed (if ``config.offline`` or ``config.demos`` is such a dataset).
         InUseError: Another run writes to the folder.
-        KeyboardInterrupt: Ctrl-C was pressed a second time.
+        KeyboardInterrupt: Ctrl-C was pressed a second time; the first Ctrl-C only ends the run early.
+        OSError: A log or a checkpoint cannot be written.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, or has no success flag; the
-            folder contains another run, or no run to resume with these options; ``resume`` is True without a
-            folder; torch cannot use ``config.device``; a reward is outside [-1, 0] with ``clip_targets``; the
-            episodes of ``config.offline`` cannot be used; or tensorboard is not installed.
+            folder already contains a run, and ``resume`` is False; ``resume`` is True, and ``folder`` is None
+            or contains no run that can be continued with ``config``; torch cannot use ``config.device``; a
+            reward is outside [-1, 0] with ``clip_targets``; ``config.offline`` or ``config.demos`` cannot be
+            used; or ``tensorboard`` is True, and the package tensorboard is not installed.
     """
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
@@ -148,14 +150,14 @@ def train(
 
 
 def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Training:
-    """Return the run: a new one, or the resumed one."""
+    """Return a new run or, if ``resume`` is True, the run whose files are in the folder."""
     kind = OfflineTraining if config.offline else CollectedTraining if config.workers else Training
     if not resume:
         if files is not None:
             files.require_new()
         return kind(config, **options)
     if files is None:
-        raise ValueError("resume=True needs folder=, the folder of the run, got None")
+        raise ValueError("resume=True needs the folder of the run, got folder=None")
     saved, buffer = files.read_latest(config)
     training = kind(config, buffer, **options)
     training.load_state_dict(files.path / "latest.pt", saved)

@@ -29,15 +29,17 @@ class Normalizer:
 
     Args:
         width: Length of a vector, D.
-        num_goals: G, the number of trailing components that are the goal. `update` gets a second value for
-            each of them, since achieved and desired goals share their statistics.
+        num_goals: Length of a goal, G. The last G components of each vector are the desired goal. They are
+            normalized by common statistics of desired and achieved goals, so `update` also takes achieved
+            goals.
         clip: Largest absolute value of the output.
-        min_deviation: Lower bound of the standard deviations, for constant components.
+        min_deviation: Lower bound of the standard deviations, which would be 0 for constant components.
         device: Device of the statistics and of the vectors.
 
     Attributes:
         count: Number of vectors added so far.
-        sums: (2, D + G) float64, sums of the values and of their squares.
+        sums: (2, D + G) float64. Row 0 contains the sum of each column of the argument of `update`, row 1 the
+            sum of the squares.
         shift: (D,) float32, the mean of each component.
         scale: (D,) float32, the reciprocal standard deviation of each component.
     """
@@ -61,11 +63,11 @@ class Normalizer:
         self._least_variance = min_deviation**2
 
     def update(self, values: torch.Tensor) -> None:
-        """Add vectors to the statistics.
+        """Add B vectors and their achieved goals to the statistics.
 
         Args:
-            values: (B, D + G), B vectors of length D that end with the desired goal, each followed by its
-                achieved goal.
+            values: (B, D + G). Each row is a vector of length D, whose last G components are the desired
+                goal, followed by the achieved goal of length G.
         """
         values = values.double()
         self.count += len(values)
@@ -101,15 +103,15 @@ class Normalizer:
 class GoalInputs:
     """Converts observations to `NetworkInput`: concatenated vectors, and images stacked along their channels.
 
-    Vectors are normalized by the statistics that `update_statistics` collects. Achieved and desired goals
-    share their statistics.
+    Vectors are normalized by the statistics that `update_statistics` and `of_batch` collect. Achieved and
+    desired goals have common statistics.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         device: Device of the inputs.
 
     Attributes:
-        device: The device.
+        device: Device of the inputs.
         normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
         image_shape: (C, H, W) of the stacked images, or None.
@@ -124,7 +126,10 @@ class GoalInputs:
         shapes = {key: _shape(key, observation_space[key]) for key in ("observation", "desired_goal")}
         images = {key: _channels_first(shape) for key, shape in shapes.items() if len(shape) == 3}
         if len({shape[1:] for shape in images.values()}) > 1:
-            raise TypeError(f"images in observations must have the same size, got {observation_space}")
+            raise TypeError(
+                "the images 'observation' and 'desired_goal' must have the same height and width, got shapes "
+                f"{shapes['observation']} and {shapes['desired_goal']}; resize one of them"
+            )
         self._single_ndim = len(shapes["desired_goal"])
         self._channels_last = {key for key in images if images[key] != shapes[key]}
         self._image_keys = list(images)
@@ -148,7 +153,7 @@ class GoalInputs:
     def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
         """Return the network inputs for the B observations of a batch, and for its next observations.
 
-        The observations are added to the statistics first.
+        Before that, the current (not the next) observations are added to the statistics of the normalizer.
         """
         vectors = self._vectors(batch.observations, update=True)
         inputs = NetworkInput(self.normalizer(vectors), self._images(batch.observations))
@@ -159,12 +164,7 @@ class GoalInputs:
         return NetworkInput(self.normalizer(self._vectors(observations)), self._images(observations))
 
     def _vectors(self, observations: Mapping[str, Any], *, update: bool = False) -> torch.Tensor:
-        """Return the concatenated vectors of B observations, (B, D) float32, not normalized.
-
-        Args:
-            observations: Dict of arrays or tensors.
-            update: Whether to add the vectors and the achieved goals to the statistics.
-        """
+        """Join observations and goals, without images, to (B, D); ``update`` also updates the normalizer."""
         keys = self._vector_keys
         if update and "desired_goal" in keys:
             keys = [*keys, "achieved_goal"]
@@ -192,7 +192,7 @@ class Network(nn.Module):
     """Fully connected layers with ReLU activations; images are encoded by two convolutions first.
 
     Args:
-        inputs: Determines the size of the input.
+        inputs: Inputs of the agent, which determine the size of the first layer.
         hidden: Units of each hidden layer.
         num_outputs: Units of the last layer.
         num_actions: Length of the action vector in the input of a critic; 0 for other networks.
@@ -246,7 +246,7 @@ class Critics(nn.ModuleList):
     """C critics: networks with different initial weights, each with K outputs."""
 
     def forward(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
-        """Return the values of all critics, (C, K, B), for B inputs and (B, A) actions."""
+        """Return the K outputs of each of the C critics, (C, K, B), for B inputs and (B, A) actions."""
         return torch.stack([critic(inputs, actions).T for critic in self])
 
 
@@ -259,13 +259,14 @@ def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:
         if len(shape) == 3 and space.dtype == np.uint8:
             if min(_channels_first(shape)[1:]) < MIN_IMAGE_SIZE:
                 raise TypeError(
-                    f"images of {key} must have at least {MIN_IMAGE_SIZE} x {MIN_IMAGE_SIZE} pixels, got "
+                    f"images of {key!r} must have at least {MIN_IMAGE_SIZE} x {MIN_IMAGE_SIZE} pixels, got "
                     f"{space}; resize them, or flatten them to vectors"
                 )
             return shape
     raise TypeError(
-        f"{key} must be a vector (Box, MultiBinary, MultiDiscrete) or a uint8 image, got {space}; wrap the "
-        "environment in her_wrappers.repairs.FlattenGoalObservation"
+        f"{key!r} must be a vector (a Box, MultiBinary or MultiDiscrete space with one axis) or an image (a "
+        f"uint8 Box with three axes), got {space}; wrap the environment in "
+        "her_wrappers.repairs.FlattenGoalObservation"
     )
 
 

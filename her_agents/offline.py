@@ -1,4 +1,4 @@
-"""OfflineTraining: a run that learns from recorded episodes, without steps in the environment."""
+"""OfflineTraining: a run that learns from recorded episodes, and collects no episodes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class OfflineTraining(Training):
     """A run that collects no episodes: its agent learns from the recorded episodes of ``config.offline``.
 
     The agent is updated once in each step of the run, so `Counts.steps` counts updates. All recorded episodes
-    count as demonstrations: agents with an option ``bc_weight`` above 0 also imitate the recorded actions.
-    The environment is used for evaluations, and for one step at the beginning, which finds the success flag
-    in the info.
+    count as demonstrations, so an agent with an option ``bc_weight`` above 0 also imitates recorded actions.
+    The environment is used for evaluations and, when the run begins, for one random step, whose info shows
+    the name of the success flag.
     """
 
     def _open(self, buffer_file: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""ONNX: write the policy of a run as a file that ONNX Runtime runs without torch and this package."""
+"""ONNX: write the policy of a run to a file for ONNX Runtime, which needs neither torch nor this package."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     """Write the policy of a checkpoint as an ONNX model.
 
     The inputs of the model are ``observation`` and ``desired_goal``, with the dtypes and shapes of the
-    observation space and a leading axis of any length B. The output ``action`` has the B actions that
-    `Agent.act` returns without exploration, for the environment's action space. All computations use
-    float32. The metadata of the model are strings: ``env``, ``algo``, ``env_kwargs``, ``observation_space``
-    and ``action_space`` (the last three as JSON), and the versions of ``her-toolkit`` and ``torch``.
+    observation space and a leading axis of any length B. The output ``action`` contains B actions of the
+    environment's action space, computed as in `Agent.act` without exploration. All computations use float32.
+    The metadata of the model are strings: ``env``, ``algo``, ``env_kwargs``, ``observation_space`` and
+    ``action_space`` (the last three as JSON), and the versions of ``her-toolkit`` and ``torch``. If the run
+    used an agent of your own, its module is imported.
 
     Args:
         path: A checkpoint, a policy file, or the folder of a run, whose ``best.pt`` is used.
@@ -42,8 +43,8 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     Raises:
         ImportError: onnx or onnxscript is not installed.
         OSError: ``out`` cannot be written.
-        ValueError: The checkpoint cannot be used, ``out`` has another suffix, or the agent's code works only
-            for a fixed B.
+        ValueError: The checkpoint cannot be used, ``out`` has another suffix, or the exported code of the
+            agent works only for a fixed B.
 
     Example:
         ``export_onnx("runs/PointReach-v0-sac-0", "reach.onnx")``
@@ -61,7 +62,7 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     agent = agent_of(checkpoint | {"config": config}, file)
     space: Any = space_from_json(checkpoint["spaces"][0])
     keys = ("observation", "desired_goal")
-    # Two rows, since torch takes an axis of length 1 for a constant.
+    # Two rows, since torch treats an axis of length 1 as constant.
     rows = {key: torch.as_tensor(np.stack([space[key].sample()] * 2)) for key in keys}
     batch = torch.export.Dim("batch")
     with _without_warnings():
@@ -76,7 +77,10 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
         )
     model = program.model_proto
     if model.graph.input[0].type.tensor_type.shape.dim[0].dim_value:  # torch fixed the axis without an error
-        raise ValueError("the code of the agent fixes the number of rows; use x.shape[0] instead of len(x)")
+        raise ValueError(
+            "the exported model works for one batch size only, since choose() of the agent makes the batch "
+            "size a constant; use tensor.shape[0] instead of len(tensor) in choose()"
+        )
     spaces = zip(("observation_space", "action_space"), map(json.dumps, checkpoint["spaces"]), strict=True)
     versions = {"her-toolkit": her_wrappers.__version__, "torch": torch.__version__}
     described = {"env": config["env"], "env_kwargs": json.dumps(config["env_kwargs"]), "algo": config["algo"]}

@@ -1,4 +1,4 @@
-"""Options of the agents, one class for each algorithm, and the check of options. It does not import torch."""
+"""Options of the agents, one class for each algorithm, and their validation. Does not import torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRECISIONS = ("float32", "bf16")
 
 
 def ranged(default: Any, interval: str) -> Any:
-    """Return a dataclass field for a float in an interval, such as ``"[0, 1]"``; see `require_number`."""
+    """Return a dataclass field for a float in ``interval``, such as ``"[0, 1]"`` (see `require_number`)."""
     return field(default=default, metadata={"interval": interval})
 
 
@@ -31,14 +31,15 @@ def count(default: int, *, at_least: int = 0) -> Any:
 
 
 def require_values(options: Any) -> None:
-    """Check the numbers, flags and strings of a dataclass of options.
+    """Check all options of an object; in fields of type int, replace floats such as 1e6 by integers.
 
     Args:
-        options: The dataclass. Its floats are declared with `ranged`, which sets their interval. Its integers
-            must be at least 1, or at least the entry ``at_least`` of the field's metadata, if there is one.
+        options: Instance of a dataclass. Floats must lie in the interval that their field declares with
+            `ranged`. Integers have the lower bound that their field declares with `count`; a field without
+            such a declaration has the lower bound 1.
 
     Raises:
-        TypeError: A flag or a string has another type.
+        TypeError: A flag, a string or a dict has a wrong type.
         ValueError: A number is out of range.
     """
     for option in fields(options):
@@ -59,7 +60,7 @@ def require_values(options: Any) -> None:
 def require_precision(precision: object) -> str:
     """Return ``precision``; raise ValueError unless it is ``"float32"`` or ``"bf16"``."""
     if precision not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, got {precision!r}")
+        raise ValueError(f"precision must be {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
     return str(precision)
 
 
@@ -69,13 +70,13 @@ class AgentOptions:
 
     Raises:
         TypeError: A flag is not a bool.
-        ValueError: Another option is out of range.
+        ValueError: A number is out of range, or ``hidden`` is not a list of positive integers.
     """
 
     hidden: tuple[int, ...] = (64, 64, 64)
     """Units of each hidden layer."""
     layer_norm: bool = False
-    """Whether to normalize the units of each hidden layer before the activation, by arXiv 1607.06450."""
+    """Whether to use layer normalization (arXiv 1607.06450) before the activation of each hidden layer."""
     learning_rate: float = ranged(1e-3, "(0, inf)")
     """Step size of each Adam optimizer."""
     tau: float = ranged(0.05, "(0, 1]")
@@ -85,7 +86,7 @@ class AgentOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.hidden, list | tuple):
-            raise ValueError(f"hidden must be a list of integers, got {self.hidden!r}")  # noqa: TRY004 - as its entries
+            raise ValueError(f"'hidden' must be a list of layer sizes, such as [64, 64], got {self.hidden!r}")  # noqa: TRY004 - as its entries
         for units in self.hidden:
             require_count("each entry of hidden", units, at_least=1)
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -119,15 +120,15 @@ class TD3Options(AgentOptions):
     n_critics: int = 2
     """Number of critics; targets use their minimum."""
     target_noise: float = ranged(0.2, "[0, inf)")
-    """Standard deviation of the noise on the next actions in targets, scaled to [-1, 1]."""
+    """Standard deviation of the noise on the next actions in targets, for actions scaled to [-1, 1]."""
     target_noise_clip: float = ranged(0.5, "[0, inf)")
     """Largest absolute value of the noise on the next actions in targets."""
     bc_weight: float = ranged(0.0, "[0, inf)")
-    """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where the
-    demonstrated action has a higher Q value than the actor's action (arXiv 1709.10089, IV-B and IV-C)."""
+    """Weight, in the actor's loss, of the mean squared difference to demonstrated actions that have a higher
+    Q value than the action of the actor (arXiv 1709.10089, IV-B and IV-C)."""
     policy_delay: int = 2
-    """Updates of the critics for each update of the actor. ``target_update_interval`` counts updates of the
-    actor."""
+    """Number of updates of the critics for each update of the actor. target_update_interval counts updates of
+    the actor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +154,10 @@ class SACOptions(AgentOptions):
     n_critics: int = 2
     """Number of critics."""
     policy_delay: int = 1
-    """Updates of the critics for each update of the actor and of the temperature."""
+    """Number of updates of the critics for each update of the actor and of the temperature."""
     bc_weight: float = ranged(0.0, "[0, inf)")
-    """Weight of the mean squared difference to demonstrated actions in the actor's loss, only where the
-    demonstrated action has a higher Q value than the actor's action (arXiv 1709.10089, IV-B and IV-C)."""
+    """Weight, in the actor's loss, of the mean squared difference to demonstrated actions that have a higher
+    Q value than the action of the actor (arXiv 1709.10089, IV-B and IV-C)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,11 +185,11 @@ class IQLOptions(AgentOptions):
     hidden: tuple[int, ...] = (64, 64)
     tau: float = ranged(0.01, "(0, 1]")
     expectile: float = ranged(0.9, "[0.5, 1)")
-    """Expectile of the Q values that is the value of a state. Near 1, this value is the Q value of the best
-    recorded action."""
+    """The value of a state is this expectile of the Q values of recorded actions. Near 1, the value is close
+    to the Q value of the best recorded action."""
     temperature: float = ranged(10.0, "(0, inf)")
-    """Weight of the advantage in the imitation loss. With larger weights, the actor imitates mainly actions
-    with high Q values."""
+    """Factor of the advantage in exp(temperature * advantage), the weight of an action in the imitation loss.
+    With a larger factor, the actor imitates mainly actions with high Q values."""
 
 
 AGENT_OPTIONS: dict[str, type[AgentOptions]] = {
@@ -199,7 +200,7 @@ AGENT_OPTIONS: dict[str, type[AgentOptions]] = {
     "tqc": TQCOptions,
     "iql": IQLOptions,
 }
-"""Options by the name of the algorithm."""
+"""Class of the options of each algorithm, by name."""
 
 
 def options_type(algo: str) -> type[AgentOptions]:
@@ -217,7 +218,10 @@ def options_type(algo: str) -> type[AgentOptions]:
         found = import_callable(algo, "algo", "module:Class or path/to/file.py:Class")
         if isinstance(known := getattr(found, "options_type", None), type):
             return known
-        raise ValueError(f"algo must be a subclass of her_agents.agent.Agent, got {algo}")
+        raise ValueError(
+            f"{algo} has no options_type; the class must inherit from her_agents.agent.Agent, and set "
+            "options_type to the class of its options, such as SACOptions"
+        )
     if algo not in AGENT_OPTIONS:
         names = ", ".join(map(repr, AGENT_OPTIONS))
         raise ValueError(f"unknown algo {algo!r}; choose from {names}, or pass path/to/file.py:Class")
@@ -225,13 +229,14 @@ def options_type(algo: str) -> type[AgentOptions]:
 
 
 def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
-    """Return the validated options of an algorithm; see `options_type` for ``algo`` and more errors.
+    """Return the validated options of an algorithm.
 
     Args:
-        algo: The algorithm.
-        options: Values by name; missing options have their defaults.
+        algo: Name of the algorithm; or its class as ``module:Class`` or ``path/to/file.py:Class``.
+        options: Values by name; missing options get their defaults.
 
     Raises:
+        BrokenModuleError: The module of the class raised an error.
         TypeError: An option has a wrong type.
         ValueError: The algorithm or an option is unknown, or an option is out of range.
     """

@@ -26,7 +26,8 @@ class RunFolder:
     """Logs and checkpoints of one run.
 
     The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, from
-    the best evaluation; ``latest.pt`` with its replay buffer, for resuming; and ``history/epoch_<n>.pt``.
+    the best evaluation; ``latest.pt``, for resuming, with the file ``buffer-<n>.replay`` of its replay
+    buffer; and ``history/epoch_<n>.pt``.
 
     Args:
         path: The folder.
@@ -46,9 +47,10 @@ class RunFolder:
         """
         found = [name for name in ("latest.pt", "best.pt", "progress.csv") if (self.path / name).exists()]
         if found:
-            way = f"continue it with --resume {self.path}" if "latest.pt" in found else "delete the folder"
+            resume = f"continue it with resume=True (`her train --resume {self.path}`)"
+            way = resume if "latest.pt" in found else "delete the folder"
             raise ValueError(
-                f"{self.path} already contains a run; {way}, or choose another folder with --out"
+                f"{self.path} already contains a run; {way}, or choose another folder with folder= (--out)"
             )
 
     def read_latest(self, config: Config) -> tuple[dict[str, Any], Path]:
@@ -56,8 +58,8 @@ class RunFolder:
 
         Raises:
             CorruptFileError: The checkpoint is damaged.
-            ValueError: The folder has no checkpoint, the checkpoint belongs to other options, or the run is
-                already complete.
+            ValueError: The folder has no checkpoint, the options of its run differ from ``config`` (``steps``
+                may differ), or the run is already complete.
         """
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), make_config(saved["config"]).as_dict()
@@ -65,29 +67,32 @@ class RunFolder:
             may_differ = name == "steps" or (name == "device" and given[name] == "auto")
             if before[name] != given[name] and not may_differ:
                 raise ValueError(
-                    f"{self._latest} belongs to a run with {name}={before[name]!r}, got "
-                    f"{given[name]!r}; only steps may change when a run is resumed"
+                    f"{self._latest} belongs to a run with {name}={before[name]!r}, but "
+                    f"{name}={given[name]!r} was given; pass {name}={before[name]!r}, or start a new run in "
+                    "another folder"
                 )
         with as_corrupt(f"{self._latest} is damaged"):
             taken, buffer = steps_of(saved["counts"]), str(saved["buffer"])
             if Path(buffer).name != buffer:
-                raise ValueError(f"buffer must be the name of a file in its folder, got {buffer!r}")
+                raise ValueError(f"'buffer' must be a file name without a folder, got {buffer!r}")
             if not all(isinstance(value, int | float) for value in saved["counts"].values()):
-                raise ValueError("counts must be numbers")
+                raise ValueError(f"'counts' must contain only numbers, got {saved['counts']}")
             if not all(row.keys() >= {*COUNTS, "success_rate", "mean_return"} for row in saved["history"]):
-                raise ValueError("a row of history is incomplete")
+                keys = ", ".join((*COUNTS, "success_rate", "mean_return"))
+                raise ValueError(f"each row of 'history' must have the keys {keys}")
         if taken >= config.steps:
             raise ValueError(
-                f"steps must be above {taken}, the steps so far in {self.path}, got {config.steps}; "
-                "pass a larger --steps"
+                f"steps={config.steps} is too small to continue the run in {self.path}, which already has "
+                f"{taken} steps; pass more than {taken} steps"
             )
         return saved, self.path / buffer
 
     def open(self, training: Training, *, tensorboard: bool) -> None:
-        """Lock the folder, write the config, and begin event files if ``tensorboard`` is True.
+        """Lock the folder, write the config and, if ``tensorboard`` is True, create TensorBoard event files.
 
         Raises:
             InUseError: Another run writes to the folder.
+            OSError: The config cannot be written.
             ValueError: ``tensorboard`` is True, and the package tensorboard is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
@@ -100,13 +105,13 @@ class RunFolder:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Add advice on how to continue to the OSError of a write, for example if the disk is full."""
+        """Extend the message of an OSError (such as a full disk) with advice on how to continue the run."""
         try:
             yield
         except OSError as error:
-            way = f"her train --resume {self.path}" if self._latest.exists() else "a new run"
+            way = f"run `her train --resume {self.path}`" if self._latest.exists() else "start a new run"
             raise OSError(
-                f"cannot write to {self.path}: {error.strerror or error}; make room, then continue with {way}"
+                f"cannot write to {self.path}: {error.strerror or error}; fix this error, then {way}"
             ) from error
 
     def write(self, training: Training, *, ended: bool) -> None:
@@ -114,7 +119,7 @@ class RunFolder:
 
         Args:
             training: The run.
-            ended: Whether the run ends after this epoch; then ``latest.pt`` is written regardless of
+            ended: Whether the run ends after this epoch. If True, ``latest.pt`` is written regardless of
                 ``save_every``.
 
         Raises:
@@ -138,7 +143,7 @@ class RunFolder:
                 self._save_latest(training)
 
     def _save_latest(self, training: Training) -> None:
-        """Write the buffer, then a checkpoint with its file name; a crash leaves a matching pair of files."""
+        """Write the buffer to a new file, and then ``latest.pt``, which contains the name of the new file."""
         buffer = self.path / f"buffer-{training.counts.resets}.replay"
         training.buffer.save(buffer)
         save_checkpoint(self._latest, training.state_dict() | {"buffer": buffer.name})
@@ -151,7 +156,7 @@ class RunFolder:
         if self._lock is not None:
             self._lock.release()
         if self._tensorboard is not None:
-            with contextlib.suppress(OSError):  # of a full disk; all other files are complete
+            with contextlib.suppress(OSError):  # such as from a full disk; all other files are complete
                 self._tensorboard.close()
 
 

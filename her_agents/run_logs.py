@@ -1,4 +1,4 @@
-"""RunLog: the success rates of a run, read from a folder of ``her train``, a CSV file or TensorBoard logs."""
+"""RunLog: success rates of a run, read from a run folder of ``her train``, a CSV file or TensorBoard logs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from her_wrappers.files.text import parse_file
 STEPS = ("env_steps", "time/total_timesteps", "steps", "step")
 SUCCESS = ("success_rate", "eval/success_rate", "rollout/success_rate")
 SECONDS = ("seconds", "time/time_elapsed")
-"""Names of the column or TensorBoard tag with the time, of this package and of Stable-Baselines3; the first
-name that a log has is used."""
+"""Names of columns or TensorBoard tags with steps, success rates and wall-clock times, as written by this
+package and Stable-Baselines3. The first name that a log contains is used."""
 
 SEED = re.compile(r"(^|[-_])(seed[-_]?)?\d+$")
 """Pattern of the seed at the end of the name of a run, such as -0, _1 and -seed-2."""
@@ -33,12 +33,12 @@ class RunLog:
 
     Attributes:
         name: Name of the run, for messages.
-        steps: Environment steps before each of E evaluations, (E,) float64, increasing; in an offline run,
-            updates.
+        steps: Number of environment steps before each of E evaluations, (E,) float64, increasing. In an
+            offline run, the number of updates.
         success_rate: Success rate of each evaluation, (E,) float64 in [0, 1].
         seconds: Wall-clock time of each evaluation since the start [s], (E,) float64; NaN if unknown.
-        group: Name of the group, whose runs differ only in their seeds.
-        options: Options of the run by name; an option of the agent has a name like ``agent.temperature``.
+        group: Name of the group of this run. `compare` treats the runs of a group as repetitions.
+        options: Options of the run by name; options of the agent have names such as ``agent.temperature``.
 
     Raises:
         ValueError: The run has no evaluation, steps do not increase, or a success rate is outside [0, 1].
@@ -53,48 +53,51 @@ class RunLog:
 
     def __post_init__(self) -> None:
         if not len(self.steps):
-            raise ValueError(f"{self.name} has no evaluation with a success rate; let the run continue")
+            raise ValueError(f"{self.name} has no evaluation with a success rate; train it for longer")
         disordered = np.flatnonzero(~(np.diff(self.steps) > 0))
         if disordered.size:
             before, after = self.steps[disordered[0] : disordered[0] + 2]
-            raise ValueError(f"steps of {self.name} must increase, got {after:g} after {before:g}")
+            got = f"got {after:g} after {before:g}; sort the evaluations, and remove repeated ones"
+            raise ValueError(f"steps of {self.name} must increase, {got}")
         wrong = self.success_rate[~((self.success_rate >= 0) & (self.success_rate <= 1))]
         if wrong.size:
             raise ValueError(f"success rates of {self.name} must lie in [0, 1], got {wrong[0]:g}")
 
     @property
     def is_solved(self) -> bool:
-        """Whether all episodes of the last two evaluations were successes; a run may stop after this."""
+        """Whether all episodes of the last two evaluations were successes; ``her train`` stops such a run."""
         return len(self.steps) > 1 and bool((self.success_rate[-2:] == 1).all())
 
     @property
     def slack(self) -> float:
-        """Tolerance of `success_at` [steps], a quarter of the median number of steps between evaluations.
+        """Tolerance of `success_at` [steps]: a quarter of the median number of steps between evaluations.
 
-        Evaluations up to this many steps later than requested count too, since epochs differ in length.
+        Epochs differ in length, so the evaluation for a requested step can come later than this step.
+        `success_at` accepts evaluations that are late by up to this tolerance.
         """
         return float(np.median(np.diff(self.steps))) / 4 if len(self.steps) > 1 else 0.0
 
     def success_at(self, steps: float | np.ndarray) -> np.ndarray:
-        """Return the success rate of the last evaluation up to each of ``steps``, with tolerance `slack`.
+        """Return the success rate after S steps: that of the last evaluation up to step S + `slack`.
 
-        After the end of a solved run, this is its last success rate.
+        After the end of a solved run, its last success rate is returned.
 
         Args:
-            steps: Numbers of steps.
+            steps: S, one or more numbers of steps.
 
         Returns:
             Success rates, with the shape of ``steps``.
 
         Raises:
-            ValueError: The run ended before ``steps`` without being solved, or its first evaluation is later.
+            ValueError: ``steps`` is before the first evaluation, or after the end of an unsolved run.
         """
         indices = np.searchsorted(self.steps - self.slack, steps, side="right") - 1
         is_late = not self.is_solved and np.max(steps) > self.steps[-1] + self.slack
         if np.min(indices) < 0 or is_late:
             raise ValueError(
-                f"{self.name} has evaluations from {self.steps[0]:,.0f} to {self.steps[-1]:,.0f} steps, got "
-                f"{np.max(steps) if is_late else np.min(steps):,.0f}; choose other steps, or omit this run"
+                f"{self.name} has no success rate after {np.max(steps) if is_late else np.min(steps):,.0f} "
+                f"steps: its first evaluation is after {self.steps[0]:,.0f} steps, its last evaluation after "
+                f"{self.steps[-1]:,.0f}; choose other steps (at= of compare()), or omit this run"
             )
         rates: np.ndarray = self.success_rate[indices]
         return rates
@@ -104,14 +107,15 @@ def read_runs(path: str | os.PathLike[str]) -> list[RunLog]:
     """Read a run, or all runs in a folder.
 
     Args:
-        path: A folder of ``her train``; a folder with TensorBoard logs; a CSV file, such as
-            ``progress.csv`` of Stable-Baselines3; or a folder with such runs. ``NAME=PATH`` names the
-            group. A CSV file has a column ``env_steps`` and a column ``success_rate``, and may have a column
-            ``seconds``, a column ``run`` if it has several runs, and columns with options.
+        path: A run folder of ``her train``; a folder with TensorBoard logs; a CSV file; or a folder of such
+            folders. ``NAME=PATH`` reads PATH, and NAME is then the group of the runs. A CSV file needs the
+            columns ``env_steps`` and ``success_rate``, or those of Stable-Baselines3's ``progress.csv``.
+            Optional columns are ``seconds``, ``run`` (the name of the run, if the file has several), and one
+            column for each known option of the runs.
 
     Returns:
-        The runs, sorted by name. Their group is ``NAME`` if it is given. Otherwise it is the path of the
-        folder with the runs or, for a single run, the path of this run without the seed at the end.
+        The runs, sorted by path. Without NAME, their group is the absolute path; if there is only one run, a
+        seed at the end of the path, such as ``-0``, is removed from the group.
 
     Raises:
         CorruptFileError: A log is damaged.
@@ -125,9 +129,9 @@ def read_runs(path: str | os.PathLike[str]) -> list[RunLog]:
     given = Path(text)
     runs = list(_find_runs(given))
     if not runs:
-        what = "has no run in it" if given.exists() else "does not exist"
+        what = "contains no run" if given.exists() else "does not exist"
         raise ValueError(
-            f"{given} {what}; pass a folder of her train, a CSV file, or a folder with TensorBoard logs"
+            f"{given} {what}; pass a run folder of `her train`, a CSV file, or a folder with TensorBoard logs"
         )
     if not group:
         place = given.absolute().with_suffix("") if given.suffix == ".csv" else given.absolute()
@@ -166,9 +170,10 @@ def _read_csv(path: Path, options: Mapping[str, Any] | None = None) -> Iterator[
     steps, success = _first(columns, STEPS), _first(columns, SUCCESS)
     seconds = _first(columns, SECONDS) or ""
     if steps is None or success is None:
+        missing, names = ("steps", STEPS) if steps is None else ("success rates", SUCCESS)
         raise ValueError(
-            f"{path} must have a column of steps ({', '.join(STEPS)}) and of success rates "
-            f"({', '.join(SUCCESS)}), got {', '.join(map(str, columns)) or 'an empty file'}"
+            f"{path} must have a column of {missing} with the name {' or '.join(map(repr, names))}, got the "
+            f"columns: {', '.join(map(repr, columns)) or 'none, since the file has no rows'}"
         )
     by_run: dict[str, list[dict[str, str]]] = {}
     for row in rows:
@@ -176,7 +181,7 @@ def _read_csv(path: Path, options: Mapping[str, Any] | None = None) -> Iterator[
             by_run.setdefault(row.get("run") or "", []).append(row)
     for run, logged in by_run.items() or [("", [])]:
         with as_corrupt(f"{path} is damaged"):
-            # An offline run has no environment steps, and its progress is the number of updates.
+            # An offline run has no environment steps; its progress is the number of updates.
             values = [
                 (float(row[steps]) or float(row.get("updates") or 0), row[success], row.get(seconds) or "nan")
                 for row in logged
@@ -187,7 +192,7 @@ def _read_csv(path: Path, options: Mapping[str, Any] | None = None) -> Iterator[
 
 
 def _read_events(path: Path) -> RunLog:
-    """Read the logs of one run of TensorBoard."""
+    """Read the TensorBoard logs of one run."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415 - slow
 
     with as_corrupt(f"{path} is damaged"):
@@ -199,8 +204,9 @@ def _read_events(path: Path) -> RunLog:
             events = [(each.step, each.value, each.wall_time - start) for each in logs.Scalars(tag)]
     if tag is None:
         raise ValueError(
-            f"{path} has no success rate ({', '.join(SUCCESS)}), only {', '.join(tags) or 'no scalars'}; "
-            "the infos of the environment need is_success"
+            f"{path} must have a scalar {' or '.join(map(repr, SUCCESS))}, got the scalars: "
+            f"{', '.join(map(repr, tags)) or 'none'}; add 'is_success' to the infos of the environment, then "
+            "train again"
         )
     return _make(str(path), np.array(events, float).reshape(-1, 3), {})
 
@@ -210,7 +216,8 @@ def _first(names: Sequence[str], known: Sequence[str]) -> str | None:
 
 
 def _make(name: str, points: np.ndarray, options: Mapping[str, Any]) -> RunLog:
-    """Return a run from (E, 3) points: steps, success rate, seconds; the last row of equal steps is used."""
+    """Return a run from (E, 3) points: steps, success rate and seconds of each evaluation."""
+    # Of several points with equal steps, the last one is kept.
     last = {step: row for step, *row in points[np.argsort(points[:, 0], kind="stable")].tolist()}
     rates, seconds = np.array(list(last.values())).reshape(-1, 2).T
     return RunLog(name, np.array(list(last)), rates, seconds, options=options)

@@ -1,8 +1,9 @@
 """SAC for goal environments (Haarnoja et al. 2018): a stochastic actor whose objective includes its entropy.
 
 The temperature, which is the weight of the entropy, is either constant or learned as in the second SAC paper
-(arXiv 1812.05905). The actor is stochastic, so exploration needs neither epsilon nor noise. Q values include
-entropies and can be above 0, so targets are clipped from below only.
+(arXiv 1812.05905). The actor is stochastic, so exploration needs neither epsilon nor noise. Rewards in
+[-1, 0] bound returns to [-1 / (1 - gamma), 0], but the Q values of SAC also include entropies and can be
+above 0. So targets are clipped from below only.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ LOG_DEVIATION = (-5.0, 2.0)  # bounds of the log standard deviation of actions b
 class SAC(Agent):
     """SAC: a squashed Gaussian actor, two critics, and a learned or constant weight of the entropy.
 
-    SAC takes the arguments of `Agent`, and the options `her_agents.options.SACOptions`. The action space is
-    a Box with bounds.
+    SAC takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.options.SACOptions`.
+    The action space must be a Box with bounds.
     """
 
     options: SACOptions
@@ -71,10 +72,10 @@ class SAC(Agent):
         return self.actions.to_env(mean.tanh())
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
-        """Take one gradient step with the critics.
+        """Update the critics by one gradient step.
 
-        Every ``policy_delay``-th call also takes a gradient step with the actor and, if the temperature is
-        learned, with the temperature.
+        Every ``policy_delay``-th call also updates the actor and, if the temperature is learned, the
+        temperature.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
@@ -133,11 +134,11 @@ class SAC(Agent):
         return loss, entropy.detach().mean()
 
     def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the loss of the critics' values (C, K, B), 0-d, and store the errors for `td_errors`."""
+        """Return the 0-d loss of the values (C, 1, B) of C critics; store the TD errors for `td_errors`."""
         return self.squared_loss(batch, values, target)
 
     def q_values(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the Q values that the actor maximizes, (B,), from the critics' values (C, K, B)."""
+        """Return the minimum over the values of C critics, (C, 1, B) -> (B,), which the actor maximizes."""
         return values.amin(dim=(0, 1))
 
     @torch.no_grad()

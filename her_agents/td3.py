@@ -1,9 +1,10 @@
 """TD3 for goal environments (Fujimoto et al. 2018), and DDPG (Lillicrap et al. 2016), a preset of TD3.
 
-As in the HER paper and in Plappert et al. 2018, targets are clipped to the range of returns of rewards in
-[-1, 0], squares of the actions are penalized, and inputs are normalized. Exploration adds Gaussian noise to
-most actions, and replaces the remaining actions by uniformly random actions. As in Stable-Baselines3, DDPG is
-TD3 with one critic, without noise on the actions in targets, and without a delay of the actor.
+As in the HER paper and in Plappert et al. 2018, squared actions are penalized, inputs are normalized, and
+targets are clipped to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0]. Exploration
+adds Gaussian noise to most actions, and replaces the other actions by uniformly random actions. As in
+Stable-Baselines3, DDPG is TD3 with one critic, without noise on the actions in targets, and without a delay
+of the actor.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class TD3(Agent):
-    """TD3: a deterministic actor that maximizes the first of two critics; targets use the minimum of both.
+    """TD3: a deterministic actor that maximizes the first critic; targets use the minimum of both critics.
 
-    TD3 takes the arguments of `Agent`, and the options `her_agents.options.TD3Options`. The action space is
-    a Box with bounds.
+    TD3 takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.options.TD3Options`.
+    The action space must be a Box with bounds.
     """
 
     options: TD3Options
@@ -55,7 +56,7 @@ class TD3(Agent):
         }
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actor's actions; with ``explore``, add noise, or choose at random with rate epsilon."""
+        """Return the actor's actions; to explore, add noise or, with probability epsilon, act randomly."""
         actions = self.actor(inputs)
         if explore:
             noise = torch.randn(actions.shape, **self._random)
@@ -66,7 +67,7 @@ class TD3(Agent):
         return self.actions.to_env(actions)
 
     def update(self, batch: Batch) -> dict[str, torch.Tensor]:
-        """Take one gradient step with the critics and, in every ``policy_delay``-th call, with the actor.
+        """Update the critics and, in every ``policy_delay``-th call, the actor, by one gradient step each.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
@@ -90,11 +91,11 @@ class TD3(Agent):
         return measured
 
     def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the loss of the critics' values (C, 1, B), 0-d, and store the errors for `td_errors`."""
+        """Return the 0-d loss of the values (C, 1, B) of C critics; store the TD errors for `td_errors`."""
         return self.squared_loss(batch, values, target)
 
     def actor_loss(self, batch: Batch, inputs: NetworkInput) -> torch.Tensor:
-        """Return the actor's loss, 0-d; ``inputs`` are made from the observations of the batch."""
+        """Return the loss of the actor, 0-d; ``inputs`` are the network inputs for ``batch.observations``."""
         actions = self.actor(inputs)
         q_values = self.critics[0](inputs, actions).squeeze(1)
         loss: torch.Tensor = -q_values.mean() + self.options.action_l2 * actions.square().mean()
@@ -118,9 +119,9 @@ class TD3(Agent):
 
 
 class DDPG(TD3):
-    """DDPG: a deterministic actor that maximizes the value of its critic; a preset of `TD3`.
+    """DDPG: a preset of `TD3` with one critic, without noise in targets, and without a delay of the actor.
 
-    DDPG takes the arguments of `TD3`, and the options `her_agents.options.DDPGOptions`.
+    DDPG takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.options.DDPGOptions`.
     """
 
     options_type = DDPGOptions

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class TQC(SAC):
     """TQC: SAC whose critics estimate quantiles of returns; targets leave out the largest quantiles.
 
-    TQC takes the arguments of `Agent`, and the options `her_agents.options.TQCOptions`. The action space is
-    a Box with bounds.
+    TQC takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.options.TQCOptions`.
+    The action space must be a Box with bounds.
     """
 
     options: TQCOptions
@@ -39,11 +39,11 @@ class TQC(SAC):
         super().build(action_space)
 
     def make_critics(self, num_outputs: int) -> Critics:
-        """Return critics with one output for each quantile."""
+        """Return critics with one output for each quantile; ``num_outputs`` is ignored."""
         return super().make_critics(self.options.n_quantiles)
 
     def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the quantile Huber loss, and store the errors of each critic's mean for `td_errors`."""
+        """Return the 0-d quantile Huber loss; store TD errors, averaged over quantiles, for `td_errors`."""
         self._errors = values.mean(dim=1) - target.mean(dim=0)
         errors = target - values.unsqueeze(2)  # (critics, quantiles, target quantiles, B)
         size = errors.detach().abs()
@@ -53,12 +53,12 @@ class TQC(SAC):
         return (self.as_tensor(batch.weights) * weights * huber).mean()
 
     def q_values(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the means of all quantiles, (B,), from the critics' values (C, K, B)."""
+        """Return the mean over all quantiles of all critics, (B,), from the critics' values (C, K, B)."""
         return values.mean(dim=(0, 1))
 
     @torch.no_grad()
     def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return target quantiles, (K, B), from the K smallest quantiles of all target critics together."""
+        """Return M targets for each step, (M, B), from the M smallest quantiles of all target critics."""
         actions, entropy = self.sample(next_inputs)
         quantiles = self.targets(next_inputs, actions).flatten(0, 1).sort(dim=0).values
         next_values = quantiles[: self._n_target_quantiles] + self.temperature * entropy

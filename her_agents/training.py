@@ -1,8 +1,9 @@
 """Training: the agent, replay buffer, environments and progress of one run.
 
-Every epoch begins with a reset of all environments, seeded by the config's seed and the number of resets so
-far, and ends when the episodes that are unfinished after its last step have ended. So checkpoints need no
-state of the environments, and a resumed run computes the same results as an uninterrupted run.
+Every epoch begins with a reset of all environments. The seed of this reset depends only on the seed of the
+config and the number of resets so far. After the planned steps of an epoch, all open episodes are played to
+their ends. Therefore a checkpoint between epochs does not need the state of the environments, and a resumed
+run computes the same results as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -69,37 +70,38 @@ class Counts:
 
 
 class Training:
-    """A run that collects episodes in environments of this process; subclasses get episodes elsewhere.
+    """A run that collects its own episodes. Subclasses get episodes from workers or from recordings instead.
 
     Args:
         config: The options.
         buffer_file: File of the saved replay buffer of a resumed run; None for a new run.
-        env: Environment to use instead of ``config.env``: a function that makes it or, with
-            ``num_envs=1`` and without workers, a `gymnasium.Env`, which is also used for evaluations.
-        agent: Agent to use instead of ``config.algo``: a subclass of `Agent` or, without workers, an
-            instance.
-        backend: Backend of the `Collector`, if there are workers.
-        address: Address of a Ray cluster for the `Collector`, or None.
+        env: Function that makes the environment, used instead of ``config.env``. With ``num_envs=1`` and
+            ``workers=0``, a `gymnasium.Env` is also accepted, and is used for evaluations too.
+        agent: Subclass of `Agent`, used instead of ``config.algo``. With ``workers=0``, an instance of a
+            subclass is also accepted.
+        backend: Backend of the `Collector` of a run with workers.
+        address: Address of a Ray cluster for the `Collector` of a run with workers, or None.
 
     Attributes:
         config: The options.
         agent: The agent.
         buffer: The replay buffer.
         counts: The progress.
-        history: A row for each epoch.
+        history: A row for each completed epoch.
 
     Raises:
         BrokenModuleError: The environment or its module raised an error.
         ConnectionError: No Ray cluster answers at ``address``.
         ImportError: Ray or a package that reads LeRobot datasets is needed but not installed.
         TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: The environment cannot be made, is not a goal environment, has no success flag, needs
-            other ``info_keys``, or has rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the
-            backend, the address, the device, the recorded episodes or the demonstrations cannot be used.
+        ValueError: The environment cannot be made, is not a goal environment, or has no success flag; its
+            compute_reward or compute_terminated reads an info that is not in ``config.info_keys``;
+            ``config.clip_targets`` is True, but a reward is outside [-1, 0]; or the buffer file, the backend,
+            the address, the device, the recorded episodes or the demonstrations cannot be used.
     """
 
     _envs: Any = None  # the environments of this process that are recorded; None in a subclass
-    _end: float = math.inf  # number of steps after which an environment waits when its episode ends
+    _end: float = math.inf  # last step of the epoch; then each environment finishes its episode, and waits
     _waiting = np.ones(0, bool)  # (N,) environments whose last episode of the epoch has ended
 
     def __init__(
@@ -113,11 +115,16 @@ class Training:
         address: str | None = None,
     ) -> None:
         own_agent = None if isinstance(agent, type) else agent
-        is_shared = isinstance(env, gym.Env) and (config.workers or config.num_envs != 1)
-        if is_shared or (config.workers and own_agent is not None):
+        if isinstance(env, gym.Env) and (config.workers or config.num_envs != 1):
             raise ValueError(
-                "env and agent must be functions or classes that make them, unless num_envs=1 and workers=0, "
-                f"got num_envs={config.num_envs} and workers={config.workers}"
+                "env= can be an environment only with num_envs=1 and workers=0, got "
+                f"num_envs={config.num_envs} and workers={config.workers}; pass a function that makes the "
+                "environment"
+            )
+        if config.workers and own_agent is not None:
+            raise ValueError(
+                f"with workers={config.workers}, agent= must be a class, got an instance of "
+                f"{type(agent).__name__}; pass the class"
             )
         self._own_env = env
         self._agent_class = agent if isinstance(agent, type) else None
@@ -163,7 +170,7 @@ class Training:
         return lambda: gym.vector.SyncVectorEnv([make_one] * config.num_envs)
 
     def _make_buffer(self, env: Any, saved: Path | None) -> HindsightReplayBuffer:
-        """Return a new replay buffer, or load the saved one."""
+        """Return a new replay buffer or, if ``saved`` is not None, the buffer in this file."""
         config = self.config
         buffer_size, info_keys = config.buffer_size, config.info_keys
         if not config.offline:  # the last episodes may end after config.steps
@@ -172,7 +179,7 @@ class Training:
             buffer_size = min(buffer_size, config.steps + num_envs * longest)
             info_keys = self._info_keys
         termination = find_termination(config.termination)
-        # On the device, functions of tensors relabel there; otherwise the agent moves the batches.
+        # If the functions take tensors, the buffer relabels on the device; else the agent moves each batch.
         place = {"device": config.device, "tensor_functions": True} if config.tensor_functions else {}
         if saved is not None:
             # Files contain no functions.
@@ -194,11 +201,13 @@ class Training:
         )
 
     def begin_episodes(self, *, keep_open: bool = False) -> None:
-        """Reset all environments, if there are any.
+        """Add 1 to the number of resets, and reset the environments with a seed that depends on this number.
+
+        Runs with workers and offline runs have no environments here, so only the number changes.
 
         Args:
-            keep_open: Whether to add unfinished episodes to the buffer as truncated episodes; if False, they
-                are dropped.
+            keep_open: Whether to add unfinished episodes to the buffer as truncated episodes. If False,
+                unfinished episodes are dropped.
         """
         self.counts.resets += 1
         if self._envs is None:
@@ -211,7 +220,7 @@ class Training:
         self._ended_now.clear()
 
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Training], None]) -> bool:
-        """Collect and update for one epoch, then reset the environments and evaluate.
+        """Collect episodes and update the agent for one epoch, evaluate it, then reset the environments.
 
         After the last step of the epoch, each environment still finishes its current episode.
 
@@ -245,7 +254,7 @@ class Training:
         return completed
 
     def _step(self) -> None:
-        """Take one step in every environment; environments without further episodes are not recorded."""
+        """Step each environment once; discard the steps of those that wait for the end of the epoch."""
         actions = self.agent.act(self._observations, explore=True)
         self._observations, _, terminated, truncated, _ = self._envs.step(actions)
         resets = self._ended & self._next_step_mode
@@ -264,7 +273,7 @@ class Training:
         self._meter.add_episodes(episodes)
 
     def _update(self) -> None:
-        """Make the updates of the agent that are due after the latest steps."""
+        """Make the updates of the agent that are due after the latest step."""
         config, counts = self.config, self.counts
         due = int(max(0, counts.env_steps - config.learning_starts) * config.updates_per_step)
         if config.offline:
@@ -275,7 +284,7 @@ class Training:
             self.agent.scale_learning_rates(max(0.0, 1 - counts.steps / config.steps))
         while counts.updates < due:
             batch = self.buffer.sample(config.batch_size)
-            # Reading rewards from another device waits for it, so few of its batches are checked.
+            # Reading rewards from a GPU waits for the GPU, so only every 100th of its batches is checked.
             if config.clip_targets and (self.buffer.device is None or counts.updates % 100 == 0):
                 require_clippable(batch.rewards, config.n_steps)
             self._meter.add_batch(batch)
@@ -311,7 +320,7 @@ class Training:
         }
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
-        """Restore the content of a checkpoint; call `begin_episodes` afterwards.
+        """Restore the content of a checkpoint. The caller must call `begin_episodes` afterwards.
 
         Args:
             path: Path of the checkpoint, for error messages.
@@ -349,9 +358,9 @@ def _made(env: gym.Env[Any, Any] | EnvFactory) -> gym.Env[Any, Any]:
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:
-    """Return the replay buffer's argument ``termination``.
+    """Convert the option ``Config.termination`` to the argument ``termination`` of the replay buffer.
 
-    The argument is the imported function if ``name`` contains a colon, else ``name`` itself.
+    A name with a colon, such as ``module:function``, is replaced by the function; other values are unchanged.
 
     Raises:
         ValueError: The module cannot be imported, or does not have the function.
@@ -365,11 +374,11 @@ def find_termination(name: str | None) -> str | Callable[..., Any] | None:
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:
-    """Reset the environment, and take one random step; return its reward and the name of the success flag.
+    """Reset the environment, take a random step, and return the reward and the name of the success flag.
 
     Raises:
-        ValueError: The info of the step has no success flag, or compute_reward or compute_terminated needs
-            more ``info_keys``.
+        ValueError: The info of the step has no success flag; or compute_reward or compute_terminated reads an
+            info that is not in ``config.info_keys``.
     """
     observation, _ = env.reset(seed=TEST_SEED)
     env.action_space.seed(TEST_SEED)
@@ -377,8 +386,8 @@ def take_random_step(env: Any, config: Config) -> tuple[float, str]:
     next_observation, reward, terminated, _, info = env.step(action)
     if config.her:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the buffer of the run has the same warnings
-            # Not with the success flag: it belongs to one goal, and only the run's buffer stores it.
+            warnings.simplefilter("ignore")  # the buffer of the run issues the same warnings
+            # Without the success flag, which belongs to one goal: functions that read it must fail here.
             buffer = HindsightReplayBuffer.for_env(env, buffer_size=1, info_keys=config.info_keys)
             buffer.add(observation, action, reward, next_observation, terminated, True, info)
     return float(reward), success_key(info)
@@ -388,7 +397,7 @@ def require_clippable(rewards: Any, n_steps: int = 1) -> None:
     """Raise ValueError if rewards lie outside the range that clipped targets assume.
 
     Args:
-        rewards: An array, a tensor or a number; each value is the sum of at most ``n_steps`` rewards.
+        rewards: An array, a tensor or a float. Each value is the sum of at most ``n_steps`` rewards.
         n_steps: Largest number of rewards in a sum.
 
     Raises:
@@ -396,8 +405,9 @@ def require_clippable(rewards: Any, n_steps: int = 1) -> None:
     """
     least, largest = (rewards, rewards) if isinstance(rewards, float) else (rewards.min(), rewards.max())
     if least < -n_steps or largest > 0:
-        values = "rewards" if n_steps == 1 else f"sums of {n_steps} rewards"
+        values = "each reward" if n_steps == 1 else f"each sum of {n_steps} rewards"
+        got = f"{least:g}" if least == largest else f"values from {least:g} to {largest:g}"
         raise ValueError(
-            f"clip_targets=True needs {values} from {-n_steps} to 0, got {least:g} to {largest:g}; "
-            "pass --no-clip-targets, or clip_targets=False in a config"
+            f"clip_targets=True needs {values} to be between {-n_steps} and 0, got {got}; pass "
+            "clip_targets=False (--no-clip-targets)"
         )

@@ -82,7 +82,7 @@ class TaskBase:
             info: Not used.
 
         Returns:
-            (...) float32, of the same type.
+            Rewards, (...) float32, of the same type as the goals.
         """
         return self.task.reward(achieved_goal, desired_goal, self.reward_type)
 
@@ -95,12 +95,12 @@ class TaskBase:
             info: Not used.
 
         Returns:
-            (...) bool, of the same type.
+            (...) bool, of the same type as the goals.
         """
         return self.task.success(achieved_goal, desired_goal) & self.terminate_on_success
 
     def _validate_actions(self, given: np.ndarray) -> np.ndarray:
-        """Return valid actions: clipped Box actions (N, A), or Discrete actions (N,)."""
+        """Return Box actions (N, A), clipped, or Discrete actions (N,); raise ValueError if invalid."""
         if not self._is_discrete:
             if given.dtype.kind not in "fiu":
                 raise ValueError(f"action must contain numbers, got dtype {given.dtype}")
@@ -109,21 +109,21 @@ class TaskBase:
             clipped: np.ndarray = given.clip(self._lowest, self._highest)
             return clipped.astype(self.task.action_space.dtype, copy=False)
         if given.dtype.kind not in "iu":
-            raise ValueError(f"action must be an integer, got dtype {given.dtype}; cast it with int()")
+            raise ValueError(f"action must be an integer, got dtype {given.dtype}; convert it to int64")
         outside = (given < self._lowest) | (given > self._highest)
         if outside.any():
             raise ValueError(f"action must lie in {self._lowest}..{self._highest}, got {given[outside][0]}")
         return given
 
     def _paint(self, replace: bool = False) -> None:
-        """Append the current state to the trails, or replace the last state; show a picture in mode human."""
+        """Append the state to the trails, or put it in place of the last state; render in human mode."""
         if self._painter is not None and self._state is not None:
             self._painter.append(self._state, replace)
             if self.render_mode == "human":
                 self.render()
 
     def _draw_envs(self, steps: list[int], size: int) -> list[np.ndarray]:
-        """Draw the first ``len(steps)`` environments; ``steps`` are the steps in their current episodes."""
+        """Draw the first ``len(steps)`` environments; ``steps`` are the lengths of their episodes so far."""
         if self._painter is None:
             gym.logger.warn(
                 'render() needs a render_mode, got None; make the environment with render_mode="rgb_array"'
@@ -138,7 +138,7 @@ def _action_bounds(space: spaces.Space[Any]) -> tuple[Any, ...]:
     if isinstance(space, spaces.Discrete):
         return int(space.start), int(space.start + space.n - 1)
     if not isinstance(space, spaces.Box):
-        raise TypeError(f"action space must be Box or Discrete, got {space}")
+        raise TypeError(f"action_space of the task must be Box or Discrete, got {space}")
     bounds = space.low, space.high
     # Clipping to a scalar is twenty times faster than clipping to a short array of equal bounds.
     return tuple(each.flat[0] if each.size and (each == each.flat[0]).all() else each for each in bounds)

@@ -109,19 +109,19 @@ class BitFlipping(GoalTask):
         }
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return whether all bits are equal."""
+        """Return whether all bits of the achieved goal equal the bits of the desired goal."""
         return self._encoding.equal(achieved_goal, desired_goal)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return the number of bits that differ."""
+        """Return the number of bits that differ between achieved and desired goal."""
         return self._encoding.hamming(achieved_goal, desired_goal)
 
     def reached_goal(self, state: State) -> Array:
-        """Return the bits, without the encoding of observations."""
+        """Return the goals that ``state`` reaches: its bits, as 0 and 1 even if observations are images."""
         return state["bits"].copy()
 
     def start_error(self, state: State) -> str | None:
-        """Return an error message if a bit is neither 0 nor 1."""
+        """Return an error message if a bit of the state or the goal is neither 0 nor 1, else None."""
         for name, part in (("state", "bits"), ("goal", "goal")):
             if not np.isin(state[part], (0, 1)).all():
                 return f"reset option {name!r} must contain only 0 and 1, got {state[part].tolist()}"

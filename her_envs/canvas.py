@@ -1,9 +1,10 @@
 """Canvas and Window: drawing with pygame. No other module imports pygame.
 
 The coordinates and lengths of a `Canvas` do not depend on its size: (0, 0) is the lower left corner of the
-unit square, (1, 1) the upper right corner. The unit square covers the picture without a margin, except in
-`Canvas.bits`, `Canvas.bar` and `Canvas.text`, where it covers the whole picture. Pictures need no display.
-This module never calls ``pygame.quit()``, which would close the windows of other environments.
+unit square, (1, 1) the upper right corner. The unit square fills the picture except for a margin of 5 % on
+each side. Only in `Canvas.bits`, `Canvas.bar` and `Canvas.text`, (0, 0) and (1, 1) are corners of the whole
+picture. Drawing needs no display. This module never calls ``pygame.quit()``, which would close the windows of
+other environments.
 
 The colors are the palette of Okabe and Ito, which color-blind people can distinguish:
 https://jfly.uni-koeln.de/color/
@@ -42,10 +43,10 @@ INSTALL = 'pip install "her-toolkit[render]"'
 
 
 def require_pygame() -> ModuleType:
-    """Import and return pygame, which the package pygame-ce or pygame provides.
+    """Import pygame, from the package pygame-ce or the package pygame, and return the module.
 
     Raises:
-        gymnasium.error.DependencyNotInstalled: pygame is not installed, or damaged.
+        gymnasium.error.DependencyNotInstalled: pygame is missing or damaged.
     """
     try:
         pygame = importlib.import_module("pygame")
@@ -59,8 +60,8 @@ def require_pygame() -> ModuleType:
             installed.append(f"{name} {version(name)}")
     if installed:  # both packages own the folder pygame/, and uninstalling one removes files of the other
         raise DependencyNotInstalled(
-            f"files of {' and '.join(installed)} are missing or damaged; run: "
-            f"pip uninstall --yes pygame pygame-ce, then: {INSTALL}"
+            f"files of {' and '.join(installed)} are missing or damaged; run "
+            f"`pip uninstall --yes pygame pygame-ce`, then `{INSTALL}`"
         )
     raise DependencyNotInstalled(f"rendering needs pygame; run: {INSTALL}")
 
@@ -118,7 +119,7 @@ class Canvas:
         self._disc(position, radius, AGENT, reached)
 
     def puck(self, position: Point, radius: float, reached: bool = False) -> None:
-        """Draw an object that the agent pushes as a disc, with a bright middle if the goal is reached.
+        """Draw a disc for an object that the agent pushes, with a bright middle if the goal is reached.
 
         Args:
             position: Center of the disc.
@@ -168,7 +169,7 @@ class Canvas:
         Args:
             bits: (n,) bits, 0 or 1.
             box: Left, bottom, right and top of the grid.
-            marked: (n,) bool, whether each square has a thick border; empty for no thick borders.
+            marked: (n,) bool, whether each square gets a colored border; empty for no borders.
         """
         left, top = self._pixel((box[0], box[3]))
         right, bottom = self._pixel((box[2], box[1]))
@@ -221,7 +222,7 @@ class Canvas:
 
 
 _MARGIN = 0.05
-"""Margin around `Canvas.frame`, so that an agent at the wall is completely visible."""
+"""Width of the margin around the unit square, so that an agent at its border is completely visible."""
 
 
 INVISIBLE = {"offscreen", "dummy"}
@@ -232,7 +233,7 @@ class Window:
     """The window of ``human`` mode. pygame supports one window, which all environments of a process share.
 
     Raises:
-        gymnasium.error.DependencyNotInstalled: pygame is not installed, or damaged.
+        gymnasium.error.DependencyNotInstalled: pygame is missing or damaged.
         RuntimeError: No display is available.
     """
 
@@ -255,12 +256,14 @@ class Window:
         except self._pygame.error as error:
             problem = str(error)
         if problem:
-            raise RuntimeError(f'cannot open a window: {problem}; render_mode="rgb_array" needs no display')
+            raise RuntimeError(
+                f'cannot open a window: {problem}; use render_mode="rgb_array", which needs no display'
+            )
         self._clock = self._pygame.time.Clock()
         Window._open += 1
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
-        """Show a picture, (H, W, 3) uint8, with a title; wait, so that at most ``fps`` appear per second."""
+        """Show a picture, (H, W, 3) uint8, with a title, then wait to limit the rate to ``fps``."""
         display = self._pygame.display
         surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))
         screen = display.get_surface()

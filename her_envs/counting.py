@@ -26,7 +26,7 @@ class Counting(GoalTask):
     Action: Discrete(2), without effect.
     Start and goal: an episode starts at step 0; the goal is a later step of the same episode, uniform over
     1..``length``.
-    Success: episode number and step number equal the goal, which is true after exactly one step.
+    Success: episode number and step number equal the goal, which is true at one step of each episode.
     Episode: terminates on success, so its length is uniform over 1..``length``. With
     ``terminate_on_success=False`` every episode has ``length`` steps.
     Source: the counting environment of seals (HumanCompatibleAI), with goals.
@@ -47,14 +47,14 @@ class Counting(GoalTask):
         self.action_space = spaces.Discrete(2)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Return step 0 of new episodes, with later steps as goals."""
+        """Return states at step 0 of new episodes, each with a later step of its episode as goal."""
         count, goal = np.zeros((2, num_envs, 2), np.float32)
         count[:, 0] = goal[:, 0] = rng.integers(EPISODES, size=num_envs)
         goal[:, 1] = rng.integers(1, self.max_steps + 1, size=num_envs)
         return {"count": count, "goal": goal}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
-        """Add 1 to the step."""
+        """Add 1 to the step number; the action is ignored."""
         return {"count": state["count"] + _ONE_STEP, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
@@ -66,15 +66,15 @@ class Counting(GoalTask):
         }
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return whether episode number and step number are equal."""
+        """Return whether both goals have the same episode number and the same step number."""
         return (achieved_goal == desired_goal).all(-1)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return the difference of the steps plus the difference of the episode numbers."""
+        """Return the absolute difference of the step numbers plus that of the episode numbers."""
         return abs(achieved_goal - desired_goal).sum(-1)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
-        """Write the episode number, the step and the goal step, and draw a progress bar."""
+        """Write the episode number, the step number and the goal's step number; draw a progress bar."""
         (episode, step), goal = state["count"][index], state["goal"][index, 1]
         canvas.text(f"episode {episode:.0f}", (0.5, 0.8))
         canvas.text(f"step {step:.0f}, goal {goal:.0f}", (0.5, 0.65), size=0.08)

@@ -15,12 +15,14 @@ from her_envs.starts import copy_options, sample_starts
 class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
     """A goal environment made from a task.
 
-    Observations are dicts of ``observation``, ``achieved_goal`` and ``desired_goal``. They share no memory
-    with each other or with the environment. ``info["is_success"]`` is a bool, at reset and in every step.
+    Observations are dicts of ``observation``, ``achieved_goal`` and ``desired_goal``. Their arrays share no
+    memory with each other or with the environment. ``info["is_success"]`` is a bool, at reset and at each
+    step.
 
-    `reset` has two options. ``"goal"`` is the desired goal as in the task's state (the bits of BitFlipping,
-    not an image of the bits). ``"state"`` is a dict with the other entries of the state or, if there is only
-    one other entry, its array. Given values are used unchanged; missing values are sampled.
+    `reset` has two options. ``"goal"`` is the desired goal, in the format of the task's state. For example,
+    BitFlipping needs bits, even if its observations are images. ``"state"`` is a dict with all entries of the
+    state except ``goal``; if there is only one such entry, its array is also accepted. Given values are used
+    unchanged; missing values are sampled.
 
     Args:
         task: The task.
@@ -28,7 +30,7 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         terminate_on_success: Whether success terminates an episode; by default
             ``task.terminate_on_success``.
         reward_type: ``"sparse"`` for rewards of -1 and 0, ``"dense"`` for minus the distance.
-        render_mode: ``None``, ``"human"`` for a window, ``"rgb_array"`` for pictures without a display.
+        render_mode: ``None``, ``"human"`` for a window, ``"rgb_array"`` for pictures as arrays.
         render_size: Side of a picture [pixels].
 
     Raises:
@@ -63,8 +65,8 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
             The first observation, and ``{"is_success": bool}``.
 
         Raises:
-            TypeError: ``options`` is not a dict, or ``"state"`` is not a dict although the state has several
-                entries in addition to ``goal``.
+            TypeError: ``options`` is not a dict, or ``"state"`` is not a dict, but states of the task have
+                several entries in addition to ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         given = copy_options(options)

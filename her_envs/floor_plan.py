@@ -93,7 +93,7 @@ class FloorPlan:
         return _round_within_cells(cells + rng.random((count, 2)), cells)
 
     def move(self, points: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """Move points in free cells, (N, 2), by ``moves``, (N, 2), along lines; return (N, 2) float32.
+        """Move points, (N, 2), which are in free cells, by ``moves``, (N, 2); return (N, 2) float32.
 
         Points move from cell to cell, one edge at a time. So a move of any length neither crosses a wall nor
         passes between two walls that touch at a corner; a point that reaches a wall slides along it.
@@ -111,10 +111,11 @@ class FloorPlan:
     def _cross_edge(
         self, place: np.ndarray, rest: np.ndarray, cell: np.ndarray, moving: np.ndarray
     ) -> np.ndarray:
-        """Move the points ``moving`` (M,) to the next edge of their cell, and across it into a free cell.
+        """Move points, with indices ``moving``, to an edge of their cells or, if nearer, the end of the move.
 
-        The arrays ``place`` (positions), ``rest`` (remaining moves) and ``cell``, all (2, N), are changed in
-        place. Returns the indices (K,) of the points whose moves have not ended.
+        A point at an edge enters the next cell if this cell is free. ``place`` (positions), ``rest``
+        (displacements that remain) and ``cell`` (column and row) have one column for each point, and are
+        changed in place. Return the indices of the points that are not at the end of their move yet.
         """
         edge = cell[:, moving] + (rest[:, moving] > 0)
         shares = np.full((2, moving.size), np.inf)  # of the remaining move, along each axis
@@ -145,7 +146,7 @@ def _round_within_cells(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
 def _parse(layout: Sequence[str]) -> np.ndarray:
     """Return whether each cell is free, (rows, columns) bool, the bottom row first."""
     if not isinstance(layout, list | tuple) or not all(isinstance(row, str) for row in layout):
-        raise TypeError(f"layout must be a name or a list of strings, got {layout!r}")
+        raise TypeError(f"layout must be a name, such as 'u', or a list of strings, got {layout!r}")
     if not layout or not layout[0]:
         raise ValueError(f"layout must have at least one row and one column, got {layout!r}")
     for number, row in enumerate(layout):
@@ -163,7 +164,7 @@ def _parse(layout: Sequence[str]) -> np.ndarray:
 
 
 def _max_grid_distance(free: np.ndarray) -> int:
-    """Return the length of the path from the first free cell to the farthest free cell [cells]."""
+    """Return the length of the shortest path from the first free cell to the farthest free cell, in cells."""
     if not free.any():
         raise ValueError("layout must have a free cell, got none; use '.' for free space")
     reached = np.zeros_like(free)
@@ -177,9 +178,7 @@ def _max_grid_distance(free: np.ndarray) -> int:
             break
         reached, steps = spread, steps + 1
     if (reached != free).any():
-        row, column = np.argwhere(free & ~reached)[0]
-        raise ValueError(
-            "layout must have connected free cells, got one without a path to the others "
-            f"in row {len(free) - 1 - row}, column {column}"
-        )
+        cells = [np.argwhere(part)[0] for part in (free, free & ~reached)]
+        begin, end = (f"layout[{len(free) - 1 - row}][{column}]" for row, column in cells)
+        raise ValueError(f"layout must connect all free cells, but there is no path from {begin} to {end}")
     return steps

@@ -1,4 +1,4 @@
-"""Pictures of episodes, with the current state and its trail, and the window that shows these pictures."""
+"""Painter: pictures of environments with the trails of their episodes, and a window to show them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ class Painter:
     def append(self, state: State, replace: bool = False) -> None:
         """Append the current state of all environments to the trails.
 
-        With ``replace``, the last state is replaced, since a reset of some environments changed it.
+        With ``replace``, the state replaces the last one. Use this after a reset of some of the environments:
+        the others have not moved, so their trails must not grow.
         """
         if replace and self._states:
             self._states.pop()
         self._states.append(state)
 
     def draw_picture(self, index: int, steps: int, size: int) -> np.ndarray:
-        """Draw environment ``index``, whose episode has ``steps`` steps so far, (size, size, 3) uint8."""
+        """Draw environment ``index`` at step ``steps`` of its episode; return (size, size, 3) uint8."""
         canvas = Canvas(size)
         episode = list(self._states)[-(steps + 1) :]
         places = [self._task.trail_points(state, index) for state in episode]
@@ -75,7 +76,7 @@ def mosaic_columns(count: int) -> int:
 def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
     """Return one picture, (H, W, 3) uint8, with all pictures (size, size, 3) uint8 in a grid.
 
-    The grid is as square as possible, in reading order; empty cells are white.
+    The grid is as square as possible and is filled in reading order. Empty cells are white.
     """
     columns = mosaic_columns(len(pictures))
     rows = -(-len(pictures) // columns)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class PointGoalTask(GoalTask):
-    """A task whose goal is a point, which is reached within a radius.
+    """A task whose goal is a point. The goal is reached within ``success_radius`` of this point.
 
-    Its methods `observe` and `trail_points` work for states with the entries ``position``, (N, 2), and
+    The methods `observe` and `trail_points` work for states with the entries ``position``, (N, 2), and
     ``goal``; tasks with other entries override both methods.
 
     Args:
@@ -39,11 +39,11 @@ class PointGoalTask(GoalTask):
         }
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the position of the point."""
+        """Return the position of the point, the only position whose path is drawn."""
         return (state["position"][index],)
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return whether the distance of the points is at most ``success_radius``.
+        """Return whether the distance of achieved and desired goal is at most ``success_radius``.
 
         Squares are compared, since square roots of NumPy and torch may be rounded differently.
         """

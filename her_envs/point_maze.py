@@ -23,11 +23,11 @@ class PointMaze(PointGoalTask):
     State: the position, float32 (2,): x from the left, y from the bottom [cells].
     Action: Box(-1, 1, (2,)); the point moves by ``step_size`` times the action, and slides along walls.
     Start and goal: independent and uniform over the free cells.
-    Success: the Euclidean distance, which ignores walls, is at most ``success_radius``.
-    Reward: sparse, or minus the same distance (dense), which is misleading, since it ignores walls.
-    Episode: ``(2 * farthest + 2) / step_size`` steps, rounded up, where ``farthest`` is the longest of the
-    shortest paths from the first free cell to any free cell, so that every goal can be reached; success does
-    not end an episode.
+    Success: the Euclidean distance of point and goal is at most ``success_radius``.
+    Reward: sparse, or minus the Euclidean distance (dense), which is misleading, since it ignores walls.
+    Episode: ``(2 * farthest + 2) / step_size`` steps, rounded up, which is enough to reach every goal.
+    ``farthest`` is the length of the path from the first free cell (from the bottom, then from the left) to
+    the farthest free cell [cells]. Success does not end an episode.
     Source: PointMaze of Fu et al. 2020, D4RL (arXiv 2004.07219), without inertia.
 
     Args:
@@ -38,8 +38,8 @@ class PointMaze(PointGoalTask):
 
     Raises:
         TypeError: ``layout`` is neither a name nor a list or tuple of strings.
-        ValueError: ``layout`` is unknown, empty, has rows of different lengths, other letters, no free cell
-            or free cells that are not connected, or a number is out of range.
+        ValueError: ``layout`` is an unknown name, is not a rectangle of ``#`` and ``.``, has no free cell, or
+            has free cells that are not connected; or a number is out of range.
     """
 
     terminate_on_success = False
@@ -68,7 +68,7 @@ class PointMaze(PointGoalTask):
         return {"position": position, "goal": goal}
 
     def start_error(self, state: State) -> str | None:
-        """Return an error message if a start or goal from the reset options lies in a wall."""
+        """Return an error message if a start or goal from the reset options lies in a wall, else None."""
         for name, option in (("goal", "goal"), ("position", "state")):
             outside = ~self._plan.contains(state[name])
             if outside.any():
@@ -81,7 +81,7 @@ class PointMaze(PointGoalTask):
         return {"position": position, "goal": state["goal"]}
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the position of the point, scaled to the unit square."""
+        """Return one point: the position in environment ``index``, scaled to the unit square."""
         return (self._scale * state["position"][index],)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:

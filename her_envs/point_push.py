@@ -61,18 +61,18 @@ class PointPush(PointGoalTask):
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Sample puck and goal inside the rail, and the agent outside the puck."""
+        """Sample puck and goal at least 0.15 from the sides, and the agent without overlap with the puck."""
         agent, puck, goal = rng.random((3, num_envs, 2), dtype=np.float32)
         puck, goal = _LOW + (_HIGH - _LOW) * puck, _LOW + (_HIGH - _LOW) * goal
         return {"agent": _separate(agent, puck), "puck": puck, "goal": goal}
 
     def start_error(self, state: State) -> str | None:
-        """Return an error message if agent and puck overlap."""
+        """Return an error message if agent and puck overlap, else None."""
         overlap = _distance(state["agent"] - state["puck"])[:, 0] < _CONTACT
         if not overlap.any():
             return None
         return (
-            f"reset option 'state' must have agent and puck at least {_CONTACT:g} apart, "
+            f"reset option 'state' must place 'agent' and 'puck' at least {_CONTACT:g} apart, "
             f"got {state['agent'][overlap][0]} and {state['puck'][overlap][0]}"
         )
 
@@ -105,7 +105,7 @@ class PointPush(PointGoalTask):
 
 
 def _separate(moved: np.ndarray, fixed: np.ndarray) -> np.ndarray:
-    """Move discs away from fixed discs that they overlap until they only touch, (N, 2), (N, 2) -> (N, 2)."""
+    """If disc i of ``moved``, (N, 2), overlaps disc i of ``fixed``, move it away until they only touch."""
     line = moved - fixed
     distance = _distance(line)
     direction = line / np.maximum(distance, np.finfo(np.float32).tiny)

@@ -1,4 +1,4 @@
-"""Starts of episodes: sampled states that are not solved yet, with values from the reset options."""
+"""Starts of episodes: sampled states that are not at their goal, or states set by options of ``reset``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 from her_envs.task import Array, GoalTask, State
 
 MAX_REDRAWS = 1000
-"""Number of times that starts are sampled again while some are solved, before an error is raised."""
+"""Number of attempts to sample starts that are not solved yet, before an error is raised."""
 
 
 def copy_options(options: Any) -> dict[str, Any]:
@@ -27,14 +27,16 @@ def sample_starts(
     options: dict[str, Any],
     rows: np.ndarray | None = None,
 ) -> tuple[State, dict[str, Array]]:
-    """Sample unsolved starts of the environments ``rows`` (by default all N); return states and observations.
+    """Sample start states for the environments ``rows`` (by default all N); return them with observations.
 
-    The values of the options ``"goal"`` and ``"state"`` are for one environment, and are then used for all N,
-    or have a leading axis N. If the options determine the whole state, it is used even if it is solved.
+    The options ``"goal"`` and ``"state"`` set parts of the states. Their values have a leading axis N, or are
+    used for all N environments. A start that has already reached its goal is sampled again, unless the
+    options determine the whole state.
 
     Raises:
-        TypeError: The option ``"state"`` is not a dict although the state has several entries.
-        ValueError: The options do not fit the task, or all sampled starts are solved.
+        TypeError: The option ``"state"`` is not a dict, but states of this task have several entries in
+            addition to ``goal``.
+        ValueError: The options do not fit the task, or a start is at its goal in all `MAX_REDRAWS` samples.
     """
     rows = np.arange(num_envs) if rows is None else rows
     state = task.reset(len(rows), rng)
@@ -43,8 +45,11 @@ def sample_starts(
     if given:
         if (error := task.start_error(state)) is not None:
             raise ValueError(error)
-        if not batch_space(task.observation_space, len(rows)).contains(task.observe(state)):
-            raise ValueError(f"reset options must give observations in the observation space, got {options}")
+        for key, values in task.observe(state).items():
+            if not batch_space(space := task.observation_space[key], len(rows)).contains(values):
+                raise ValueError(
+                    f"reset options must set a start with {key!r} inside {space}, got {values} from {options}"
+                )
     for _ in range(MAX_REDRAWS):
         observation = task.observe(state)
         solved = task.success(observation["achieved_goal"], observation["desired_goal"])
@@ -53,10 +58,12 @@ def sample_starts(
         again = np.flatnonzero(solved)
         fresh = task.reset(len(again), rng) | {name: values[again] for name, values in given.items()}
         state = replace_rows(state, again, fresh)
-    raise ValueError(
-        f"the options of reset must allow a start that is not solved, got {options}, with which "
-        f"{MAX_REDRAWS} random starts were solved; pass another goal or state"
+    fix = (
+        f" with the reset options {options}; pass another 'goal' or 'state'"
+        if given
+        else "; change reset() of the task, so that states are away from their goals"
     )
+    raise ValueError(f"the goal was already reached at the start in all {MAX_REDRAWS} attempts{fix}")
 
 
 def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
@@ -69,13 +76,13 @@ def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
 
 
 def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: np.ndarray) -> State:
-    """Return the entries of the state that ``options`` set, with the shapes and dtypes of ``state``."""
+    """Return the entries of a start state that the reset options ``"goal"`` and ``"state"`` set."""
     if unknown := options.keys() - {"goal", "state"}:
         raise ValueError(f"unknown reset option {min(map(repr, unknown))}; choose from 'goal', 'state'")
     names, given = [name for name in state if name != "goal"], options.get("state", {})
     if not isinstance(given, dict):
         if len(names) > 1:
-            raise TypeError(f"reset option 'state' must be a dict of {names}, got {given!r}")
+            raise TypeError(f"reset option 'state' must be a dict with keys from {names}, got {given!r}")
         given = {names[0]: given}
     if unknown := given.keys() - set(names):
         raise ValueError(
@@ -90,12 +97,12 @@ def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: n
 
 
 def _as_rows(label: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:
-    """Return the option ``value`` for the environments ``rows``, with the dtype of ``like``."""
+    """Convert a value of the reset options to an array with one row for each environment in ``rows``."""
     shape = like.shape[1:]
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{label} must be an array of shape {shape}: {error}") from error
+        raise ValueError(f"{label} cannot be converted to an array of shape {shape}: {error}") from error
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{label} must contain numbers, got {value!r}")
     if array.shape not in {shape, (num_envs, *shape)}:
@@ -104,6 +111,6 @@ def _as_rows(label: str, value: Any, like: np.ndarray, num_envs: int, rows: np.n
     with np.errstate(invalid="ignore"):  # a cast of infinity to integers raises below
         cast: np.ndarray = array.astype(like.dtype)
     if like.dtype.kind in "iub" and not np.array_equal(cast, array):
-        raise ValueError(f"{label} must contain {like.dtype} numbers, got {value!r}")
+        raise ValueError(f"{label} must contain values that {like.dtype} can represent, got {value!r}")
     chosen: np.ndarray = np.broadcast_to(cast, (num_envs, *shape))[rows]
     return chosen

@@ -4,7 +4,7 @@ To write a task, subclass `GoalTask` and implement its six abstract methods. `he
 `her_envs.TaskVectorEnv` make environments from a task: they add rewards, seeding, time limit, termination
 and rendering. `point_reach.py` is an example; docs/write_a_task.md explains a second example.
 
-Rewards are computed from `success` and `distance` only, so they cannot contradict the two methods. Both
+Rewards are computed from `success` and `distance` only, so they always agree with these methods. Both
 methods must support NumPy arrays and torch tensors with any number of leading axes: use operators, and
 methods that both types have.
 """
@@ -43,8 +43,8 @@ class GoalTask(ABC):
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Action space of one environment.
         max_steps: Default number of steps after which an episode is truncated.
-        terminate_on_success: Whether success terminates an episode if the environment's option of this name
-            is not given; False unless a task sets this attribute.
+        terminate_on_success: Default of the environment's option of this name: whether success terminates an
+            episode. False unless a task sets this attribute.
     """
 
     observation_space: spaces.Dict
@@ -54,7 +54,9 @@ class GoalTask(ABC):
 
     @abstractmethod
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Sample starts and goals; the environments replace solved starts by new samples.
+        """Sample starts and goals.
+
+        A start may already be at its goal: `TaskEnv` and `TaskVectorEnv` then call this method for another.
 
         Args:
             num_envs: Number of environments, N.
@@ -87,7 +89,7 @@ class GoalTask(ABC):
 
     @abstractmethod
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return whether goals are reached; rewards and terminations are computed from the result.
+        """Return whether each desired goal is reached; rewards and terminations are computed from the result.
 
         Args:
             achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
@@ -99,7 +101,7 @@ class GoalTask(ABC):
 
     @abstractmethod
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return the distance of goals, which is 0 only for equal goals.
+        """Return the distance of each pair of goals, which is 0 only for equal goals.
 
         Args:
             achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
@@ -120,24 +122,24 @@ class GoalTask(ABC):
         """
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the positions of one environment whose trails are drawn: the agent, and at most one object.
+        """Return the points whose paths are drawn in a picture: the agent and at most one object.
 
-        The default returns no positions.
+        The default returns no points, so that no paths are drawn.
 
         Args:
             state: A state of N rows.
             index: Row of the environment in ``state``.
 
         Returns:
-            Positions in the unit square; the first is the position of the agent.
+            Positions in the unit square: the agent's, then the object's if there is one.
         """
         return ()
 
     def reached_goal(self, state: State) -> Array:
-        """Return the achieved goals of a state, in the form of its entry ``goal``.
+        """Return the achieved goals of a state, in the same format as the entry ``goal`` of the state.
 
-        The default returns the achieved goals of the observations. A task must override this method if its
-        observations encode goals in another form.
+        The default returns the achieved goals of the observations. A task must override this method if these
+        goals have another format than the entry ``goal`` of the state, such as images instead of bits.
 
         Args:
             state: A state of N rows.
@@ -148,7 +150,9 @@ class GoalTask(ABC):
         return self.observe(state)["achieved_goal"]
 
     def start_error(self, state: State) -> str | None:
-        """Return an error message if a start is invalid although its observation is in the observation space.
+        """Return an error message if the task does not allow a start, for example in a wall; else None.
+
+        Starts outside the observation space are rejected in any case.
 
         Args:
             state: A state with values from the reset options.
@@ -224,4 +228,4 @@ def require_length(name: str, value: object, largest: float = math.inf) -> float
     if is_number and 0 < value <= largest and value < math.inf:  # type: ignore[operator] # it is a number
         return float(value)  # type: ignore[arg-type] # likewise
     closing = ")" if largest == math.inf else "]"
-    raise ValueError(f"{name} must lie in (0, {largest:g}{closing}, got {value!r}")
+    raise ValueError(f"{name} must be a number in (0, {largest:g}{closing}, got {value!r}")

@@ -23,7 +23,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     """N goal environments made from one task, stepped together by vectorized functions.
 
     For the same starts and actions, `reset` and `step` return the same values as a
-    `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`, including masks, ``final_obs`` and ``final_info``.
+    `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`, including ``final_obs``, ``final_info`` and the masks in
+    the infos, such as ``_is_success``.
     Returned arrays share no memory with the environment. All N environments share one random generator.
 
     `reset` has three options. ``"goal"`` and ``"state"`` are the options of `TaskEnv`; a value for one
@@ -41,7 +42,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             ``task.terminate_on_success``.
         reward_type: ``"sparse"`` for rewards of -1 and 0, ``"dense"`` for minus the distance.
         render_mode: ``None``, ``"human"`` for a window with the first 16 environments, ``"rgb_array"`` for
-            pictures without a display.
+            pictures as arrays.
         render_size: Side of a picture, or of the window [pixels].
 
     Raises:
@@ -82,8 +83,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     ) -> None:
         if max_steps is not None and max_episode_steps is not None:
             raise ValueError(
-                "expected max_steps or max_episode_steps, two names of the same limit, "
-                f"got both: {max_steps!r} and {max_episode_steps!r}; pass one"
+                f"max_steps={max_steps!r} and max_episode_steps={max_episode_steps!r} are two names of the "
+                "same limit; pass only one of them"
             )
         super().__init__(
             task,
@@ -111,22 +112,22 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         """Start new episodes in all environments, or in the environments of the option ``"reset_mask"``.
 
         Args:
-            seed: Seed of the random generator, which all environments share; None continues with its
-                current state.
+            seed: Seed of the random generator, which all environments share; with ``None`` the current
+                generator is used.
             options: ``"goal"``, ``"state"`` and ``"reset_mask"``; the docstring of the class explains them.
 
         Returns:
-            The current observations of all N environments, and a dict of infos: ``is_success``, (N,) bool, is
-            whether an episode begins at its goal, and ``_is_success``, (N,) bool, whether each environment
-            was reset. ``is_success`` is False for environments that were not reset.
+            The current observations of all N environments, and a dict of infos. ``_is_success``, (N,) bool,
+            marks the environments that were reset. ``is_success``, (N,) bool, is True for reset
+            environments whose episode begins at its goal.
 
         Raises:
             TypeError: ``seed`` is a list, a tuple or an array, ``options`` is not a dict, or ``"state"`` is
-                not a dict although the state has several entries in addition to ``goal``.
+                not a dict, but states of the task have several entries in addition to ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         if isinstance(seed, list | tuple | np.ndarray):
-            raise TypeError(f"seed must be an integer or None, got {seed!r}; all environments share it")
+            raise TypeError(f"seed must be one integer for all environments, or None, got {seed!r}")
         given = copy_options(options)
         mask = self._as_mask(given.pop("reset_mask", None))
         super().reset(seed=seed)
@@ -148,7 +149,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         Returns:
             Observations, rewards (N,) float64, terminations and truncations (N,) bool, and infos:
             ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that ended.
-            Each of these infos has a mask with the same name after an underscore.
+            Each of these infos has a mask, (N,) bool, whose name has a leading underscore (``_is_success``).
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
@@ -212,14 +213,14 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     def _start_episodes(
         self, rows: np.ndarray, options: dict[str, Any] | None = None
     ) -> tuple[State, dict[str, Array]]:
-        """Start new episodes in ``rows``; return the state of all environments, and the new observations."""
+        """Start episodes in ``rows``; return all environments' state, and first observations of ``rows``."""
         starts, observations = sample_starts(self.task, self.num_envs, self.np_random, options or {}, rows)
         self._state = starts if self._state is None else replace_rows(self._state, rows, starts)
         self._elapsed[rows], self._ended[rows] = 0, False
         return self._state, observations
 
     def _restart_ended(self, observations: dict[str, Array], success: np.ndarray) -> dict[str, Any]:
-        """Reset the ended environments; update ``observations`` and ``success``; return final infos."""
+        """Reset ended environments, overwrite their rows of the arguments, and return the final infos."""
         ended = self._ended.copy()
         rows = np.flatnonzero(ended)
         final_obs = np.full(self.num_envs, None, dtype=object)
@@ -244,8 +245,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         mask: np.ndarray = np.array(given)
         if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
             raise ValueError(
-                f"reset option 'reset_mask' must be bool of shape ({self.num_envs},) with at least one True, "
-                f"got {mask.dtype} of shape {mask.shape}: {mask}"
+                f"reset option 'reset_mask' must have dtype bool and shape ({self.num_envs},), with at least "
+                f"one True, got dtype {mask.dtype} and shape {mask.shape}: {mask}"
             )
         if self._state is None and not mask.all():
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Checks of arguments that several constructors and functions share."""
+"""Argument checks that several constructors and functions share."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def require_count(name: str, value: object, *, at_least: int) -> int:
-    """Return an integer >= ``at_least`` as an int; raise ValueError for other values, also for bools."""
+    """Return ``value`` as an int; raise ValueError unless it is an integer >= ``at_least`` and not a bool."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
         raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}")
     return int(value)
 
 
 def require_flag(name: str, value: object) -> bool:
-    """Return a bool or a NumPy bool as a bool, or raise TypeError for other values."""
+    """Return ``value`` as a bool; raise TypeError unless it is a bool or a NumPy bool."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def require_number(name: str, value: object, interval: str) -> float:
-    """Return a finite number in an interval such as ``"[0, inf)"`` as a float, or raise ValueError."""
+    """Return ``value`` as a float; raise ValueError unless it is in ``interval``, such as ``"[0, inf)"``."""
     low, high = map(float, interval[1:-1].split(","))
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         included = (interval[0] == "[" and value == low) or (interval[-1] == "]" and value == high)
         if math.isfinite(value) and (low < value < high or included):
             return float(value)
-    raise ValueError(f"{name} must lie in {interval}, got {value!r}")
+    raise ValueError(f"{name} must be a number in {interval}, got {value!r}")
 
 
 def require_gamma(gamma: object) -> float:
-    """Return a discount factor in [0, 1] as a float, or raise ValueError."""
+    """Return ``gamma`` as a float; raise ValueError unless it is a number in [0, 1]."""
     return require_number("gamma", gamma, "[0, 1]")
 
 
 def require_keys(name: str, keys: object) -> tuple[str, ...]:
-    """Return an iterable of strings, but not a single string, as a tuple, or raise TypeError."""
+    """Return an iterable of strings as a tuple; raise TypeError for any other value or a single string."""
     if isinstance(keys, str):
         raise TypeError(f"{name} must be a list of strings, got the string {keys!r}; write [{keys!r}]")
     found = tuple(keys) if isinstance(keys, Iterable) else (keys,)
@@ -54,13 +54,13 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
 
 
 def require_function(name: str, value: object, takes: str = "(achieved_goal, desired_goal, info)") -> None:
-    """Raise TypeError unless ``value`` is callable; the message shows its parameters, ``takes``."""
+    """Raise TypeError unless ``value`` is callable; the message shows the parameter list ``takes``."""
     if not callable(value):
         raise TypeError(f"{name} must be a function of {takes}, got {value!r}")
 
 
 def require_suffix(name: str, path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
-    """Return the lower-case suffix of a file to write, or raise ValueError if it is not in ``suffixes``."""
+    """Return the suffix of ``path`` in lower case; raise ValueError if it is not in ``suffixes``."""
     suffix = Path(path).suffix.lower()
     if suffix not in suffixes:
         raise ValueError(f"{name} must end with {' or '.join(suffixes)}, got {os.fspath(path)!r}")
@@ -68,26 +68,26 @@ def require_suffix(name: str, path: str | os.PathLike[str], suffixes: Sequence[s
 
 
 def require_torch(feature: str, *, otherwise: str) -> None:
-    """Raise ImportError unless torch is installed; ``otherwise`` is the way to work without torch."""
+    """Raise ImportError if torch is missing; the message ends with ``otherwise``, advice for this case."""
     try:
         import torch  # noqa: F401, PLC0415 - an optional dependency
     except ImportError as error:
         raise ImportError(
-            f'{feature} needs torch; run: pip install "her-toolkit[torch]", or {otherwise}'
+            f'{feature} needs torch; run `pip install "her-toolkit[torch]"`, or {otherwise}'
         ) from error
 
 
 def removed_arguments(owner: str, replacements: Mapping[str, str]) -> Callable[[F], F]:
-    """Return a decorator that raises TypeError for keyword arguments of former versions of ``owner``.
+    """Return a decorator that makes a function raise TypeError if a removed keyword argument is passed.
 
-    ``replacements`` names, for each removed argument, the replacement to use.
+    ``replacements`` maps each removed argument to advice for the message, which also names ``owner``.
     """
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def call(*args: Any, **options: Any) -> Any:
             for name in options.keys() & replacements.keys():
-                raise TypeError(f"{owner} has no argument {name}; {replacements[name]}")
+                raise TypeError(f"{owner} has no argument {name!r}; {replacements[name]}")
             return function(*args, **options)
 
         return call  # type: ignore[return-value] # has the signature of `function`

@@ -9,12 +9,12 @@ from gymnasium.vector import AutoresetMode
 
 
 def declared_mode(env: Any) -> AutoresetMode | None:
-    """Return the autoreset mode that a vector environment declares; None if it declares no valid mode.
+    """Return the autoreset mode that a vector environment declares, or None if it declares no valid mode.
 
-    Before Gymnasium 1.4, the vector environments of one class share a metadata dict, so a vector environment
-    overwrites the mode of vector environments created before it. Gymnasium's own vector environments also
-    have the attribute ``autoreset_mode``. This attribute is returned instead of the mode in the metadata,
-    unless a wrapper has metadata of its own.
+    The mode is ``env.metadata["autoreset_mode"]``, with one exception: if no wrapper has set its own
+    metadata, the attribute ``autoreset_mode`` of Gymnasium's vector environments is used, if it is valid.
+    The reason is that before Gymnasium 1.4, all vector environments of a class share one metadata dict, so
+    the newest environment overwrites the mode of all others.
     """
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
@@ -25,7 +25,7 @@ def declared_mode(env: Any) -> AutoresetMode | None:
 
 
 def resets_itself(env: Any) -> bool:
-    """Whether a single environment has Gymnasium's wrapper `Autoreset`, which resets it in a call of step."""
+    """Return whether an environment is wrapped in Gymnasium's `Autoreset`, which resets it in ``step``."""
     while isinstance(env, gym.Wrapper):
         if isinstance(env, gym.wrappers.Autoreset):
             return True

@@ -1,4 +1,4 @@
-"""The ``her`` command. It imports the module of a command only when that command runs."""
+"""The command-line program ``her``. The module of a command is imported only if the command runs."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard", "scipy")
 GYMNASIUM = Path(gym.__file__).parent
 
 MAX_MESSAGE = 4000
-"""Largest number of characters that are shown of an error, which may quote a long text from a file."""
+"""Number of characters after which an error message is cut, since it may quote a long text from a file."""
 
 CONTROL = re.compile(r"(?!\x1b\[\??[\d;]*[mAGHJKhl])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""Control characters, except white space, and the sequences of rich for colors and progress bars."""
+"""Matches control characters, but not tabs, line ends, and the colors and cursor movements of rich."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run ``her``.
+    """Run the command-line program ``her``.
 
     Args:
-        arguments: Arguments of the command line, without the name of the program; by default ``sys.argv``.
+        arguments: Command-line arguments without the name of the program; by default ``sys.argv[1:]``.
 
     Returns:
         The exit code.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:  # closed by the shell: no other file may get its number
+        if getattr(sys, name) is None:  # closed by the shell; no other file may get its descriptor
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: PTH123, SIM115 - until exit
     out, err = _Output(sys.stdout), _Output(sys.stderr)
     with redirect_stdout(out), redirect_stderr(err):
@@ -87,16 +87,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Output:
-    """A text stream that never raises, and removes control characters from texts.
+    """A text stream that escapes control characters, and stores the first OSError instead of raising it.
 
-    After a write error, such as a closed pipe, the command continues, and later texts are not written.
+    After an error, for example because a pipe was closed, the command continues; later output is discarded.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self.error: OSError | None = None  # the first one
+        self.error: OSError | None = None  # the first error
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # of characters that the encoding lacks
+            stream.reconfigure(errors="backslashreplace")  # escapes characters that the encoding lacks
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -118,7 +118,7 @@ class _Output:
 
 
 def _run(name: str, *arguments: str) -> int:
-    """Run a command, and return its exit code; errors in the user's code or data become a CommandError."""
+    """Run a command and return its exit code; raise CommandError for errors in the user's code or data."""
     if name in {"-h", "--help"}:
         return _print_help()
     if name == "--version":
@@ -129,10 +129,10 @@ def _run(name: str, *arguments: str) -> int:
         meant = difflib.get_close_matches(name, COMMANDS, n=1)
         raise CommandError(
             f"unknown command {name!r}; "
-            + (f"did you mean {meant[0]}?" if meant else f"choose from {', '.join(COMMANDS)}")
+            + (f"did you mean `her {meant[0]}`?" if meant else f"choose from {', '.join(COMMANDS)}")
         )
     if "" in arguments:
-        raise CommandError("arguments must not be empty, got ''; a variable of the shell may be unset")
+        raise CommandError(f"`her {name}` got an empty argument (''); a shell variable may be unset")
     command = _function(name)
     try:
         terminal.require_single(arguments)
@@ -149,13 +149,13 @@ def _run(name: str, *arguments: str) -> int:
 
 
 def _function(name: str) -> Any:
-    """Import the function of a command."""
+    """Import and return the function of a command."""
     module = name.replace("-", "_")
     return getattr(import_module(f"her_wrappers.commands.{module}"), module)
 
 
 def _as_command_error(error: BaseException) -> CommandError | None:
-    """Return the error for the user, or None for a defect of the toolkit, whose report needs a traceback."""
+    """Return the error to show to the user, or None for a bug in the toolkit, which needs a traceback."""
     package = str(getattr(error, "name", "")).partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in AGENTS_PACKAGES:
         return CommandError(f'this command needs {package}; run: pip install "her-toolkit[agents]"')
@@ -181,13 +181,13 @@ def _print_help() -> int:
     print("Hindsight Experience Replay for any Gymnasium goal environment.\n")
     for name, summary in COMMANDS.items():
         print(f"  {name:<{width}}  {summary}")
-    print("\n`her COMMAND --help` shows the options of a command, `her --version` versions for bug reports.")
+    print("\n`her COMMAND --help` shows the options of COMMAND; `her --version` is for bug reports.")
     print(terminal.EXIT_CODES)
     return 0
 
 
 def _print_completion(*arguments: str) -> int:
-    """Print the script that completes commands and options in a shell."""
+    """Print a shell script that completes commands and options."""
     from tyro.extras import subcommand_cli_from_dict  # noqa: PLC0415 - not needed by the commands
 
     from her_wrappers.commands.train import TrainOptions  # noqa: PLC0415 - imports her_agents

@@ -1,4 +1,4 @@
-"""Environments by name: a registered id, or a class or function of a module or a file."""
+"""Make environments by name: a registered id, or a class or function in a module or file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PACKAGES = {
     "panda_gym": ("Panda", "pip install panda-gym"),
     "highway_env": ("parking-", "pip install highway-env"),
 }
-"""Packages with goal environments: a pattern for the beginnings of ids, and the command to install them."""
+"""For each package with goal environments: a pattern that its ids begin with, and its install command."""
 
 FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Class"
 
@@ -44,7 +44,7 @@ class EnvNameError(ValueError):
 
 @contextlib.contextmanager
 def present_folder() -> Iterator[None]:
-    """Make the modules of the current folder importable during the block, as ``python -m`` does."""
+    """Make modules in the current folder importable in the ``with`` block, as ``python -m`` does."""
     sys.path.insert(0, "")
     try:
         yield
@@ -53,12 +53,12 @@ def present_folder() -> Iterator[None]:
 
 
 def find_env(name: str) -> str | EnvFactory:
-    """Return the environment that ``name`` refers to: an id for `gymnasium.make`, a class or a function.
+    """Return the registered id (for `gymnasium.make`), class or function that ``name`` refers to.
 
-    The name has one of the `FORMS`. Modules are also searched in the current folder. The function does not
-    check whether an id without a module exists.
-    Raise BrokenModuleError if the import raises, and EnvNameError if the module or the environment is
-    missing.
+    ``name`` is an id, ``module:id``, ``module:Class``, ``module:function`` or ``path/to/file.py:Class``. An
+    id without a module is returned unchecked. Modules in the current folder are found too.
+    Raise BrokenModuleError if the import raises, and EnvNameError if the module does not exist or does not
+    have the environment.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
@@ -74,14 +74,14 @@ def find_env(name: str) -> str | EnvFactory:
     is_other_class = inspect.isclass(found) and not issubclass(found, gym.Env | gym.vector.VectorEnv)
     if is_other_class or not callable(found):
         raise EnvNameError(
-            f"cannot make {name}: expected an id, a subclass of gymnasium.Env, or a function, got {found!r}"
-            f"{_task_hint(found)}"
+            f"{name} must be a registered id, a subclass of gymnasium.Env, or a function that returns an "
+            f"environment, got {found!r}{_task_hint(found)}"
         )
     return found  # type: ignore[no-any-return] # any callable
 
 
 def absolute_name(name: str) -> str:
-    """Return the name of an environment or a function, with the absolute path of its file if it has one."""
+    """Return ``name`` with an absolute path if it has the form ``path/to/file.py:Class``, else unchanged."""
     origin, colon, attribute = name.rpartition(":")
     return f"{Path(origin).resolve()}{colon}{attribute}" if origin.endswith(".py") else name
 
@@ -89,18 +89,18 @@ def absolute_name(name: str) -> str:
 def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options: Any) -> gym.Env[Any, Any]:
     """Make an environment from its name and options; see `find_env` and `call_factory` for errors.
 
-    ``disable_env_checker`` is an argument of `gymnasium.make`, used if the name is an id.
+    ``disable_env_checker`` is passed to `gymnasium.make`; it is ignored for a class or a function.
     """
     env = call_factory(name, env_factory(name, disable_env_checker=disable_env_checker), options)
     if not isinstance(env, gym.Env):
         raise EnvNameError(
-            f"cannot make {name}: expected a gymnasium.Env, got {type(env).__name__}{_task_hint(type(env))}"
+            f"{name} must make a single gymnasium.Env, got {type(env).__name__}{_task_hint(type(env))}"
         )
     return env
 
 
 def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFactory:
-    """Return the function that makes an environment from its options; see `make_env`."""
+    """Return the function that makes the environment ``name`` from keyword options; see `make_env`."""
     found = find_env(name)
     if isinstance(found, str):
         return partial(gym.make, found, disable_env_checker=disable_env_checker)
@@ -108,10 +108,10 @@ def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFac
 
 
 def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:
-    """Return the environment that a factory makes from its options; messages call it ``name``.
+    """Call ``factory`` with options and return the environment; ``name`` is for error messages.
 
-    Raise EnvNameError if the environment does not exist or does not take the options, and BrokenModuleError,
-    with file and line, if its code raises or if a package is missing.
+    Raise EnvNameError if the environment does not exist or does not take the options. Raise BrokenModuleError
+    if a package is missing, or if the code of the environment raises.
     """
     try:
         with present_folder():
@@ -127,11 +127,15 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
         reason = str(error).rstrip(".")
         package = name.partition("/")[0]  # usually, the namespace is the name of the package
         if isinstance(error, gym.error.NamespaceNotFound) and find_spec(package):
-            raise EnvNameError(f"cannot make {name}: import {package}, or use {package}:{name}") from error
+            raise EnvNameError(
+                f"cannot make {name}: the namespace {package!r} is not registered; if the package {package} "
+                f"registers it, use {package}:{name}"
+            ) from error
         for package, (ids, install) in PACKAGES.items():
             if re.match(ids, name) and isinstance(error, gym.error.NameNotFound):
-                before = "" if find_spec(package) else f"run: {install}, then "
-                raise EnvNameError(f"cannot make {name}: {before}use {package}:{name}") from error
+                before = "" if find_spec(package) else f"run `{install}`, then "
+                reason = f"it belongs to the package {package}; {before}use {package}:{name}"
+                raise EnvNameError(f"cannot make {name}: {reason}") from error
         raise EnvNameError(
             f"cannot make {name}: {reason}; `her envs` lists the bundled environments and their options"
         ) from error
@@ -142,9 +146,9 @@ def make_vector_env(
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a vector environment of ``num_envs`` environments.
 
-    If a vector environment is registered for the id, it is used; otherwise, and always if
-    ``max_episode_steps`` is given (see `limit_episodes`), the result is a `gymnasium.vector.SyncVectorEnv`.
-    ``options`` are passed to each environment. The errors are those of `make_env`.
+    If ``max_episode_steps`` is None and a vector environment is registered for the id, the result is that
+    vector environment. Otherwise it is a `gymnasium.vector.SyncVectorEnv` with `limit_episodes` applied to
+    each environment. ``options`` are passed to each environment. The errors are those of `make_env`.
     """
     found = find_env(name)
     spec = gym.registry.get(found) if isinstance(found, str) else None
@@ -161,9 +165,9 @@ def make_vector_env(
 def import_module(origin: str, name: str, forms: str) -> ModuleType:
     """Import a module or a ``.py`` file and return the module.
 
-    ``name`` is the text that the user gave, and ``forms`` describes the valid texts; both are for messages.
-    Raise BrokenModuleError, with file and line, if the code of the module raises, and EnvNameError if the
-    module does not exist.
+    ``origin`` is the module or file. For messages, ``name`` is the user's text, such as ``module:function``,
+    and ``forms`` are its valid forms. Raise BrokenModuleError, with file and line, if the code of the module
+    raises, and EnvNameError if the module does not exist.
     """
     try:
         with present_folder():
@@ -182,14 +186,15 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
             raise BrokenModuleError(f"cannot import {origin}: {describe(error)}; {place}") from error
         else:  # not the name of a module
             reason = describe(error)
-        raise EnvNameError(f"cannot import {origin!r} for {name}: {reason}; expected {forms}") from error
+        raise EnvNameError(f"cannot load {name}: {reason}; expected {forms}") from error
 
 
 def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
     """Return the function or class that ``name`` refers to: ``module:name`` or ``path/to/file.py:name``.
 
-    ``argument`` is the option or parameter that error messages name. The errors are those of `import_module`,
-    and EnvNameError if the name has another form or does not exist.
+    For error messages, ``argument`` is the option or parameter whose value is ``name``, such as ``"algo"``,
+    and ``forms`` describes the valid values. Raise BrokenModuleError if the code of the module
+    raises. Raise EnvNameError if ``name`` has another form, or the module or its attribute does not exist.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
@@ -197,13 +202,13 @@ def import_callable(name: str, argument: str, forms: str = "module:function") ->
     module = import_module(origin, f"{argument} {name}", forms)
     found = getattr(module, attribute, None)
     if not callable(found):
-        got = repr(found) if hasattr(module, attribute) else f"a module without {attribute!r}"
-        raise EnvNameError(f"{argument} must be {forms}, got {got} for {name}")
+        got = f"which is {found!r}" if hasattr(module, attribute) else f"but {origin} has no {attribute!r}"
+        raise EnvNameError(f"{argument} must be {forms}, got {name}, {got}")
     return found  # the first call shows whether the signature fits
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import a file, unless it was imported before; the file can import the modules of its folder."""
+    """Import a ``.py`` file at most once; return its module. The file can import modules in its folder."""
     path = path.resolve()
     key = str(path)  # the module is named by its path, since the stem may be the name of another module
     if key in sys.modules:
@@ -223,7 +228,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
-    """Return a message with the environments of a module, or only the one that the user probably meant."""
+    """Return the error message for a module that lacks ``attribute``; it lists the module's environments."""
     message = f"{'file' if origin.endswith('.py') else 'module'} {origin} has no registered id {attribute!r}"
     classes = [
         each.__name__
@@ -232,18 +237,19 @@ def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
     ]
     meant = re.sub(r"-v\d+$", "", attribute.rpartition("/")[2])
     if meant in classes:
-        return f"{message}; it defines a class of that name: use {origin}:{meant}"
+        return f"{message}; it defines the class {meant}: use {origin}:{meant}"
     ids = [key for key, spec in gym.registry.items() if _module_of(spec.entry_point) == module.__name__]
     known = ", ".join(f"{origin}:{each}" for each in [*ids, *classes])
     if not attribute:
-        return f"expected path/to/file.py:Class, got {origin}; it has {known or 'no environment'}"
+        missing = f"{origin} must be followed by the name of an environment, as in path/to/file.py:Class"
+        return f"{missing}; it has {known or 'no environment'}"
     return f"{message}, and no class or function of that name; it has {known or 'no environment'}"
 
 
 def _task_hint(found: Any) -> str:
-    """Return advice for a class `her_envs.GoalTask`, which this package does not import."""
+    """Return advice if ``found`` is a `her_envs.GoalTask` class, else ""; her_envs is not imported here."""
     is_task = any(each.__name__ == "GoalTask" for each in getattr(found, "__mro__", ()))
-    return "; wrap it in her_envs.TaskEnv, in a function that returns this environment" if is_task else ""
+    return "; use the name of a function that returns her_envs.TaskEnv(task)" if is_task else ""
 
 
 def _module_of(entry_point: Any) -> str:

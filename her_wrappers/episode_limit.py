@@ -1,4 +1,4 @@
-"""limit_episodes: a time limit for the episodes of an environment, or an error if an episode never ends."""
+"""limit_episodes: truncate episodes at a time limit or, without one, raise an error after 10,000 steps."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import gymnasium as gym
 from her_wrappers.goal_interface import env_spec
 
 MAX_EPISODE_STEPS = 10_000
-"""Steps after which an episode counts as endless, if the environment declares no longer time limit."""
+"""Steps after which an episode counts as endless, unless the environment declares a longer time limit."""
 
 
 class EndlessEpisodeError(RuntimeError):
-    """An episode did not end, although the environment declares no time limit."""
+    """An episode did not end within 10,000 steps, or within the declared time limit if that is longer."""
 
 
 def declared_time_limit(env: gym.Env[Any, Any]) -> int | None:
     """Return the environment's own time limit in steps, or None if there is none.
 
-    The limit is ``max_episode_steps`` of the spec or, without it, the attribute ``max_steps``.
+    The limit is ``max_episode_steps`` of the spec or, if that is None, the attribute ``max_steps``.
     """
     spec = env_spec(env)
     limit = None if spec is None else spec.max_episode_steps
@@ -29,10 +29,10 @@ def declared_time_limit(env: gym.Env[Any, Any]) -> int | None:
 
 
 def limit_episodes(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> gym.Env[Any, Any]:
-    """Return the environment with episodes that are truncated after ``max_episode_steps`` steps.
+    """Wrap an environment so that episodes are truncated after ``max_episode_steps`` steps.
 
-    Without ``max_episode_steps``, an episode raises EndlessEpisodeError if it has not ended after
-    `MAX_EPISODE_STEPS` steps, or after the environment's declared time limit if that is longer.
+    If ``max_episode_steps`` is None, ``step`` raises EndlessEpisodeError in an episode that does not end
+    within 10,000 steps, or within the time limit that the environment declares if that is longer.
     """
     if max_episode_steps is not None:
         return gym.wrappers.TimeLimit(env, max_episode_steps)
@@ -57,7 +57,7 @@ class _RequireEnd(gym.Wrapper[Any, Any, Any, Any]):
         if self._steps >= self._limit and not (result[2] or result[3]):
             raise EndlessEpisodeError(
                 f"an episode of {self.env.unwrapped} did not end after {self._steps:,} steps; "
-                "pass --max-episode-steps N (max_episode_steps=N in a config), or let the environment "
-                "return truncated=True at its time limit"
+                "pass --max-episode-steps N (max_episode_steps=N in a config), or let step() of the "
+                "environment return truncated=True after a number of steps"
             )
         return result

@@ -1,4 +1,4 @@
-"""Exceptions of the user's code: their text, and the line that raised."""
+"""Describe exceptions raised by the user's code: the message, and the file and line."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ LIBRARIES = [
     if (spec := find_spec(name)) is not None
     for folder in spec.submodule_search_locations or ()
 ]
-"""Folders of libraries. `raised_at` skips lines of files in these folders, to find a line of the user."""
+"""Folders of libraries, which `raised_at` skips to find a line of the user's code."""
 
 
 def describe(error: BaseException) -> str:
-    """Return type and first line of the message of an exception, as at the end of a traceback."""
+    """Return the type of an exception and the first line of its message, as in a traceback."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def raised_at(error: BaseException) -> str:
-    """Return the place where an exception was raised: a file and a line, for messages.
+    """Return the place where an exception was raised, such as ``"raised in my_env.py, line 3"``.
 
-    The result is a text such as ``"raised in my_env.py, line 3"``, of the innermost frame outside the
-    standard library and `LIBRARIES`; it is empty if all frames are in libraries.
+    The place is the innermost frame outside the standard library and the folders in `LIBRARIES`. The result
+    is empty if there is no such frame.
     """
     frames = [
         (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
@@ -42,7 +42,7 @@ def raised_at(error: BaseException) -> str:
 
 
 def is_library(path: Path) -> bool:
-    """Return whether a file belongs to the standard library or to `LIBRARIES`."""
+    """Return whether a file is part of the standard library or lies in a folder of `LIBRARIES`."""
     is_standard = path.is_relative_to(STANDARD_LIBRARY) and "site-packages" not in path.parts
     return (
         is_standard

@@ -15,10 +15,11 @@ import numpy as np
 
 
 def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> list[str]:
-    """Return the names of the global generators that a call seeds; their states are restored.
+    """Return the names of the global generators that ``call`` seeds.
 
-    A call seeds a generator if the generator's state after the call does not depend on its state before. To
-    find out, ``call`` is called twice, each time after ``before``, a preparation that may seed generators.
+    Each of two passes calls ``before`` as a preparation, sets the generators to a state that differs between
+    the passes, and calls ``call``. A generator that has the same state after both passes was seeded by
+    ``call``. Finally, the original states are restored.
     """
     initial = get_global_states()
     try:
@@ -37,7 +38,7 @@ def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> lis
 
 
 def get_global_states() -> dict[str, Any]:
-    """Return the states of the global generators by name, with torch's only if torch is imported."""
+    """Return the states of the global random generators by name; torch is included only if it is imported."""
     name, *values = np.random.get_state()  # noqa: NPY002 - other code uses this generator
     states: dict[str, Any] = {
         "Python's random": random.getstate(),
@@ -49,7 +50,7 @@ def get_global_states() -> dict[str, Any]:
 
 
 def set_global_states(states: dict[str, Any]) -> None:
-    """Set the states that `get_global_states` returned."""
+    """Restore the states that `get_global_states` returned."""
     random.setstate(states["Python's random"])
     np.random.set_state(states["numpy.random"])  # noqa: NPY002 - other code uses this generator
     if "torch" in states:

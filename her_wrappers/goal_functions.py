@@ -1,4 +1,4 @@
-"""Goal functions for batches: ``compute_terminated`` made to return one bool for each row of a batch."""
+"""Batched calls of ``compute_terminated``: if it accepts only single goals, it is called for each row."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from her_wrappers.user_warning import warn_user
 GoalFunction: TypeAlias = Callable[[Any, Any, Any], Any]
 """Function ``(achieved_goal, desired_goal, info)`` that returns (B,) rewards or bools for a batch of goals.
 
-Goal functions are called by position, since gymnasium-robotics names the second parameter ``goal``.
+Always pass positional arguments, since gymnasium-robotics names the second parameter ``goal``.
 """
 
 
 def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[Any]) -> GoalFunction | None:
     """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
 
-    The function is called with batches of 2 and 3 sampled goals and with empty infos. Some functions accept
-    single goals only: functions of gymnasium-robotics return one bool for any batch, and functions that use
-    ``if`` on the result of a comparison of goals raise.
+    To test whether ``function`` accepts batches, it is called with 2 and with 3 sampled goals and with empty
+    infos. A function for single goals returns one bool for the batch, as in gymnasium-robotics, or raises,
+    for example because it uses ``if`` on a comparison of goals.
 
     Returns:
-        ``function`` if it accepts batches; a `BatchedTermination` if it does not, or raises on these batches;
-        None if ``function`` is None or raises NotImplementedError.
+        ``function`` itself if it accepts batches, or a `BatchedTermination` of it if it returns one bool or
+        raises. None if ``function`` is None or raises NotImplementedError.
 
     Raises:
         TypeError: ``function`` does not take three arguments.
@@ -56,8 +56,8 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
             return BatchedTermination(function, is_rowwise=True)
         if shape != (count,):
             raise ValueError(
-                f"compute_terminated must return shape ({count},) for {count} goals, got {shape}; "
-                "reduce over the goal's own axes only"
+                f"compute_terminated must return shape ({count},), one bool for each of {count} goals, got "
+                f"shape {shape}; keep the first axis, and reduce over all others"
             )
     return function
 
@@ -73,12 +73,12 @@ def _takes_three_arguments(function: GoalFunction) -> bool:
 
 
 class BatchedTermination:
-    """Makes a function accept batches: if it accepts single goals only, it is called once for each row.
+    """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
 
-    If ``is_rowwise`` is None, the first calls with real infos decide: a function that returns a single value
-    for a batch, or raises on the batch but not on its first row, is called once for each row from then on. An
-    error that does not occur again in a second call with the batch, such as a MemoryError, is raised, and the
-    next call decides.
+    If ``is_rowwise`` is None, the first calls decide. The function accepts only single goals if it returns a
+    single value for a batch. If it raises for a batch, it is called for the first row and again for the whole
+    batch. If it then returns a single value for the row and raises again for the batch, it accepts only
+    single goals. Otherwise, the first error is raised, and the next call decides.
 
     Args:
         function: Function ``(achieved_goal, desired_goal, info)`` that returns bools of shape (B,) for a
@@ -92,9 +92,9 @@ class BatchedTermination:
         self._warned = False
 
     def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return bools of shape (B,), and warn once, at the first batch with B > 1, if the calls are slow.
+        """Return (B,) bools; warn once, at the first batch with B > 1 that is computed row by row.
 
-        The infos are a list of B dicts, or a dict of arrays of length B.
+        ``info`` is a list of B dicts, or a dict of arrays of length B.
         """
         if self.is_rowwise is None:
             values = self._decide(achieved_goal, desired_goal, info)
@@ -107,12 +107,12 @@ class BatchedTermination:
             self._warned = True
             warn_user(
                 "compute_terminated accepts single goals only, so it is called once for each row, "
-                f"{len(rows)} times for this batch; return one bool per row to make it fast"
+                f"{len(rows)} times for this batch; to make it faster, return one bool per row of a batch"
             )
         return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
 
     def _decide(self, *batch: Any) -> Any:
-        """Call the function with a batch and return the values; set ``is_rowwise`` if the result shows it."""
+        """Call the function; set ``is_rowwise`` if this call shows whether it accepts single goals only."""
         try:
             values = self._function(*batch)
         except Exception:  # a function of single goals can raise anything on a batch
@@ -126,7 +126,7 @@ class BatchedTermination:
         return values
 
     def _accepts_single_goals_only(self, *batch: Any) -> bool:
-        """Whether the function returns a single value for the first row, and raises on the batch again."""
+        """Repeat a call that raised: return whether the function accepts the first row but not the batch."""
         try:
             if np.shape(self._function(*next(_rows(*batch)))) != ():
                 return False
@@ -140,7 +140,7 @@ class BatchedTermination:
 
 
 def _rows(achieved_goal: Any, desired_goal: Any, info: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield the arguments for each row; ``info`` may be a list of dicts or a dict of columns."""
+    """Yield the three arguments for each row; ``info`` may be a list of dicts or a dict of arrays."""
     for i in range(len(leaf_arrays(achieved_goal)[0])):
         goals = (map_tree(lambda rows: rows[i], goal) for goal in (achieved_goal, desired_goal))  # noqa: B023
         is_columns = isinstance(info, Mapping)

@@ -27,11 +27,11 @@ MAX_COPIED = 100_000  # number of values of a leaf that is searched for copies
 MAX_NUMBER = 1e100  # squares of smaller numbers are finite
 TOLERANCE = 1e-4  # largest error of a relation, in standard deviations
 DISTANCE = "the distance of desired_goal and achieved_goal"
-MIN_BITS = 20  # least information in the goals of all episodes; with it, a relation is not a coincidence
+MIN_BITS = 20  # least information in the goals of all episodes that rules out a relation by chance
 
 
 class _Columns(NamedTuple):
-    """Components of goals or observations in n states."""
+    """An (n, W) array: in each of n states, the values of W components of goals or of observations."""
 
     values: Floats  # (n, W); 0 for NaN and numbers from MAX_NUMBER on
     places: list[tuple[str, tuple[int, ...], int]]  # of W components: leaf, its shape, index in it
@@ -62,15 +62,17 @@ class _Columns(NamedTuple):
 
 
 def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[np.intp]) -> str | None:
-    """Return which part of the observations depends on the desired goal.
+    """Return a clause that names a part of the observations that depends on the desired goal, or None.
 
-    Copies, differences, distances and directions are found, also scaled and shifted ones, positions relative
-    to the achieved goal in a rotated frame, and any desired goal that is a linear function of the observation
-    and the achieved goal. Such a relation is fitted to half of the episodes and must be exact in the other
-    half. Rounded, clipped and other monotonic functions are found in about 16 episodes or more. Continuous
-    goals need at least 8 episodes, and at least twice as many episodes as a goal has components; goals whose
-    components have only two values need about 24 episodes. Goals are ignored if they are a linear function of
-    the achieved goal in the same state, or equal in all episodes.
+    The search finds copies of the desired goal, and its difference, distance and direction from the achieved
+    goal, even if they are scaled, shifted or in a rotated frame. It also finds desired goals that are a
+    linear function of observation and achieved goal. A relation is fitted to half of the episodes and must be
+    exact in the other half. Components of the desired goal are ignored if they are a linear function of the
+    achieved goal in the same state, or equal in all episodes.
+
+    For continuous goals, the search needs at least 8 episodes, and at least twice as many episodes as a goal
+    has components. For goals of binary components, it needs about 24 episodes. To find values that are a
+    rounded, clipped or other monotonic function of the goal, it needs about 16 episodes.
 
     Args:
         observations: Recorded states with the keys of a goal environment: trees of (n, ...) arrays.
@@ -111,12 +113,12 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
 def _find_relation(  # noqa: PLR0917 - parts of the same states
     desired: _Columns,
     achieved: _Columns,
-    narrow: _Columns,
-    varying: NDArray[np.intp],
-    is_fitted: Bools,
-    is_start: Bools,
+    narrow: _Columns,  # components of the small leaves of the observation
+    varying: NDArray[np.intp],  # indices of the goal components that are searched for
+    is_fitted: Bools,  # states to which relations are fitted; the other states test them
+    is_start: Bools,  # states in which an episode starts
 ) -> str | None:
-    """Return the first relation of an observation and its goals that holds in all states."""
+    """Return text such as ``"observation[2:4] is a linear function of desired_goal"``; None if not found."""
     relations = dict(_relations(desired.values, achieved.values, narrow.values, varying))
     for text, values in relations.items():
         found = _are_linear(values, narrow.values, is_fitted)
@@ -145,7 +147,7 @@ def _find_relation(  # noqa: PLR0917 - parts of the same states
 
 
 def _leaves(name: str, tree: Tree) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the (n, ...) values of each leaf of numbers."""
+    """Yield the name and the values, (n, ...), of each numeric leaf of ``tree``."""
     for leaf in SpaceSpec.of_rows(name, tree):
         values = np.asarray(leaf.find(tree, ""))
         if values.dtype.kind in NUMBERS:
@@ -157,13 +159,13 @@ def _width(leaf: tuple[str, Any]) -> int:
 
 
 def _information(values: Floats) -> float:
-    """Return n times the entropy of n values in bits, which is n log2(n) if all values differ."""
+    """Return n times the entropy, in bits, of n values. If all values differ, the result is n log2(n)."""
     counts = np.unique(values, return_counts=True)[1]
     return float((counts * np.log2(len(values) / counts)).sum())
 
 
 def _spread(count: int, most: int) -> NDArray[np.intp]:
-    """Return up to ``most`` of the indices below ``count``, at equal distances."""
+    """Return up to ``most`` evenly spaced integers from 0 to ``count - 1``."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
 
 
@@ -177,22 +179,22 @@ def _standardized(values: Floats) -> Floats:
 
 
 def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
-    """Return which columns of ``targets`` are linear functions of ``sources``, or constant."""
+    """Return which columns of ``targets`` a linear fit on ``sources`` predicts in rows not ``is_fitted``."""
     if 2 * sources.shape[1] >= is_fitted.sum() or not targets.size:
         return np.zeros(targets.shape[1], np.bool_)
     sources = np.column_stack([_standardized(sources), np.ones(len(sources))])
     targets = _standardized(targets)
     # Columns that are equal except for rounding to float32 count as one.
     solution: Any = np.linalg.lstsq(sources[is_fitted], targets[is_fitted], rcond=1e-6)[0]
-    errors = np.abs(targets - sources @ solution)[~is_fitted]
+    errors = np.abs(targets - sources @ solution)[~is_fitted]  # the other rows test the fit
     return np.asarray(errors.max(0, initial=0) <= TOLERANCE)
 
 
-def _are_monotonic(sources: Floats, targets: Floats, is_start: Bools) -> Bools:
-    """Return which columns of ``targets`` only increase, or only decrease, with a column of ``sources``."""
+def _are_monotonic(sources: Floats, targets: Floats, is_tested_first: Bools) -> Bools:
+    """Return for each column of ``targets`` whether it is monotonic in any column of ``sources``."""
     found = np.zeros(targets.shape[1], np.bool_)
     tolerance = TOLERANCE * targets.std(0)
-    some = np.flatnonzero(is_start)[:32]  # exclude almost all pairs
+    some = np.flatnonzero(is_tested_first)[:32]  # exclude almost all pairs
     pairs = _have_one_direction(targets[some[sources[some].argsort(0)]], tolerance)
     for source, target in np.argwhere(pairs):
         ordered = targets[sources[:, source].argsort(), target]
@@ -201,16 +203,16 @@ def _are_monotonic(sources: Floats, targets: Floats, is_start: Bools) -> Bools:
 
 
 def _have_one_direction(values: Floats, tolerance: Floats) -> Bools:
-    """Return where ``values`` (n, ...) never decrease, or never increase, along their first axis."""
+    """Return bools of shape (...): whether ``values``, (n, ...), are monotonic along the first axis."""
     signed = np.stack([values, -values])
     drops = (np.maximum.accumulate(signed, 1) - signed).max(1, initial=0)
     return np.asarray((drops <= tolerance).any(0))
 
 
 def _relations(
-    desired: Floats, achieved: Floats, narrow: Floats, varying: NDArray[np.intp]
+    desired: Floats, achieved: Floats, observed: Floats, varying: NDArray[np.intp]
 ) -> Iterator[tuple[str, Floats]]:
-    """Yield names and (n, F) values that environments compute from goals and add to observations."""
+    """Yield quantities that depend on the desired goal, such as a distance: their names and (n, F) values."""
     yield "desired_goal", desired[:, varying]
     count = desired.shape[1]
     if achieved.shape == desired.shape:
@@ -228,8 +230,8 @@ def _relations(
         yield "desired_goal - achieved_goal", desired[:, varying] - achieved[:, varying]
         yield DISTANCE, np.concatenate(distances, 1)
         yield "the direction from achieved_goal to desired_goal", np.concatenate(directions, 1)
-    if 1 < count <= narrow.shape[1]:
-        windows = np.lib.stride_tricks.sliding_window_view(narrow, count, axis=1)
+    if 1 < count <= observed.shape[1]:
+        windows = np.lib.stride_tricks.sliding_window_view(observed, count, axis=1)
         distance = np.linalg.norm(windows - desired[:, None], axis=2)
         yield "the distance of desired_goal and another part of the observation", distance
 
@@ -237,7 +239,7 @@ def _relations(
 def _find_copy(
     leaves: list[tuple[str, Any]], rows: NDArray[np.intp], desired: _Columns, achieved: _Columns
 ) -> str | None:
-    """Return text that names the smallest leaf with the goal, or with the difference of both goals."""
+    """Return text such as ``"camera contains the values of desired_goal"``, or None if no leaf has a copy."""
     some = _spread(len(rows), 32)
     goals = desired.values[some]
     kinds = {"desired_goal": goals}

@@ -1,8 +1,8 @@
 """GoalInterface: the spaces and goal functions of an environment.
 
-Neither attribute access nor ``env.unwrapped`` finds ``compute_reward`` reliably: Gymnasium's wrappers do not
-forward attributes since version 1.0, ``env.unwrapped`` skips wrappers that override the function, and vector
-wrappers forward no attributes.
+`GoalInterface` searches all wrappers for a function such as ``compute_reward``, outermost first. Simpler ways
+are not reliable: since version 1.0, Gymnasium's wrappers do not forward attributes, and ``env.unwrapped``
+skips wrappers that override the function.
 """
 
 from __future__ import annotations
@@ -63,17 +63,19 @@ class GoalInterface:
             compute_terminated: Function to use instead of the environment's ``compute_terminated``.
 
         Returns:
-            The goal interface. For a vector environment, a function is taken from its wrappers or from the
-            vector environment itself. If they do not have the function, it is taken from the first
-            environment of a SyncVectorEnv, or otherwise from a local copy of one of the environments.
+            The goal interface. Functions of a vector environment are taken from its wrappers or the vector
+            environment itself. If these do not have a function, it is taken from the first environment if
+            the vector environment is a SyncVectorEnv. For any other vector environment, one more
+            environment is made in this process, and the function is taken from it.
 
         Raises:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
-                does not take three arguments, or the elements of a goal space are not arrays of one shape.
+                does not take three arguments, or a goal space, such as Text or Sequence, has no fixed shape.
             ValueError: The observation space is not a Dict with the three goal keys and with goals of the
                 same shape and dtype, the environment has no ``compute_reward``, a wrapper changes the size
-                of the goals but not ``compute_reward``, ``compute_terminated`` returns a wrong shape,
-                ``get_wrapper_attr`` of a wrapper raises, or a vector environment has one environment twice.
+                of the goals but does not override ``compute_reward``, ``compute_terminated`` returns a wrong
+                shape, ``get_wrapper_attr`` of a wrapper raises, or a vector environment contains the same
+                environment object twice.
 
         Example:
             >>> import gymnasium as gym, her_envs, numpy as np
@@ -90,7 +92,7 @@ class GoalInterface:
         if compute_reward is None:
             raise ValueError(
                 f"{env_name(env)} has no compute_reward(achieved_goal, desired_goal, info); "
-                "define it on the environment or pass compute_reward="
+                "define this method in the environment, or pass a function as compute_reward="
             )
         require_function("compute_reward", compute_reward)
         terminated = batched_terminated(compute_terminated, observation_space["achieved_goal"])
@@ -98,12 +100,12 @@ class GoalInterface:
 
 
 def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
-    """Return the observation space and action space of a single environment, or of one of N environments.
+    """Return the observation and action space of an environment, or of a single one in a vector environment.
 
     Raises:
-        TypeError: ``env`` is not an environment, or the elements of a goal space are not arrays of one shape.
-        ValueError: The observation space is not the space of a goal environment, see `require_goal_space`, or
-            a vector environment has one environment twice.
+        TypeError: ``env`` is not an environment, or a goal space, such as Text, has no fixed shape.
+        ValueError: The observation space is not a Dict with the three goal keys and equal goal spaces, or
+            a vector environment contains the same environment object twice.
     """
     if isinstance(env, gym.vector.VectorEnv):
         require_distinct(env)
@@ -112,31 +114,31 @@ def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
         observation_space, action_space = env.observation_space, env.action_space
     else:
         raise TypeError(
-            f"expected a gymnasium Env or VectorEnv, got {type(env).__name__}; "
-            "pass gymnasium.make(id) for an id"
+            f"env must be a gymnasium.Env or gymnasium.vector.VectorEnv, got {type(env).__name__}; "
+            "instead of an id, pass gymnasium.make(id)"
         )
     return require_goal_space(observation_space), action_space
 
 
 def require_distinct(vector_env: Any) -> None:
-    """Raise ValueError if a vector environment in this process has one environment object in several slots.
+    """Raise ValueError if a vector environment contains the same environment object twice.
 
     Args:
         vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers, or the list
-            of its environments. Other vector environments are not examined.
+            of its environments. Without a list ``envs``, as in an AsyncVectorEnv, nothing is examined.
 
     Raises:
-        ValueError: Two elements of ``envs`` are the same environment, possibly in different wrappers.
+        ValueError: Two elements of ``envs`` are the same environment object, also if wrapped differently.
     """
     envs = vector_env if isinstance(vector_env, list) else getattr(vector_env.unwrapped, "envs", None)
     slots: dict[int, int] = {}  # first slot of each object
     for i, env in enumerate(envs if isinstance(envs, list | tuple) else ()):
         if isinstance(env, gym.Env) and (first := slots.setdefault(id(env.unwrapped), i)) != i:
             raise ValueError(
-                f"a vector environment must have a different object in each slot, got the same "
-                f"{type(env.unwrapped).__name__} in slots {first} and {i}, which would change each other's "
-                "state; create the environment inside the function, as in SyncVectorEnv([lambda: "
-                "gym.make(id)] * 4); a lambda in a loop over environments needs lambda env=env: env"
+                f"the environments {first} and {i} of the vector environment are the same "
+                f"{type(env.unwrapped).__name__} object, so that a step of one would change the other too. "
+                "Let each function make a new environment, as in SyncVectorEnv([lambda: gym.make(id)] * 4). "
+                "In a loop over existing environments, write lambda env=env: env"
             )
 
 
@@ -144,18 +146,18 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
     """Return ``space`` if it is the observation space of a single goal environment.
 
     Raises:
-        TypeError: The elements of a goal space are not arrays of one shape.
+        TypeError: A goal space, such as Text or Sequence, has no fixed shape.
         ValueError: The space is not a Dict, a goal key is missing, or the goals differ in shape or dtype.
     """
     if not isinstance(space, spaces.Dict):
         raise ValueError(  # noqa: TRY004 - the value of the argument is wrong, not its type
-            f"observation space must be a Dict with the keys {', '.join(GOAL_KEYS)}, got {space}; "
-            "return dicts with these keys from reset() and step()"
+            f"observation space must be a Dict with the keys {', '.join(map(repr, GOAL_KEYS))}, got {space}; "
+            "define observation_space as such a Dict, and return such dicts from reset() and step()"
         )
     missing = [key for key in GOAL_KEYS if key not in space.keys()]  # noqa: SIM118 - Dict has no `in`
     if missing:
         raise ValueError(
-            f"observation space must have the key {missing[0]!r}, got {', '.join(map(repr, space))}; "
+            f"observation space must have the key {missing[0]!r}, got the keys {list(space)}; "
             "add the key to the space and to the observations"
         )
     achieved, desired = space["achieved_goal"], space["desired_goal"]
@@ -168,15 +170,16 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
 
 
 def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
-    """Raise ValueError unless goals have the size that the environment's ``compute_reward`` takes.
+    """Raise ValueError if a wrapper changes the size of the goals but does not override ``compute_reward``.
 
     Args:
-        space: Observation space of the goals that the function will get.
-        env: Environment with ``compute_reward``, with any wrappers, or a vector environment.
-        function: The reward function, if it may belong to a copy of ``env``.
+        space: Observation space, with the goals, after all wrappers.
+        env: An environment or a vector environment, with its wrappers.
+        function: The ``compute_reward`` to check. None for the ``compute_reward`` of the outermost wrapper or
+            environment in ``env`` that has this method.
 
     Raises:
-        ValueError: The sizes differ, as for goals of stacked frames.
+        ValueError: ``compute_reward`` takes goals of another size, such as single instead of stacked goals.
     """
     own = own_goal_space(function, env)
     if own is None:
@@ -184,18 +187,18 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
     got, expected = ([shape for shape, _ in _shapes(each).values()] for each in (space["achieved_goal"], own))
     if sum(map(math.prod, got)) != sum(map(math.prod, expected)):
         raise ValueError(
-            f"goals must have the shape that compute_reward of the environment takes, {expected}, got {got}: "
-            "a wrapper changes achieved_goal and desired_goal (FrameStackObservation and VecFrameStack stack "
-            "every key); leave the goals as they are, and stack only 'observation' in an ObservationWrapper "
-            "of your own, or define compute_reward for the changed goals on the wrapper"
+            f"a wrapper changes the shape of goals to {', '.join(map(str, got))}, but compute_reward takes "
+            f"{', '.join(map(str, expected))} (FrameStackObservation and VecFrameStack stack all keys); use "
+            "a wrapper that changes only 'observation', or define compute_reward for changed goals in it"
         )
 
 
 def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
-    """Return the space of achieved goals of the environment or wrapper that defines ``compute_reward``.
+    """Return the space of the achieved goals that ``compute_reward`` takes, or None if it is unknown.
 
-    If the function is not a method of an environment, the space of the outermost layer of ``env`` that has
-    ``compute_reward`` is returned. The result is None if the space is unknown.
+    If ``compute_reward`` is a method of an environment or wrapper, the achieved-goal space of this
+    object is returned; otherwise, that of the outermost wrapper or environment in ``env`` that has a
+    ``compute_reward``.
     """
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
@@ -207,7 +210,7 @@ def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | 
 
 
 def _layers(env: Any) -> Iterator[Any]:
-    """Yield an environment's wrappers, outermost first, and the environment (the first of several)."""
+    """Yield ``env`` and the layers in it, outermost first; in a SyncVectorEnv, only the first environment."""
     yield env
     if isinstance(env, gym.vector.SyncVectorEnv):
         yield from _layers(env.envs[0])
@@ -220,10 +223,10 @@ def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:
 
 
 def find_function(env: AnyEnv, name: str) -> Any:
-    """Return the attribute ``name`` of the outermost layer that has such an attribute, or None.
+    """Return the attribute ``name`` of the outermost wrapper or environment that has it, or None.
 
-    The layers are the wrappers and the environment. For a vector environment, they are followed by the layers
-    of the first environment of a SyncVectorEnv, or of a local copy of one of its environments.
+    If a vector environment and its wrappers do not have the attribute, a single environment is searched: the
+    first one of a SyncVectorEnv or, for other vector environments, a new one that is made in this process.
 
     Raises:
         ValueError: ``get_wrapper_attr`` or ``has_wrapper_attr`` of a wrapper raises.
@@ -234,7 +237,8 @@ def find_function(env: AnyEnv, name: str) -> Any:
         except Exception as error:
             raise ValueError(
                 f"get_wrapper_attr({name!r}) of {type(env).__name__} raises {type(error).__name__}: {error}; "
-                "forward attributes that the wrapper does not have to env"
+                "correct this method: for attributes that the wrapper does not have, it must return "
+                "self.env.get_wrapper_attr(name)"
             ) from error
     layer: Any = env
     while isinstance(layer, gym.vector.VectorWrapper) and not hasattr(layer, name):
@@ -246,7 +250,7 @@ def find_function(env: AnyEnv, name: str) -> Any:
 
 
 def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
-    """Return an environment like those in the worker processes of ``vector_env``, or None."""
+    """Make one more environment of the kind in ``vector_env``, in this process; return None if this fails."""
     # Calls in the worker processes are slow, and a function that raises there ends the processes.
     makers = getattr(vector_env, "env_fns", None)
     spec = env_spec(vector_env)
@@ -259,7 +263,7 @@ def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
 
 
 def env_spec(env: Any) -> EnvSpec | None:
-    """Return the spec of an environment; None if the spec is missing or of another class, as in EnvPool."""
+    """Return ``env.spec``, or None if it is missing or not an `EnvSpec`, as in environments of EnvPool."""
     try:
         spec = env.spec
     except Exception:  # a property of a wrapper may raise

@@ -32,37 +32,40 @@ class InfoBatch(NamedTuple):
 
 
 def as_info(key: str, value: Any, where: Where, row: int) -> np.ndarray:
-    """Return an info of one environment as a new array of numbers or strings, or raise ValueError."""
+    """Return ``value`` of the info ``key`` as a new array of numbers or strings, or raise ValueError."""
     array = np.array(try_as_array(value))
     if array.dtype.kind not in NUMBERS + STRINGS:
-        raise ValueError(f"info {key!r} must be numbers or strings of one shape, got {value!r} {where(row)}")
+        raise ValueError(
+            f"info {key!r} must be a number, a string or an array of these, got {value!r} {where(row)}"
+        )
     return array
 
 
 def missing_info(key: str, where: str, has: object) -> str:
-    """Return the error message for a step without the info ``key``; ``has`` are the keys of its infos."""
-    repair = "; her_wrappers.repairs.BooleanSuccess adds it" if key == "is_success" else ""
-    return f"info has no {key!r} {where}; it has {has}{repair}"
+    """Return the error message for infos that lack ``key``; ``where`` is the step, ``has`` the keys found."""
+    other = "use her_wrappers.repairs.BooleanSuccess" if key == "is_success" else "omit it from info_keys"
+    return f"info has no {key!r} {where}, only {has}; return it at every step, or {other}"
 
 
 def describe_info(value: np.ndarray) -> str:
-    """Return the kind and shape of an info, which must be the same for all values of one info."""
+    """Return kind and shape of an info in words, such as ``"numbers of shape (3,)"``."""
     return f"{'strings' if value.dtype.kind in STRINGS else 'numbers'} of shape {value.shape}"
 
 
 def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
-    """Return which environments have an info, (N,) bool; raise ValueError if its mask is not N bools."""
+    """Return which environments have the info ``key``, (N,) bool; raise ValueError for an invalid mask."""
     mask = np.asarray(infos.get(f"_{key}", np.ones(num_envs, bool)))
     if mask.shape != (num_envs,) or mask.dtype != np.bool_:
-        raise ValueError(f"infos['_{key}'] must be ({num_envs},) bools, got {infos[f'_{key}']!r}")
+        raise ValueError(f"infos['_{key}'] must be bools of shape ({num_envs},), got {infos[f'_{key}']!r}")
     return mask if key in infos else np.zeros(num_envs, bool)
 
 
 def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: Where) -> InfoBatch | None:
-    """Return one info of all environments, or None if no environment has it.
+    """Return the info ``key`` of all N environments, or None if no environment has it.
 
-    Raise ValueError if an environment in ``required``, (N,) bool, does not have the info, if its mask is not
-    N bools, or if its values are not numbers or strings of one shape, with a row for each environment.
+    Raise ValueError in three cases: an environment marked in ``required``, (N,) bool, does not have the info;
+    the mask of the info is not N bools; the info is not an array with one row of numbers or strings for each
+    environment.
     """
     count = len(required)
     present = info_mask(infos, key, count)
@@ -74,19 +77,20 @@ def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: 
         return None
     values = try_as_array(infos[key])
     if values.shape[:1] != (count,) or values.dtype.kind not in NUMBERS + STRINGS + "O":
+        got = f"dtype {values.dtype} and shape {values.shape}" if values.shape else repr(infos[key])
         raise ValueError(
-            f"info {key!r} must be numbers or strings with a row for each of {count} environments, "
-            f"got {infos[key]!r} {where(int(present.argmax()))}"
+            f"info {key!r} must be an array of numbers or strings with {count} rows, one per environment, "
+            f"got {got} {where(int(present.argmax()))}"
         )
-    if values.dtype == object:
+    if values.dtype == object:  # Gymnasium's form for strings, lists and NumPy bools
         values = _unpack(key, values, present, where)
     return InfoBatch(values, present)
 
 
 def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
-    """Return the info of environment ``i``: the keys whose mask is set, or that have no valid mask.
+    """Return the info dict of environment ``i``: all keys except those whose mask is False for ``i``.
 
-    A value that has no row per environment, such as a total number of steps, belongs to every environment.
+    A value without one row per environment, such as a total number of steps, belongs to every environment.
     Keys that begin with ``_`` or ``final_`` are left out. If the infos are not a dict, the result is empty.
     """
     found: dict[str, Any] = {}
@@ -107,7 +111,7 @@ def final_observations(infos: Any) -> Any:
 
 
 def final_mask(infos: Any, num_envs: int) -> np.ndarray:
-    """Return which environments have a last observation, (N,) bool."""
+    """Return which environments have a last observation in ``infos``, (N,) bool."""
     name = _final_name(infos)
     mask: Any = infos.get(f"_{name}", True) if name else False
     return np.broadcast_to(np.asarray(mask), num_envs)
@@ -119,20 +123,21 @@ def _final_name(infos: Any) -> str | None:
 
 
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the infos ``keys`` of N environments, also of their last states, as one dict of arrays.
+    """Return the infos of N environments in Gymnasium's format, one dict of arrays and masks.
 
-    Infos in Gymnasium's format are returned as they are, and None as an empty dict. A list of N dicts, one of
-    each environment, is converted. If an episode ended, such a dict has its last observation and infos under
-    ``final_obs`` and ``final_info``; or, as in Stable-Baselines3, the dict itself contains the last infos,
-    and the last observation under ``terminal_observation``. Raise ValueError for other types and for a list
-    of another length.
+    A dict is returned unchanged; None becomes an empty dict. A list of N dicts, one per environment, is
+    converted: the result has ``keys`` and, if an episode ended, ``final_obs`` and ``final_info``. The
+    episode of an environment ended if its dict has a last observation, under one of `FINAL_NAMES`. The values
+    in the result's ``final_info`` are taken from ``final_info`` in the dict of each environment or, without
+    this key, from the dict itself, as in Stable-Baselines3. Raise ValueError if ``infos`` has another type,
+    or is a list of another length than N.
     """
     if isinstance(infos, Mapping) or infos is None:
         return infos or {}
     if not isinstance(infos, Sequence) or len(infos) != num_envs:
         length = f" of length {len(infos)}" if isinstance(infos, Sized) else ""
         raise ValueError(
-            f"info must be a list of {num_envs} dicts, or one dict of arrays, "
+            f"info must be a list of {num_envs} dicts (one per environment) or a single dict of arrays, "
             f"got {type(infos).__name__}{length}"
         )
     last = [final_observations(info) for info in infos]
@@ -145,7 +150,7 @@ def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str,
 
 
 def _columns(infos: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> dict[str, Any]:
-    """Return an array of objects and its mask for each key, as in Gymnasium's vector infos."""
+    """Return, for each key, an object array and its mask, as in Gymnasium's vector infos."""
     columns: dict[str, Any] = {}
     for key in keys:
         columns[key] = np.empty(len(infos), object)
@@ -156,7 +161,7 @@ def _columns(infos: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> dict[st
 
 
 def final_observation_row(infos: Any, i: int) -> Any:
-    """Return the last observation of environment ``i``'s episode, or None if the infos have none."""
+    """Return the last observation of the episode of environment ``i``, or None if the infos have none."""
     try:
         return map_tree(lambda leaf: leaf[i], final_observations(infos))
     except (IndexError, KeyError, TypeError):
@@ -164,7 +169,7 @@ def final_observation_row(infos: Any, i: int) -> Any:
 
 
 def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> np.ndarray:
-    """Convert an array of objects, as Gymnasium makes of bools, strings or lists, to numbers or strings."""
+    """Convert the object array of an info to numbers or strings; ``present`` marks the rows with the info."""
     rows = np.flatnonzero(present)
     unpacked = try_as_array(values[rows].tolist())
     if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in NUMBERS:
@@ -172,8 +177,8 @@ def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> 
         for i, array in zip(rows.tolist(), arrays, strict=True):
             if describe_info(array) != describe_info(arrays[0]):
                 raise ValueError(
-                    f"info {key!r} must be of one shape and kind in all environments, "
-                    f"got {describe_info(arrays[0])} and {describe_info(array)} {where(i)}"
+                    f"info {key!r} must have the same shape and type in all environments, got "
+                    f"{describe_info(array)} {where(i)}, but {describe_info(arrays[0])} in another one"
                 )
         unpacked = np.stack(arrays)
     batch = np.zeros((len(present), *unpacked.shape[1:]), unpacked.dtype)

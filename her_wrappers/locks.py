@@ -1,4 +1,4 @@
-"""Locks that a fork waits for, so that a forked process never inherits half-changed data."""
+"""Locks that a process acquires before a fork, so that the child never inherits half-changed data."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 import weakref
 
 _LOCKS: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
-_FORKING = threading.local()  # with the locks that a fork by this thread holds
+_FORKING = threading.local()  # .locks: the locks acquired for a fork by this thread
 
 
 def fork_safe_lock() -> threading.RLock:
-    """Return a reentrant lock. A fork first acquires it, and then both processes release it."""
+    """Return a reentrant lock that is acquired before a fork, and released after it in parent and child."""
     lock = threading.RLock()
     _LOCKS.add(lock)
     return lock

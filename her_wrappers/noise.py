@@ -9,13 +9,13 @@ from gymnasium import spaces
 
 
 def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.random.Generator) -> Any:
-    """Return an action with noise. Episodes with noise also show how a policy corrects its deviations.
+    """Return an action with noise, so that recorded episodes also show how a policy corrects deviations.
 
     Args:
         action: Action of ``space``.
         space: Action space of one environment.
-        noise: For a Box with bounds, the standard deviation of a Gaussian, relative to half of the range of
-            each component. For other spaces, the probability of a random action.
+        noise: For a Box with bounds, the standard deviation of Gaussian noise, as a fraction of half of the
+            range of each component. For other spaces, the probability of a random action.
         rng: Source of the randomness.
     """
     if isinstance(space, spaces.Box) and space.is_bounded():

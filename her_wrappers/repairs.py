@@ -27,7 +27,7 @@ Success: TypeAlias = Callable[[Any, Any], Any]
 
 
 class _Repair(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """A wrapper that changes observations and infos with `_repair`."""
+    """Base class of wrappers that change observations and infos in their method `_repair`."""
 
     def __init__(self, env: Env) -> None:
         RecordConstructorArgs.__init__(self)
@@ -48,7 +48,7 @@ class _Repair(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class CopyObservation(_Repair):
-    """Copies observations, infos and actions, for environments that reuse their arrays (GE301, GE302).
+    """Copies observations, infos and actions, for environments that reuse their arrays (rules GE301, GE302).
 
     Args:
         env: The environment.
@@ -63,7 +63,7 @@ class CopyObservation(_Repair):
 
 
 class CastObservation(_Repair):
-    """Casts observations to the dtypes of their space, and lists to arrays (GE005).
+    """Casts observations to the dtypes of their space, and lists to arrays (rule GE005).
 
     Shapes and bounds are not corrected. The cast changes values that the dtype of the space cannot hold.
 
@@ -86,10 +86,11 @@ def _cast(space: spaces.Space[Any], value: Any) -> Any:
 
 
 class BooleanSuccess(_Repair):
-    """Sets ``info["is_success"]`` to a bool, at reset and at every step (GE201, GE203).
+    """Sets ``info["is_success"]`` to a bool, at reset and at every step (rules GE201, GE203).
 
     Without ``success``, the flag is read from ``info["is_success"]`` or ``info["success"]``. If the info has
-    neither, the flag is True if the reward is at least as high as ``compute_reward`` of two equal goals.
+    neither key, the flag is True if ``compute_reward(achieved_goal, desired_goal, info)`` is at least
+    ``compute_reward(achieved_goal, achieved_goal, info)``, the reward of an exactly reached goal.
 
     Args:
         env: A goal environment.
@@ -121,10 +122,10 @@ class BooleanSuccess(_Repair):
 
 
 class AsGoalEnv(_Repair):
-    """Gives a plain environment the goal interface (GE001, GE002, GE003).
+    """Gives a plain environment the goal interface (rules GE001 to GE003).
 
-    The reward is 0 on success and -1 otherwise, ``compute_reward`` computes the same, and
-    ``info["is_success"]`` is set. Terminations of the environment are kept.
+    ``step`` and ``compute_reward`` return the reward 0 on success and -1 otherwise, instead of the reward of
+    the environment. ``info["is_success"]`` is set. Terminations of the environment are kept.
 
     Args:
         env: The environment, whose observation becomes ``observation["observation"]``.
@@ -205,14 +206,14 @@ class AsGoalEnv(_Repair):
         return self._repair(observation, info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        """Step the environment; the reward and the termination also depend on the desired goal."""
+        """Step the environment; success gives reward 0, and ends the episode if ``terminate_on_success``."""
         observation, _, terminated, truncated, info = super().step(action)
         goals = observation["achieved_goal"], observation["desired_goal"]
         terminated = bool(terminated or self.compute_terminated(*goals, info))
         return observation, float(self.compute_reward(*goals, info)), terminated, truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals: 0 on success and -1 otherwise.
+        """Return the rewards of goals: 0 where ``success`` is True and -1 elsewhere.
 
         Args:
             achieved_goal: (..., G), achieved goals.
@@ -225,7 +226,7 @@ class AsGoalEnv(_Repair):
         return np.asarray(self._success(achieved_goal, desired_goal), np.float32)[()] - np.float32(1)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether goals are reached if success terminates an episode, else False.
+        """Return whether goals are reached; always False without ``terminate_on_success``.
 
         Args:
             achieved_goal: (..., G), achieved goals.
@@ -243,11 +244,12 @@ class AsGoalEnv(_Repair):
         return goals, info | {"is_success": bool(self._success(achieved, desired))}
 
     def _as_goal(self, goal: Any) -> Any:
-        """Return a copy of a goal with the dtype of the goal space."""
+        """Return a copy of a goal with the dtype of the goal space; raise ValueError for another shape."""
         own = np.array(goal, dtype=self._goal_space.dtype)
         if own.shape != self._goal_space.shape:
             raise ValueError(
-                f"goals must have shape {self._goal_space.shape}, got {own.shape}; return goals of goal_space"
+                f"goals must have the shape {self._goal_space.shape} of goal_space, got {own.shape}; correct "
+                "the function passed as achieved_goal= or sample_goal=, or the option 'goal' of reset()"
             )
         return own
 
@@ -255,8 +257,8 @@ class AsGoalEnv(_Repair):
 class FlattenGoalObservation(_Repair):
     """Flattens observations and goals that are neither vectors nor images.
 
-    Discrete goals become one-hot vectors; Dict and Tuple observations are concatenated. The arguments of
-    ``compute_reward`` and ``compute_terminated`` are goals in this form. Vectors (Box, MultiBinary,
+    Discrete values become one-hot vectors; the parts of Dict and Tuple values are flattened and concatenated.
+    ``compute_reward`` and ``compute_terminated`` take the flattened goals. Vectors (Box, MultiBinary,
     MultiDiscrete) and uint8 images, which are arrays of three axes, do not change. Keys other than the three
     goal keys are removed from the observation.
 
@@ -264,8 +266,8 @@ class FlattenGoalObservation(_Repair):
         env: A goal environment, with spaces of Box, Discrete, MultiBinary, MultiDiscrete, Dict and Tuple.
 
     Raises:
-        TypeError: A goal space contains another type, or the elements of the observation space have no fixed
-            size, such as those of Sequence and Graph.
+        TypeError: A goal space contains a space of another type, or the elements of the observation space
+            have no fixed size, such as those of Sequence and Graph.
         ValueError: The environment is not a goal environment.
 
     Example:
@@ -283,15 +285,15 @@ class FlattenGoalObservation(_Repair):
         for key, space in flat.items():
             if not isinstance(space, spaces.Box):
                 raise TypeError(
-                    f"{key} must have a space of fixed size, got {self._spaces[key]}; "
-                    "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
+                    f"the space of {key!r} must have a fixed size, got {self._spaces[key]}; "
+                    "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
                 )
         self.observation_space = spaces.Dict({**self._spaces, **flat})
         if env.has_wrapper_attr("compute_terminated"):
             self.compute_terminated = partial(self._call, "compute_terminated")
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards that the environment computes for goals of the flattened observations.
+        """Return the rewards that the environment computes for flattened goals.
 
         Args:
             achieved_goal: (..., G), achieved goals.
@@ -299,7 +301,7 @@ class FlattenGoalObservation(_Repair):
             info: Info or infos, passed on unchanged.
 
         Returns:
-            (...), as the environment returns them.
+            The rewards of the environment, (...).
         """
         return self._call("compute_reward", achieved_goal, desired_goal, info)
 
@@ -321,7 +323,7 @@ def _is_vector_or_image(space: spaces.Space[Any]) -> bool:
 
 
 def _unflatten(space: spaces.Space[Any], flat: np.ndarray) -> Any:
-    """Invert `gymnasium.spaces.flatten` for any leading axes: (..., G) -> a tree of (..., shape) arrays."""
+    """Invert `gymnasium.spaces.flatten` for batches, (..., G); return a tree with the same leading axes."""
     if isinstance(space, spaces.Discrete):
         return (flat.argmax(axis=-1) + space.start).astype(space.dtype)
     if isinstance(space, spaces.Dict | spaces.Tuple):

@@ -25,7 +25,7 @@ class EvidenceLike(Protocol):
     """The recorded facts that the rules of a suite judge."""
 
     def missing(self, need: str) -> str:
-        """Return the reason why ``need``, a precondition of a rule, is not met, or an empty text."""
+        """Return why ``need``, a precondition of a rule, is not met, or an empty text if it is met."""
         ...
 
 
@@ -77,19 +77,20 @@ class Rule:
 
 @dataclass(frozen=True)
 class Finding:
-    """The violations of one rule for one subject: the first of the most severe violations, and their number.
+    """All violations of one rule for one subject.
 
     Attributes:
         code: Code of the rule, such as ``"GE101"``.
         name: Name of the rule, such as ``"reward-mismatch"``.
         severity: ``"error"``, ``"warning"`` or ``"info"``.
         subject: The element concerned, such as a key of the observation; may be empty.
-        place: Place of the violation, such as ``"episode 0, step 3"``; may be empty.
-        message: The violation in one sentence, without a period.
+        place: Place of the violation in ``message``, such as ``"episode 0, step 3"``; may be empty.
+        message: The most severe violation, in one sentence without a period. If several violations are
+            equally severe, the first one.
         fix: How to correct the fault, without a period.
         repair: Class of `her_wrappers.repairs` that corrects the fault, or an empty text.
-        caused_by: Wrapper of the environment that causes the finding, such as ``"TransformReward (layer 2
-            from the outside)"``; empty if no wrapper causes the finding or the cause is unknown.
+        caused_by: The wrapper that causes the finding, such as ``"TransformReward (layer 2 from the
+            outside)"``; empty if no wrapper causes the finding or the cause is unknown.
         count: Number of violations.
     """
 
@@ -112,7 +113,7 @@ class Finding:
 
     @property
     def description(self) -> str:
-        """Where, message and causing wrapper in one line, without code and fix."""
+        """One line with subject, place, message and the wrapper that causes the finding, without the fix."""
         where = f"{self.where}: " if self.where else ""
         cause = f"; caused by {self.caused_by}" if self.caused_by else ""
         return f"{where}{self.message}{cause}."
@@ -127,9 +128,9 @@ class NotExercised:
     """A situation that did not occur, or a feature that a replay buffer lacks, and the rules that need it.
 
     Attributes:
-        reason: The situation, such as ``"no episode ended in 30 steps"``.
-        codes: Codes of the rules whose absence from the findings is inconclusive; empty if ``reason`` says
-            why the suite stopped early.
+        reason: The situation or feature, such as ``"no episode ended in 30 steps"``.
+        codes: Codes of the rules whose absence from the findings is therefore inconclusive; empty if
+            ``reason`` concerns the whole report, such as an early end of the run.
     """
 
     reason: str
@@ -151,9 +152,9 @@ class Report:
     Attributes:
         target: Name of the environment, replay buffer, run or file that was judged.
         seed: Seed of the environment or of the buffer; None if the suite used recorded data.
-        steps: Number of steps of the episodes that were judged.
-        episodes: Number of these episodes.
-        successes: Number of these steps that reached their goal; None if this is unknown.
+        steps: Number of steps that were judged.
+        episodes: Number of episodes that were judged.
+        successes: Number of judged steps that reached their goal; None if this is unknown.
         findings: Findings, errors first.
         not_exercised: Situations that did not occur, with the rules that need them.
         not_offered: Features that the replay buffer does not offer, with the rules that need them; always
@@ -228,7 +229,7 @@ class Report:
         """Return one GitHub workflow command per finding, which GitHub shows as an annotation.
 
         Args:
-            location: File, relative to the repository, and line that GitHub annotates.
+            location: File (relative to the repository) and line to annotate, or None for no location.
         """
 
         # Workflow commands escape text as in
@@ -249,7 +250,10 @@ class Report:
 
 
 class RuleSet(Mapping[str, Rule]):
-    """The rules of one suite, by code. Reports sort codes by their first digit, in the order ``families``."""
+    """The rules of a suite, by code.
+
+    Rules whose codes have the same first digit are a family. Reports show families in the order ``families``.
+    """
 
     def __init__(self, families: str = "0123456789") -> None:
         self._rules: dict[str, Rule] = {}
@@ -276,7 +280,7 @@ class RuleSet(Mapping[str, Rule]):
         right: str,
         **options: Any,
     ) -> Callable[[Check], Check]:
-        """Return a decorator that adds a function to the rules; the arguments are fields of `Rule`."""
+        """Return a decorator that registers a function as the check of a new `Rule` with these fields."""
 
         def add(check: Check) -> Check:
             self._rules[code] = Rule(
@@ -287,14 +291,14 @@ class RuleSet(Mapping[str, Rule]):
         return add
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[Rule]:
-        """Return the rules whose codes begin with one of ``select`` (all if empty) and none of ``ignore``.
+        """Return the rules whose codes begin with a prefix in ``select``, but not with one in ``ignore``.
 
         Args:
-            select: Codes or prefixes of codes; a single string counts as one prefix.
-            ignore: Codes or prefixes of codes; a single string counts as one prefix.
+            select: Codes or prefixes of codes, or a single one as a string; empty for all rules.
+            ignore: Codes or prefixes of codes, or a single one as a string.
 
         Raises:
-            ValueError: No rule code begins with one of the prefixes.
+            ValueError: A prefix in ``select`` or ``ignore`` matches no rule code.
         """
         chosen, ignored = ((each,) if isinstance(each, str) else tuple(each) for each in (select, ignore))
         for prefix in chosen + ignored:
@@ -307,10 +311,10 @@ class RuleSet(Mapping[str, Rule]):
         ]
 
     def judge(self, evidence: EvidenceLike, rules: Iterable[Rule]) -> list[Finding]:
-        """Return the findings of ``rules``, errors first, without findings that other findings imply.
+        """Return the findings of ``rules``, errors first, except findings that another finding implies.
 
-        Other rules that imply one of ``rules`` are applied too, so that their findings hide the findings that
-        they imply. The findings of these other rules are not returned.
+        If a rule A implies a rule B, a finding of A hides all findings of B. A is applied even if it is not
+        in ``rules``, but then its own findings are not returned.
         """
         codes = {rule.code for rule in rules}
         applied = [rule for rule in self.values() if rule.code in codes or codes & self._implied_by(rule)]
@@ -320,8 +324,8 @@ class RuleSet(Mapping[str, Rule]):
     def without_implied(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return the findings that no other finding implies, directly or through other rules.
 
-        If an implied finding is more severe than the finding that implies it, the latter gets its severity,
-        so that a warning never hides an error.
+        A finding that implies a more severe finding is returned with that higher severity, so that a warning
+        never hides an error.
         """
         implied = {each.code: self._implied_by(self[each.code]) for each in findings}
         hidden = set[str]().union(*implied.values())
@@ -354,7 +358,7 @@ class RuleSet(Mapping[str, Rule]):
 
 
 def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
-    """Apply the rules whose needs are met; return a finding for each rule and subject of its violations."""
+    """Apply rules whose ``needs`` are met; violations of a rule with equal ``subject`` form one finding."""
     findings = []
     for rule in rules:
         if any(map(evidence.missing, rule.needs)):
@@ -382,7 +386,7 @@ def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
 
 
 def unmet_needs(evidence: EvidenceLike, rules: Iterable[Rule]) -> list[NotExercised]:
-    """Return the reasons why needs of rules are not met, each with the codes of the rules that need it."""
+    """Return each unmet need, with the rules that have it; only the first unmet need of a rule counts."""
     gaps: dict[str, list[str]] = {}
     for rule in rules:
         needs = (*rule.needs, *rule.inconclusive_without)
@@ -393,7 +397,7 @@ def unmet_needs(evidence: EvidenceLike, rules: Iterable[Rule]) -> list[NotExerci
 
 
 def unknown_code(code: str, codes: Iterable[str]) -> str:
-    """Return the error message for an unknown rule code, with the nearest of the known codes."""
+    """Return the error message for an unknown rule code; it suggests the most similar ones of ``codes``."""
     near = difflib.get_close_matches(code, codes, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`her rules` lists them"
+    hint = f"did you mean {' or '.join(near)}?" if near else "`her rules` lists all codes"
     return f"unknown rule code {code!r}; {hint}"

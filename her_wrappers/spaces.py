@@ -1,8 +1,8 @@
 """SpaceSpec: the arrays that make up an element of a Gymnasium space.
 
-An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path leads
-to a leaf: the keys of the dicts and the positions in the tuples, ``()`` for a space that is itself a leaf.
-A `SpaceSpec` reads the paths, shapes and dtypes once, so that later steps do not recurse through the space.
+An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path is a
+tuple of the keys of dicts and positions in tuples that lead to a leaf, ``()`` if the space itself is a leaf.
+A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do not recurse through the space.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
-    """Return the spaces at the leaves of a space, by path; ``path`` is the path of the space itself.
+    """Return the leaf spaces inside ``space`` by their paths, which all begin with ``path``.
 
-    Raise TypeError for spaces whose elements are not arrays of one shape: Text, Sequence, Graph, OneOf.
+    Raise TypeError for spaces whose elements are not arrays of a fixed shape: Text, Sequence, Graph, OneOf.
     """
     leaves = leaves_by_path(_as_tree(space), path)
     for place, leaf in leaves.items():
         if leaf.shape is None or leaf.dtype is None:
-            where = f" at {path_name(place)}" if place else ""
+            where = f" of {path_name(place)!r}" if place else ""
             raise TypeError(
-                f"expected a space whose elements are arrays of one shape, got {leaf}{where}; "
-                "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
+                f"the space{where} must have elements that are arrays of a fixed shape, got {leaf}; "
+                "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
             )
     return leaves
 
 
 def _as_tree(space: spaces.Space[Any]) -> Tree:
-    """Return the spaces at the leaves of a space as a tree."""
+    """Return a Dict or Tuple space as nested dicts and tuples, with the other spaces as leaves."""
     if isinstance(space, spaces.Dict):
         return {key: _as_tree(part) for key, part in space.items()}
     return tuple(map(_as_tree, space)) if isinstance(space, spaces.Tuple) else space
@@ -59,7 +59,7 @@ class LeafSpec:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def find(self, tree: Tree, where: str) -> Any:
-        """Return the value of this leaf in a user's tree, or raise ValueError with its place ``where``."""
+        """Return this leaf's value in ``tree``; the ValueError for a missing leaf ends with ``where``."""
         if self.key is not None and type(tree) is dict and self.key in tree:  # faster
             return tree[self.key]
         try:
@@ -78,7 +78,7 @@ class LeafSpec:
 
 @dataclass(frozen=True)
 class SpaceSpec:
-    """The leaves of a space, in order, and the nested dicts and tuples that contain them in an element."""
+    """The leaves of a space, in order, and the structure of nested dicts and tuples that contains them."""
 
     name: str  # name of the elements in messages, such as ``"observation"``
     leaves: tuple[LeafSpec, ...]  # the leaves, in the order of the space
@@ -129,7 +129,7 @@ class SpaceSpec:
         return mine == others
 
     def build(self, arrays: Sequence[Any]) -> Tree:
-        """Return the tree with these values at its leaves, in the order of ``leaves``."""
+        """Return a tree of this structure with ``arrays`` at its leaves, in the order of ``leaves``."""
         if self.structure == 0:  # the space itself is the leaf
             return arrays[0]
         if self.flat_keys is not None:
@@ -137,10 +137,10 @@ class SpaceSpec:
         return map_tree(lambda position: arrays[position], self.structure)
 
     def check_rows(self, tree: Tree, rows: int, container: str, *, rounding: bool = False) -> Any:
-        """Return a new tree of (rows, ...) arrays with the space's shapes and dtypes, or raise ValueError.
+        """Return ``tree`` as (rows, ...) arrays of the space's shapes and dtypes, or raise ValueError.
 
         Arrays that fit are not copied. ``container`` is the owner of the arrays in messages, such as ``"the
-        episode"``; with ``rounding``, floats may be rounded to a shorter float dtype.
+        episode"``. With ``rounding``, floats may be rounded to a shorter float dtype.
         """
         checked = []
         for leaf in self.leaves:
@@ -152,7 +152,7 @@ class SpaceSpec:
 
 
 def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:
-    """Raise ValueError unless a recorder's space and the environment's space have the same leaves."""
+    """Raise ValueError if the keys, shapes or dtypes of a space changed from ``known`` to ``space``."""
     if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
         return
     raise ValueError(

@@ -19,13 +19,13 @@ Tree: TypeAlias = Any
 """An array, or a dict or tuple of trees."""
 
 NUMBERS = "biuf"
-"""Kinds of dtypes of rewards, goals and numbers in infos: bools, integers, floats."""
+"""Values of ``dtype.kind`` that count as numbers: bools, integers, floats."""
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
-"""The smallest number that is infinite as float32."""
+"""The smallest number that becomes infinite as float32."""
 
 STRINGS = "US"
-"""Kinds of dtypes of strings."""
+"""Values of ``dtype.kind`` that count as strings."""
 
 
 def path_name(path: Path) -> str:
@@ -34,7 +34,7 @@ def path_name(path: Path) -> str:
 
 
 def leaves_by_path(tree: Tree, path: Path = ()) -> dict[Path, Any]:
-    """Return the leaves of a tree by path, in order; ``path`` is the path of the tree itself."""
+    """Return a dict from path to leaf, in the order of the tree; ``path`` is the path of ``tree`` itself."""
     if not isinstance(tree, dict | tuple):
         return {path: tree}
     parts = (leaves_by_path(tree[key], (*path, key)) for key in _keys(tree))
@@ -57,16 +57,16 @@ def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     """Concatenate trees of (n, ...) arrays along the first axis; a single tree is not copied.
 
-    Raise ValueError for trees with different keys, arrays with rows of different shapes, and dtypes without a
-    common dtype that holds all values.
+    Raise ValueError if trees have different keys, if arrays have rows of different shapes, or if the common
+    dtype of arrays cannot hold all values. ``name`` is the name of the trees in the message.
     """
     first = trees[0]
     if len(trees) == 1:
         return first
     structure = _structure(first)
-    for tree in trees:
+    for i, tree in enumerate(trees):
         if _structure(tree) != structure:
-            raise ValueError(f"all {name} must have the same keys, got {_parts(first)} and {_parts(tree)}")
+            raise ValueError(f"item {i} of {name} must be {_parts(first)}, like item 0, got {_parts(tree)}")
     if isinstance(first, dict | tuple):
         keys = _keys(first)
         parts = [concatenate_trees(f"{name}/{key}", [tree[key] for tree in trees]) for key in keys]
@@ -75,7 +75,7 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
         joined = np.concatenate(trees)
     except ValueError as error:
         shapes = sorted({str(np.shape(tree)[1:]) for tree in trees})
-        raise ValueError(f"{name} must have rows of one shape, got {' and '.join(shapes)}") from error
+        raise ValueError(f"cannot join {name}: their rows have the shapes {' and '.join(shapes)}") from error
     _require_exact(name, trees, joined)
     return joined
 
@@ -90,8 +90,8 @@ def _require_exact(name: str, trees: Sequence[np.ndarray], joined: np.ndarray) -
         if tree.dtype != joined.dtype and not is_text and not _is_exact(tree, rows):
             dtypes = sorted({str(each.dtype) for each in trees})
             raise ValueError(
-                f"{name} has arrays of {' and '.join(dtypes)}, and {joined.dtype} does not hold all their "
-                "values; give them one dtype"
+                f"the arrays of {name} have the dtypes {' and '.join(dtypes)}, and their common dtype "
+                f"{joined.dtype} cannot hold all values exactly; convert them to one dtype"
             )
 
 
@@ -107,7 +107,7 @@ def _is_exact(array: np.ndarray, cast: np.ndarray) -> bool:
 
 
 def _structure(tree: Tree) -> object:
-    """Return the property that trees must share to be concatenated: the set of keys, or the length."""
+    """Return the keys of a dict, the length of a tuple, or None for a leaf, to compare two trees."""
     if isinstance(tree, dict):
         return set(tree)
     return len(tree) if isinstance(tree, tuple) else None
@@ -116,8 +116,8 @@ def _structure(tree: Tree) -> object:
 def _parts(tree: Tree) -> str:
     """Return a short description of a tree for messages."""
     if isinstance(tree, dict):
-        return ", ".join(map(str, tree)) or "none"
-    return f"a tuple of {len(tree)}" if isinstance(tree, tuple) else "an array"
+        return f"a dict with the keys {list(tree)}"
+    return f"a tuple of length {len(tree)}" if isinstance(tree, tuple) else "an array"
 
 
 def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
@@ -125,7 +125,7 @@ def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Return ``value``, an array, a torch tensor on any device or nested lists, as an array.
+    """Convert an array, a torch tensor on any device, or nested lists to a NumPy array.
 
     Tensors of bfloat16, which NumPy does not have, and of other floats shorter than 32 bits become float32.
     Raise TypeError for a sparse tensor, RuntimeError for a tensor whose conjugate bit is set, and ValueError
@@ -139,7 +139,7 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def try_as_array(value: Any) -> np.ndarray:
-    """Return `as_array` of a value, or an array that contains None if the value cannot be converted."""
+    """Return ``as_array(value)``, or ``np.asarray(None)`` if the value cannot be converted."""
     try:
         return as_array(value)
     except (TypeError, ValueError, RuntimeError):
@@ -149,11 +149,12 @@ def try_as_array(value: Any) -> np.ndarray:
 def as_leaf(
     name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, rounding: bool = False
 ) -> np.ndarray:
-    """Return an array, tensor or anything that NumPy converts as an array of the given shape and dtype.
+    """Return ``value`` as an array of the given shape and dtype.
 
-    A value of this shape and dtype is not copied. With ``rounding``, floats may be rounded to a shorter float
-    dtype. Raise ValueError, with ``name``, if ``value`` is not of ``dtype`` or of numbers, if the shape
-    differs, or if a cast to ``dtype`` would change values.
+    ``value`` is an array, a tensor or anything that NumPy converts. An array of this shape and dtype is not
+    copied. Numbers of another dtype are cast. Raise ValueError if the shape differs, if the values are not
+    numbers, or if the cast changes one; with ``rounding``, floats may be rounded to a shorter float dtype.
+    ``name`` is the name of ``value`` in the message.
     """
     try:
         array = as_array(value)
@@ -166,29 +167,32 @@ def as_leaf(
     if array.dtype == dtype:
         return array
     if array.dtype.kind not in NUMBERS:
-        raise ValueError(f"{name} must hold numbers of dtype {dtype}, got {array.dtype}")
+        raise ValueError(f"{name} must hold numbers of dtype {dtype}, got dtype {array.dtype}")
     with np.errstate(all="ignore"):  # values that do not fit are found by comparison
         cast = array.astype(dtype)
     rounded = rounding and array.dtype.kind == "f" and np.dtype(dtype).kind == "f"
     if rounded and np.array_equal(np.isfinite(cast), np.isfinite(array)):
         return cast
     if not _is_exact(array, cast):
+        pairs = zip(array.flat, cast.flat, strict=True)
+        bad = next(v for v, c in pairs if not (_is_exact(v, c) or (rounded and np.isfinite(c))))
         repair = ", or use her_wrappers.repairs.CastObservation" if name.startswith("observation") else ""
+        space = f", or declare {array.dtype} in the space{repair}"
         raise ValueError(
-            f"{name} must have dtype {dtype}, got {array.dtype} with values that {dtype} cannot hold; "
-            f"return {dtype} or declare {array.dtype} in the space{repair}"
+            f"{name} must have dtype {dtype}, got {array.dtype} with {bad}, which {dtype} cannot represent "
+            f"exactly; round or clip it{space if name.startswith(('observation', 'action')) else ''}"
         )
     return cast
 
 
 def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
-    """Return a user's tree of N rows as (N, ...) arrays with the keys, dtypes and shapes of rows of ``like``.
+    """Return ``value`` as a tree of (N, ...) arrays with the keys, row shapes and dtypes of ``like``.
 
     Raise ValueError for other keys or shapes, leaves that are not numbers, and casts that change values.
     """
     if isinstance(like, dict | tuple):
         if not isinstance(value, type(like)) or _structure(value) != _structure(like):
-            raise ValueError(f"{name} must consist of {_parts(like)}, got {_parts(value)}")
+            raise ValueError(f"{name} must be {_parts(like)}, got {_parts(value)}")
         parts = [as_rows_like(f"{name}/{key}", value[key], like[key]) for key in _keys(like)]
         return dict(zip(like, parts, strict=True)) if isinstance(like, dict) else tuple(parts)
     array = try_as_array(value)
@@ -196,7 +200,7 @@ def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
 
 
 def take_rows(tree: Tree, rows: np.ndarray) -> Any:
-    """Return copies of the rows with the given indices of a tree of (N, ...) arrays: (n, ...) each."""
+    """Return a tree with the rows at n indices: each (N, ...) array becomes a new (n, ...) array."""
     return map_tree(lambda leaf: leaf.take(rows, axis=0), tree)
 
 
@@ -219,10 +223,10 @@ _IMMUTABLE = (np.generic, int, float, str, type(None))
 
 
 def copy_tree(value: Any) -> Any:
-    """Return a copy of a tree whose arrays share no memory with ``value`` or with each other.
+    """Return a copy of a tree; the arrays in the copy share no memory with ``value`` or with each other.
 
-    Unlike ``copy.deepcopy``, an array under two keys becomes two arrays. Lists are copied too. Objects that
-    cannot be copied, such as a lock in an info, are the same object in the copy.
+    If ``value`` has one array under two keys, the copy has two arrays, while ``copy.deepcopy`` makes one.
+    Lists are copied too. An object that cannot be copied, such as a lock in an info, is kept as it is.
     """
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.copy()

@@ -10,7 +10,7 @@ BELOW_THE_USER = {"her_wrappers", "gymnasium", "stable_baselines3", "sb3_contrib
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Emit a warning whose place is the innermost line outside the packages in `BELOW_THE_USER`."""
+    """Emit a warning that points to the user's code: the nearest caller outside of `BELOW_THE_USER`."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BELOW_THE_USER:
         level, frame = level + 1, frame.f_back

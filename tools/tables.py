@@ -150,12 +150,13 @@ def speed() -> str:
     """Return the table of the replay buffer's speed compared with other libraries, from docs/results."""
     ours = measured("replay.md", "## Sampling 256", "her-toolkit", 2)
     small = [measured("replay.md", "## Sampling 256", peer, 2) / ours for peer in PEERS]
-    cost = "time of sample(256) and update_priorities of {} relative to cpprb, HER"
+    cost = "with {} transitions, the time to sample and update priorities divided by that of cpprb with HER"
     priorities, few_priorities = (
         1 / measured("replay_priorities.md", "## Compared", cost.format(size), 2)
         for size in ("1,000,000", "10,000")
     )
-    recorded = "time of EpisodeRecorder into buffer / SB3 HerReplayBuffer.add"
+    recorded = "the time to record a step into our buffer divided by the time to add it to "
+    recorded += "Stable-Baselines3's buffer"
     theirs, mine = (
         measured("sb3_training.md", "## Time of a step", f"1,000,000 | {name}", 3)
         for name in ("Stable-Baselines3", "her_wrappers")
@@ -232,7 +233,7 @@ def results() -> str:
         rows = []
         if topic == "What is solved?":
             links = (f"[{name}]({name}.md)".replace("[recipe_", "[") for name in names if "recipe_" in name)
-            answer = f"{', '.join(links)}: the page of recipes compares them."
+            answer = f"{', '.join(links)}."
             rows.append(["[How fast does each recipe solve its task?](../recipes.md)", answer])
         for name in (name for name in names if not name.startswith("recipe_")):
             title, answer = read(RESULTS / f"{name}.md").removeprefix("# ").split("\n\n")[:2]

@@ -89,7 +89,7 @@ class Cpprb(Contender):
 class CpprbPrioritized(Cpprb, Prioritized):
     """Cpprb with priorities: each of the k + 1 rows of a transition has its own priority."""
 
-    name = "cpprb, HER"
+    name = "cpprb with HER"
     setting = (
         f"`HindsightReplayBuffer(prioritized=True)`, alpha {ALPHA}, eps {EPS:g}; it relabels when an episode "
         "is stored, and stores every transition five times"
@@ -106,7 +106,7 @@ class CpprbPrioritized(Cpprb, Prioritized):
 class CpprbPlain(CpprbPrioritized):
     """A buffer without relabeling."""
 
-    name = "cpprb, plain"
+    name = "cpprb without HER"
     setting = f"`PrioritizedReplayBuffer`, alpha {ALPHA}, eps {EPS:g}; without relabeling"
     rows_per_transition = 1
 

@@ -36,13 +36,12 @@ SETTINGS: dict[str, Any] = {
 
 GOALS = (WITH_HER, WITHOUT_HER)
 
-ABOUT = """The goal is a random sequence of n bits, an action flips one bit, and the reward is -1 in every
-step before the goal is reached, as in figure 1 of Andrychowicz et al. 2017
+ABOUT = """The state and the goal are sequences of n bits, an action flips one bit of the state, and the
+reward is -1 in every step before the goal is reached, as in figure 1 of Andrychowicz et al. 2017
 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). DQN without HER must reach the goal by chance, with
-probability 2^-n per state; with HER, every episode contains a reached goal. A run ends when the task is
-solved, at the latest after 100,000 steps, or after 100 n^2 steps if that is more. This is far less than the
-160,000 episodes in the paper, where DQN without HER solved up to 13 bits. The settings were chosen with
-HER, and are equal in both variants."""
+probability 2^-n per state; with HER, every episode gives transitions that reach their relabeled goal. A run
+ends when the task is solved, or after the larger of 100,000 and 100 n^2 steps. Runs in the paper are much
+longer (160,000 episodes); there, DQN without HER solved up to 13 bits."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
@@ -67,7 +66,10 @@ def _run(n: int, goals: str, seed: int) -> Run:
 
 def _answer(results: RunResults) -> str:
     with_her, without = (_solved(results.of(goals=goals)) for goals in GOALS)
-    return f"DQN with HER solves BitFlipping with up to {with_her} bits, without HER with up to {without}."
+    return (
+        f"With HER, DQN solves BitFlipping with up to {with_her} bits; "
+        f"without HER, with up to {without} bits."
+    )
 
 
 def _solved(results: RunResults) -> int:

@@ -63,22 +63,22 @@ def make_study(seeds: int, *, quick: bool, name: str) -> Study:
     ]
     how = " with demonstrations" * ("demos" in recipe.options)
     question, file = f"How fast is {recipe.environment} solved{how}?", f"her_agents/recipes/{name}.toml"
-    functions = _answer, _draw, _tabulate
-    return Study(
-        f"recipe_{name}", question, recipe.task, file, runs, *functions, quick, recipe.package, _judge
-    )
+    about, functions = f"Task: {recipe.task}", (_answer, _draw, _tabulate)
+    return Study(f"recipe_{name}", question, about, file, runs, *functions, quick, recipe.package, _judge)
 
 
 def _answer(results: RunResults) -> str:
     recipe, rates = read_recipe(str(results.all[0].run.labels["recipe"])), results.success
     steps, minutes = (solved_after(results, recipe.solved, minutes=each) for each in (False, True))
-    when = (
-        "not within its steps" if np.isinf(steps) else f"after {steps:,.0f} steps and {minutes:.1f} minutes"
+    rate = f"a success rate of {recipe.solved:.2f}"
+    solved = (
+        f"does not reach {rate}"
+        if np.isinf(steps)
+        else f"reaches {rate} after {steps:,.0f} steps and {minutes:.1f} minutes"
     )
-    return (
-        f"`{recipe.name}` has a success rate of {recipe.solved:.2f} {when}, at the end {spread(rates)} "
-        f"({len(rates)} {'run' if len(rates) == 1 else 'runs'})."
-    )
+    runs = "one run" if len(rates) == 1 else f"the median of {len(rates)} runs"
+    final = spread(rates).replace("(", "(range ")
+    return f"In {runs}, the recipe `{recipe.name}` {solved}, and ends with {final}."
 
 
 def _draw(results: RunResults) -> Figure:

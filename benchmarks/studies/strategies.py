@@ -39,11 +39,11 @@ MEASURED: dict[str, Callable[[RunResults], Floats]] = {
 }
 """Functions that compute the values shown in the two panels, by title of the panel."""
 
-ABOUT = """DDPG is trained to push a puck to random goals, with five goal selection strategies and k relabeled
-transitions for every original one, as in figure 6 of Andrychowicz et al. 2017
-([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)); `geometric` is not in the paper. The left panel shows
-the success of the final policies. The right panel shows the mean of all evaluations of a run, which is
-higher for faster learning. The settings were chosen for `future` with k = 4; all variants use them."""
+ABOUT = """DDPG is trained to push a puck to random goals, with five goal selection strategies and several
+values of k, as in figure 6 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)); `geometric` is not in the paper. The right panel shows
+the mean of all evaluations of a run, which is higher for faster learning. The settings were chosen for
+`future` with k = 4; all variants use them."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
@@ -69,8 +69,9 @@ def _answer(results: RunResults) -> str:
     }
     (best, best_k), rate = max(by_variant.items(), key=lambda item: item[1])
     return (
-        f"`{best}` with k = {best_k} has the highest success rate, {rate:.2f}; the default, `future` with "
-        f"k = 4, has {by_variant['future', 4]:.2f}, and DDPG without HER {by_variant[WITHOUT_HER, 0]:.2f}."
+        f"`{best}` with k = {best_k} relabeled transitions per original transition has the highest success "
+        f"rate, {rate:.2f}. The default, `future` with k = 4, has {by_variant['future', 4]:.2f}, and DDPG "
+        f"without HER has {by_variant[WITHOUT_HER, 0]:.2f}."
     )
 
 
@@ -103,4 +104,4 @@ def _tabulate(results: RunResults) -> Grid:
 
 def _judge(results: RunResults) -> list[Requirement]:
     future = results.of(strategy="future", k=4)
-    return [at_least("median success rate of future with k = 4", 0.9, median(future.success))]
+    return [at_least("median success rate of `future` with k = 4", 0.9, median(future.success))]

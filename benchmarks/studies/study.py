@@ -147,7 +147,7 @@ def _facts(
     return {
         **provenance(command, max(each.ended for each in results.all), SIMULATORS.get(study.package, ())),
         "runs": f"{len(results.all)} of {len(study.runs)}, seeds {', '.join(map(str, seeds))}; "
-        f"each evaluation is a row of [{study.name}.csv]({study.name}.csv)",
+        f"evaluations in [{study.name}.csv]({study.name}.csv)",
         "time": time,
         **{f"**failed**: {failure.run}": failure.reason for failure in failures},
     }

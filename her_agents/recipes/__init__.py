@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Measured:
-    """Results of a recipe, measured by ``make reproduce``; each one is the median of several runs."""
+    """Results of a recipe, measured by ``make reproduce``: medians over several runs."""
 
     steps: int  # of the environment until the task is solved (`Recipe.solved`)
     minutes: float  # wall-clock time until then
@@ -26,7 +26,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Options that solve a task."""
+    """Options that solve a task, and the measured results of runs with these options."""
 
     name: str
     environment: str  # id

@@ -1,4 +1,4 @@
-"""Scripted controllers of simulated arms, whose episodes are demonstrations.
+"""Scripted controllers of simulated arms, which play episodes to use as demonstrations.
 
 A controller is a function of the observation alone, so an agent can imitate it.
 """
@@ -71,7 +71,7 @@ def fetch_slide(observation: Mapping[str, np.ndarray]) -> np.ndarray:
 def panda_stack(observation: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return an action, (4,) float32, in PandaStack-v3: carry the first block to its goal, then the second.
 
-    39 of 40 episodes succeed, without noise and with noise of 0.1 on the actions.
+    39 of 40 episodes succeed, and also 39 of 40 with noise of 0.1 on the actions.
 
     Args:
         observation: Observation of the environment.
@@ -94,7 +94,11 @@ def panda_stack(observation: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _from_above(offset: np.ndarray, height: float, *, close: float) -> np.ndarray:
-    """Return the offset (3,) to a point ``height`` above the target, or to the target if it is close."""
+    """Return ``offset``, a (3,) vector to a target, changed in place so that it leads there from above.
+
+    While the horizontal distance is larger than ``close``, the vector leads to the point at ``height`` above
+    the target, or straight up if this point is more than 0.03 away both horizontally and upwards.
+    """
     aside = np.linalg.norm(offset[:2])
     if aside > close:
         offset[2] += height

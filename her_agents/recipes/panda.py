@@ -1,4 +1,4 @@
-"""Environments of panda-gym whose random numbers all depend on the seed."""
+"""Three environments of panda-gym, wrapped so that all their random numbers depend on the seed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import gymnasium as gym
 class SeededResets(gym.Wrapper[Any, Any, Any, Any]):
     """Passes a seed from the environment's own random generator to each reset without a seed.
 
-    In such a reset, panda-gym 3.0.7 takes a random seed from the operating system, so runs could not be
-    repeated.
+    Without this wrapper, panda-gym 3.0.7 takes a random seed from the operating system in such resets, so
+    runs could not be repeated.
     """
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Reset the environment."""
+        """Reset the environment; if ``seed`` is None, draw a seed from the environment's random generator."""
         if seed is None:
             seed = int(self.np_random.integers(2**31))
         return self.env.reset(seed=seed, options=options)
@@ -60,7 +60,7 @@ def _make(name: str, options: dict[str, Any]) -> gym.Env[Any, Any]:
 
 @contextmanager
 def _without_output() -> Iterator[None]:
-    """Discard the output of the simulator at its start, which does not go through ``sys.stdout``."""
+    """Discard the text that the simulator prints when it starts; this text bypasses ``sys.stdout``."""
     sys.stdout.flush()
     original = os.dup(1)
     with Path(os.devnull).open("wb") as nowhere:

@@ -1,4 +1,4 @@
-"""parking-v0 of highway-env, with goal functions for all of its rewards and terminations."""
+"""parking-v0 of highway-env, with goal functions that agree with the rewards and terminations of step()."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ MAX_EPISODE_STEPS = 100
 
 
 class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
-    """Adds ``compute_terminated``, and the penalty of a crash in ``compute_reward``.
+    """Adds ``compute_terminated``, and adds the penalty of a crash to ``compute_reward``.
 
-    The rewards of steps in ``parking-v0`` contain this penalty, but its ``compute_reward`` does not, so
+    In ``parking-v0``, the rewards of ``step`` contain this penalty, but ``compute_reward`` omits it, so
     relabeled crashes would have no penalty. Both functions read ``crashed`` from the info.
     """
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return rewards (...) of goals (..., 6): the reward for the distance plus the crash penalty."""
+        """Return the rewards, (...), for (..., 6) goals: the distance reward plus the penalty of a crash."""
         penalty: float = self.get_wrapper_attr("config")["collision_reward"]
         return self._distance_rewards(achieved_goal, desired_goal) + penalty * _crashed(info)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether the car is parked or crashed, for goals (..., 6): shape (...)."""
+        """Return whether the car is parked or has crashed, (...) bool, for (..., 6) goals."""
         max_distance: float = self.get_wrapper_attr("config")["success_goal_reward"]
         return (self._distance_rewards(achieved_goal, desired_goal) > -max_distance) | _crashed(info)
 

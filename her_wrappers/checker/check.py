@@ -1,4 +1,4 @@
-"""check_goal_env: make replicas, roll out, run the experiments, apply the rules, and report."""
+"""check_goal_env: run an environment, do experiments with it and with replicas of it, and apply the rules."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from her_wrappers.rules import Finding, NotExercised, Report, Rule, unmet_needs
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 LAYER_FAMILIES = ("GE0", "GE1")
-"""Families of rules whose findings are attributed to wrappers: spaces and rewards."""
+"""Prefixes of the rules whose findings are attributed to wrappers: rules on spaces and on rewards."""
 
 LAYER_STEPS = 300
 """Largest number of steps in the check of one layer (the environment or one of its wrappers)."""
 
 MIN_SHARE = 0.05
-"""Findings in a smaller share of steps or resets are not attributed: a layer can lack them by chance."""
+"""Findings in a smaller share of steps or resets are not attributed: a layer can lack these by chance."""
 
 
 def check_goal_env(
@@ -51,27 +51,27 @@ def check_goal_env(
     """Check whether an environment is correct for hindsight relabeling.
 
     The check runs the environment with random actions, with actions repeated for several steps, and with
-    actions that steer to the goal by a linear model of the recorded steps. Then it calls the goal functions
-    with relabeled goals, and compares the environment with replicas, which are further environments of the
-    same kind. Vector environments are not steered; random actions take the place of steering. The report
-    depends on ``seed`` and ``max_steps``, not on the speed of the machine, unless ``max_seconds`` stops the
-    run. An environment passed in is not closed.
+    actions that steer to the goal by a linear model, which is fitted to the recorded steps. In vector
+    environments, random actions replace the steering. Then the check calls the goal functions with relabeled
+    goals, and compares the environment with replicas, which are further environments of the same kind. The
+    report depends on ``seed`` and ``max_steps``, not on the speed of the machine, unless ``max_seconds``
+    stops the run. If an environment is passed instead of a function, it is not closed.
 
     Args:
         env_or_factory: A single or vectorized goal environment, with any wrappers, or a function without
-            arguments that returns one. Replicas are made by this function; if there is none, from the
-            environment's spec; and if there is no spec, by a deep copy.
+            arguments that returns one. The function makes the replicas too. Replicas of a given environment
+            are made from its spec or, without a usable spec, by deep copies.
         max_steps: Number of steps of the run, summed over the environments of a vector environment. Replicas
-            take up to 25 % more steps plus about 200 calls of ``step``, and up to 300 steps per wrapper to
-            find the wrapper that causes a finding.
+            take further steps: up to 25 % of this number plus about 200 calls of ``step``, and up to 300
+            steps per wrapper to find the wrapper that causes a finding.
         max_seconds: Time in seconds after which the run stops early, and the report says so; None for no
             limit. The experiments after the run, with the goal functions and replicas, have no time limit.
-        policy: Function ``observation -> action`` that chooses the actions of two thirds of the steps, for
-            goals that random actions do not reach; None for the actions described above.
-        reset_options: Options dict of ``reset`` for every second episode, or a list of dicts that are used in
-            turn.
-        select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. Another rule is
-            applied only if its findings would explain, and so hide, a finding of a selected rule.
+        policy: Function ``observation -> action`` that chooses the actions of two thirds of the steps; pass
+            it if random actions do not reach the goals. None for the actions described above.
+        reset_options: Options of ``reset`` for every second episode: a dict, or a list of dicts that are used
+            in turn.
+        select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. A finding that
+            follows from a finding of another rule is left out, even if the other rule is not selected.
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
         replicas: Whether replicas are made. Pass False if only one environment may exist, such as for a
@@ -85,7 +85,7 @@ def check_goal_env(
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
             not callable, or ``reset_options`` is neither a dict nor a list of dicts.
-        ValueError: The factory raised, a vector environment contains the same environment object twice, a
+        ValueError: ``env_or_factory`` raised, a vector environment contains an environment object twice, a
             rule code is unknown, ``max_steps`` is not an integer >= 1, ``max_seconds`` is not a positive
             number, or ``seed`` is not an integer >= 0.
 
@@ -145,7 +145,7 @@ def _not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercis
 
 @contextlib.contextmanager
 def ignore_warnings() -> Iterator[None]:
-    """Ignore warnings of environments: a filter that turns warnings into errors would change the findings."""
+    """Ignore warnings, so that a filter that turns warnings into errors does not change the findings."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
@@ -162,15 +162,15 @@ def open_env(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
         return env_or_factory, None
     if not callable(env_or_factory):
         raise TypeError(
-            "expected a gymnasium Env or VectorEnv, or a function that returns one, "
-            f"got {type(env_or_factory).__name__}; pass gymnasium.make(id) for an id"
+            "env_or_factory must be a gymnasium Env or VectorEnv, or a function that returns one, "
+            f"got {type(env_or_factory).__name__}; for an id, pass gymnasium.make(id)"
         )
     try:
         env = env_or_factory()
     except Exception as error:
-        raise ValueError(f"the factory raised {describe(error)}") from error
+        raise ValueError(f"the factory function raised {describe(error)}") from error
     if not isinstance(env, gym.Env | gym.vector.VectorEnv):
-        raise TypeError(f"the factory must return a gymnasium Env or VectorEnv, got {type(env).__name__}")
+        raise TypeError(f"the factory function must return an Env or VectorEnv, got {type(env).__name__}")
     return env, env_or_factory
 
 
@@ -182,18 +182,18 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
     choices: list[Any] = list(options) if is_list else [options]
     for choice in choices:
         if not isinstance(choice, Mapping):
-            raise TypeError(f"reset_options must be a dict or a list of dicts, got {choice!r}")
+            raise TypeError(f"reset_options must be a dict or a list of dicts, but {choice!r} is not a dict")
     return [dict(choice) for choice in choices]
 
 
 def attribute_to_wrappers(
     findings: Sequence[Finding], evidence: Evidence, env: CheckedEnv, replicas: Replicas, budget: Budget
 ) -> list[Finding]:
-    """Return the findings; a finding that a wrapper causes gets the name of this wrapper.
+    """Return the findings; where a wrapper is known to cause a finding, set ``caused_by`` to its name.
 
     The environment is checked without wrappers, with the innermost wrapper, with the two innermost wrappers,
-    and so on, each time with a new replica and at most 300 steps. A wrapper causes a finding that occurs with
-    this wrapper and all wrappers around it, but not without this wrapper.
+    and so on, each time with a new replica and at most 300 steps. If a finding occurs only in the checks that
+    include a certain wrapper, and in all of these, then this wrapper causes the finding.
     """
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
     sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}  # by a word in the place
@@ -227,9 +227,11 @@ def attribute_to_wrappers(
 
 
 def causing_layer(has_finding: Sequence[bool], names: Sequence[str]) -> str:
-    """Return the name of the layer that causes a finding; empty if all layers or no layer have the finding.
+    """Return the name of the wrapper that causes a finding; empty if no wrapper does or the cause is unclear.
 
-    A layer is a wrapper or the environment itself. Both arguments begin with the outermost wrapper.
+    Layers are the wrappers and the environment, outermost first. ``names[i]`` is the name of layer i, and
+    ``has_finding[i]`` is True if a check of layer i, with all layers inside it, has the finding. A wrapper is
+    the cause if this is True for it and for all layers outside it, but for no layer inside it.
     """
     depth = sum(has_finding)
     return names[depth - 1] if 0 < depth < len(has_finding) and all(has_finding[:depth]) else ""

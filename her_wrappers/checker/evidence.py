@@ -1,6 +1,6 @@
 """Evidence: the recorded run of an environment and the results of the experiments, which the rules judge.
 
-`experiments` and a few rules call functions of the user; the properties of `Evidence` never do.
+The module `experiments` and a few rules call the user's functions; the properties of `Evidence` never do.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class VectorRun:
     batches: Rollout  # its records contain batches
     env: Any
     mode: AutoresetMode  # autoreset mode from the metadata, else the mode that the infos suggest
-    # whether goal functions are those of a new environment in this process
+    # whether the goal functions belong to a new environment in this process, not to one under test
     has_copied_functions: bool = False
 
 
 @dataclass(eq=False)
 class Evidence:
-    """The recorded run of an environment, and the results of the experiments in the order of their calls."""
+    """The recorded run of an environment, and results of experiments with this environment and replicas."""
 
     observation_space: spaces.Space[Any]  # observation space of one environment
     rollout: Rollout  # recorded resets and steps; batches are split into episodes of single environments
@@ -50,8 +50,7 @@ class Evidence:
     seed: int = 0  # seed of all random choices
     vector: VectorRun | None = None  # batches of a vector environment, or None
     reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
-    # names and values of the arrays that attributes of the environment refer to after the last step
-    state: Sequence[tuple[str, np.ndarray]] = ()
+    state: Sequence[tuple[str, np.ndarray]] = ()  # arrays in attributes of the environment, with their names
     pairs: Sequence[Pair] = ()  # relabeled pairs: pairs of an achieved and a desired goal with an info
     # reason why the rollout was not replayed on a replica, or an empty text
     no_replica: str = "no second environment was made"
@@ -65,10 +64,10 @@ class Evidence:
     global_seeding: Sequence[tuple[str, str]] = ()
     # whether ``compute_reward`` returns None after ``reward_type`` was replaced by an unknown name
     none_for_unknown_type: bool = False
-    # first difference between two resets of the environment with one seed, or None
+    # first difference between two resets of the environment with the same seed, or None
     reset_divergence: Divergence | None = None
     other_start: Any = None  # observation of a reset with another seed than the first, or None if this failed
-    # names of random generators that a reset without a seed sets to the same state
+    # names of random generators that each reset without a seed replaces by a generator in the same state
     new_generators: Sequence[str] = ()
 
     @property
@@ -83,22 +82,22 @@ class Evidence:
 
     @property
     def recomputed(self) -> Sequence[CallResult]:
-        """Result of ``compute_reward`` for each step; empty without this function or without goals."""
+        """Result of ``compute_reward`` for each step; empty without such a function or with invalid goals."""
         return self.reward.step_results if self.reward else ()
 
     @property
     def pair_results(self) -> Sequence[CallResult]:
-        """Result of ``compute_reward`` for each relabeled pair of goals, called with this pair alone."""
+        """Results of ``compute_reward``, called with one relabeled pair of goals at a time."""
         return self.reward.pair_results if self.reward else ()
 
     @property
     def info_form(self) -> str | None:
-        """First of `INFO_FORMS`, such as a list of dicts, with which ``compute_reward`` accepts a batch."""
+        """First of `INFO_FORMS` (forms of info) with which ``compute_reward`` accepts a batch, or None."""
         return self.reward.info_form if self.reward else None
 
     @cached_property
     def has_goals(self) -> bool:
-        """Whether space and observations have the keys of a goal environment, and all goals one shape."""
+        """Whether the space and all observations have the goal keys, and all goals have the same shape."""
         space = self.observation_space
         if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= space.spaces.keys():
             return False
@@ -108,7 +107,10 @@ class Evidence:
         return all(found is not None and found == shapes_found[0] for found in shapes_found)
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
-        """Return a batch of the relabeled pairs with indices ``rows``: achieved, desired goals and info."""
+        """Return achieved goals, desired goals and infos of the relabeled pairs with indices ``rows``.
+
+        ``form`` is the form of the infos, one of `INFO_FORMS`; None means the first of these.
+        """
         chosen = np.array(rows, np.intp)
         achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
         return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])
@@ -120,7 +122,7 @@ class Evidence:
 
     @cached_property
     def reward_values(self) -> list[float]:
-        """At most three different finite rewards that ``compute_reward`` returned for steps and pairs."""
+        """Up to three different finite results of ``compute_reward``, for steps and for relabeled pairs."""
         return distinct(result.number for result in (*self.recomputed, *self.pair_results))
 
     @cached_property
@@ -136,28 +138,28 @@ class Evidence:
 
     @cached_property
     def success_reward(self) -> float | None:
-        """Reward of a reached goal: the largest reward for two equal goals; None if it is unknown."""
+        """Reward of a reached goal: the largest reward of a pair of equal goals; None if it is unknown."""
         results = zip(self.pair_results, self.pairs, strict=True)
         numbers = [result.number for result, pair in results if pair.is_self]
         return max((number for number in numbers if number is not None), default=None)
 
     @cached_property
     def reached(self) -> list[bool]:
-        """Whether each step reached its goal: by `recomputed` if rewards are sparse, else by the flag."""
+        """Whether each step reached its goal: by the rewards if they are sparse, else by the success flag."""
         if self.is_sparse and self.success_reward is not None:
             numbers = (result.number for result in self.recomputed)
             return [number is not None and close(number, self.success_reward) for number in numbers]
         return [flag_of(step.info) is True for step in self.steps]
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
-        """Call ``compute_reward`` at a reset; return whether the result is the reward of success."""
+        """Whether ``compute_reward`` returns the reward of success for the goals and the info of a reset."""
         if self.reward is None or self.success_reward is None:
             return False
         number = self.reward.at(record).number
         return number is not None and close(number, self.success_reward)
 
     def missing(self, need: str) -> str:
-        """Return why the evidence does not meet ``need``, a key of `NEEDS`; an empty text if it is met."""
+        """Return why the evidence does not meet ``need``, a key of `NEEDS`; an empty text if it does."""
         is_met, reason = NEEDS[need]
         return "" if is_met(self) else reason.format(steps=len(self.steps), no_replica=self.no_replica)
 
@@ -174,7 +176,7 @@ def distinct(numbers: Iterable[float | None]) -> list[float]:
 
 
 def _goal_shapes(observation: Any) -> Any:
-    """Return the shape of both goals of an observation, or None if a goal is missing or shapes differ."""
+    """Return the common shape of both goals of an observation; None if one is missing or shapes differ."""
     if not isinstance(observation, dict) or not set(GOAL_KEYS) <= observation.keys():
         return None
     try:
@@ -204,7 +206,7 @@ NEEDS: dict[str, tuple[Callable[[Evidence], bool], str]] = {
     "replica": (lambda evidence: not evidence.no_replica, "{no_replica}"),
     "ended": (lambda evidence: evidence.rollout.ended_episodes > 0, "no episode ended in {steps} steps"),
 }
-"""Needs of rules, by name: a test of whether the evidence meets the need, and the reason if it does not."""
+"""Needs of rules, by name: a function that tests the evidence, and the reason if a need is not met."""
 
 REWARD_NEEDS = ("goals", "reward", "steps")
 """Needs (keys of `NEEDS`) of the rules that judge rewards."""

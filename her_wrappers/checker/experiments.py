@@ -1,15 +1,18 @@
-"""Experiments after the run, in a fixed order: calls of goal functions, and replays on replicas.
+"""Experiments after the run of an environment: calls of its goal functions, and replays on replicas.
 
-1. Relabeled pairs of goals are chosen, and the forms of the info argument are tried.
-2. The beginning of the run is replayed on replicas: while another replica takes steps, which reveals shared
-   state such as class attributes; with calls of the goal functions between the steps, which reveals side
-   effects; and on a replica that was used before, which reveals state that survives a reset. Other calls of
-   replicas test resets with options, goal functions that depend on state, and seeding of global generators.
+The goal functions are ``compute_reward`` and ``compute_terminated``. Replicas are other environments of the
+same kind. The order of the experiments is fixed:
+
+1. Relabeled pairs are made: achieved goals of steps, each with several desired goals. A batch of two pairs is
+   passed to the goal functions with each form of the info argument, such as a list of dicts or an empty dict.
+2. The beginning of the run is replayed on replicas several times: while another replica takes steps, to find
+   shared state such as class attributes; with calls of the goal functions between the steps, to find side
+   effects; and on a used replica, to find state that survives a reset. Further experiments with replicas
+   repeat resets with options, and search for goal functions that depend on the state of the environment and
+   for calls that seed a global random generator.
 3. The goal functions of the environment under test are called for all steps, pairs, and batches of pairs.
 4. The environment takes further steps, the pairs are passed to the goal functions again, and the first reset
    is repeated.
-
-Each goal function, ``compute_reward`` and ``compute_terminated``, is called in each experiment.
 """
 
 from __future__ import annotations
@@ -46,16 +49,16 @@ REPLAY_DIVISOR = 20
 """Each replay repeats the first twentieth of the steps of the rollout."""
 
 MIN_CLOCK_STEPS = 40
-"""Smallest number of steps in `_find_state_changes`, so that short episodes end within them."""
+"""Smallest number of steps in `_find_state_changes`, which is enough for short episodes to end."""
 
 MAX_EPISODE_STEPS = 60
-"""Number of steps in the search for a step that seeds a global generator, such as an episode's last step."""
+"""Largest number of steps of an episode that is searched for calls that seed a global generator."""
 
 STEPS_BEFORE_REPEATING = 3
 """Number of steps after the run before goal functions are called again with the same arguments."""
 
 REPETITIONS = 4
-"""Number of times that calls are repeated at once; noise changes half of the results at the threshold."""
+"""Number of immediate repetitions of a call; noise changes only half of the results near a threshold."""
 
 BATCH_SIZES = (2, 3, 7)
 """Sizes of the batches of relabeled pairs, in addition to the batch of all pairs."""
@@ -69,7 +72,7 @@ MAX_BATCH_BYTES = 2**24
 GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
 
 REPEATED_CALLS, REPEATED_SIZE = 4, 3
-"""Number and size of the batches that are computed one after another, to detect a shared output array."""
+"""Number and size of the batches that are computed in succession, to detect a shared output array."""
 
 
 def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Evidence:
@@ -109,7 +112,7 @@ def run_experiments(env: CheckedEnv, run: Rollout, replicas: Replicas | None, bu
 
 
 def probe(env: CheckedEnv, name: str) -> Probe | None:
-    """Return a probe of an environment's goal function, or None if the environment has no such function."""
+    """Return a `Probe` that calls the goal function ``name`` of ``env``; None if ``env`` does not have it."""
     function = find_function(env, name)
     return Probe(function, name) if callable(function) else None
 
@@ -144,11 +147,11 @@ def _replay_on_replicas(
         evidence.global_seeding = _find_global_seeding(evidence, concurrent, replicas)
         evidence.none_for_unknown_type = _is_none_for_unknown_type(evidence, replicas.make())
     except Exception as error:
-        if replicas.are_copies:  # no user makes copies, so that a copy may fail
+        if replicas.are_copies:  # users do not copy environments, so a copy may fail
             evidence.no_replica = replicas.absence
         else:
             evidence.no_replica = "the second environment raised an exception"
-            place = "on a second environment, which replicas=False leaves out"
+            place = "on a second environment (pass replicas=False to make none)"
             failure = FailedCall(place, "reset() or step()", error)
             evidence.rollout.failure = evidence.rollout.failure or failure
 
@@ -193,14 +196,13 @@ def _divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = Fa
 
 
 def _step_or_reset(env: CheckedEnv, policy: Policy) -> None:
-    """Take a step, and reset the environment if an episode ended."""
     _, _, terminated, truncated, _ = call_step(env, policy(None))
     if np.any(terminated) or np.any(truncated):
         env.reset()
 
 
 def _call_with_pairs(evidence: Evidence, function: Probe | None, step: StepRecord) -> None:
-    """Call a goal function with one relabeled pair of goals, and with a batch of pairs."""
+    """Call ``function``, if any, with one pair of goals, chosen by ``step.t``, and with a batch of pairs."""
     if evidence.pairs and function is not None:
         function.of_pairs([evidence.pairs[step.t % len(evidence.pairs)]])
         function(*evidence.batch([0, 1, 2], evidence.info_form or "an empty dict"))
@@ -229,9 +231,10 @@ def _reset_twice_with_options(
 
 
 def _find_state_changes(evidence: Evidence, env: CheckedEnv, steps: int) -> None:
-    """Call a replica's goal functions in episodes and again after a reset, and record changed results.
+    """Find results of goal functions that change with the state of the environment; ``env`` is a replica.
 
-    The arguments are a relabeled pair and, for a single environment, the current goals.
+    The goal functions of ``env`` are called during episodes, and again with the same arguments after a reset.
+    Results that differ are stored in `Probe.changes`.
     """
     functions = [
         (function, of_replica)
@@ -292,7 +295,7 @@ def _find_global_seeding(evidence: Evidence, env: CheckedEnv, replicas: Replicas
 
 
 def _is_none_for_unknown_type(evidence: Evidence, replica: CheckedEnv) -> bool:
-    """Whether ``compute_reward`` of a replica with an unknown ``reward_type`` returns None."""
+    """Whether the replica's ``compute_reward`` returns None if ``reward_type`` is set to an unknown name."""
     if not hasattr(replica.unwrapped, "reward_type") or not evidence.pairs:
         return False
     try:
@@ -346,7 +349,7 @@ def _reuses_output(function: Probe, evidence: Evidence) -> bool:
 
 
 def _read_only_view(goals: Tree) -> Any:
-    """Return the goals as a read-only strided view, as from a buffer that stores whole records."""
+    """Copy goals into arrays that are read-only and not contiguous."""
 
     def view(leaf: np.ndarray) -> np.ndarray:
         fields = [("before", leaf.dtype), ("goal", leaf.dtype, leaf.shape[1:]), ("after", leaf.dtype)]
@@ -360,7 +363,7 @@ def _read_only_view(goals: Tree) -> Any:
 
 
 def _repeat_calls(env: CheckedEnv, evidence: Evidence, first: ResetRecord) -> None:
-    """Repeat calls of goal functions, first at once, then after further steps; repeat the first reset."""
+    """Repeat calls of goal functions, immediately and after further steps; then repeat the first reset."""
     try:
         for function in evidence.functions:
             function.repeated_results = [function.of_pairs(evidence.pairs) for _ in range(REPETITIONS)]
@@ -387,7 +390,7 @@ def _repeat_calls(env: CheckedEnv, evidence: Evidence, first: ResetRecord) -> No
 
 
 def _generators(env: CheckedEnv) -> dict[str, Any]:
-    """Return the random generators among the attributes of the innermost environment, by name."""
+    """Return the random generators that are attributes of the innermost environment, by attribute name."""
     kinds = (np.random.Generator, np.random.RandomState, random.Random)
     attributes = getattr(env.unwrapped, "__dict__", {})
     return {name: value for name, value in attributes.items() if isinstance(value, kinds)}

@@ -1,6 +1,6 @@
-"""Calls of compute_reward and compute_terminated: goals and relabeled pairs as arguments, and the results.
+"""Calls of compute_reward and compute_terminated: the pairs of goals that are passed, and the results.
 
-Most steps of a sparse task do not reach their goal, so achieved goals are used as desired goals too.
+In a sparse task, few steps reach their desired goal, so achieved goals are passed as desired goals too.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class CallResult:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of the value; None if the call raised, or the value is None or lists of different lengths."""
+        """Shape of the value; None if there is no value, or if it contains lists of different lengths."""
         try:
             return None if self.value is None else tuple(np.shape(self.value))
         except ValueError:
@@ -115,13 +115,13 @@ class CallResult:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the value consists of finite numbers; True also if the call raised an exception."""
+        """Whether the value consists of finite numbers; also True if the call raised, and so has no value."""
         numbers = self.numbers
         return self.error is not None or (numbers is not None and bool(np.isfinite(numbers).all()))
 
     @property
     def error_text(self) -> str:
-        """The error in one line, or an empty text without an error."""
+        """The error as one line of text; empty if the call did not raise."""
         return describe(self.error) if self.error is not None else ""
 
     @property
@@ -131,7 +131,7 @@ class CallResult:
 
     @property
     def shape_outcome(self) -> str:
-        """Like `outcome`, with the shape instead of the value."""
+        """Like `outcome`, with the shape of the value instead of the value itself."""
         return f"raises {self.error_text}" if self.error is not None else f"returns shape {self.shape}"
 
     def agrees_with(self, other: CallResult) -> bool:
@@ -153,7 +153,7 @@ class Pair:
 
 @dataclass(eq=False)
 class Probe:
-    """A goal function that is called with copies of its arguments, and the recorded results of its calls."""
+    """Calls a goal function with copies of the arguments, and has fields for the results that rules judge."""
 
     function: GoalFunction  # ``(achieved_goal, desired_goal, info)`` -> value, called by position
     name: str = "compute_reward"
@@ -167,15 +167,15 @@ class Probe:
     # indices of the pairs and result for each large batch
     large_batches: Sequence[tuple[list[int], CallResult]] = ()
     # result for new arrays, and result for read-only strided views of the same goals; None if the function
-    # does not take batches
+    # does not accept batches
     on_views: tuple[CallResult, CallResult] | None = None
     reuses_output: bool = False  # whether results share memory
     # `pair_results` computed several times more, without steps between the calls
     repeated_results: Sequence[list[CallResult]] = ()
     # whether `pair_results` could be computed again after further steps and resets
     is_called_later: bool = False
-    # results that differ for the same arguments before and after a reset: the time of the first call, for
-    # messages, the first and the later result
+    # results that changed for the same arguments: the time of the first call (a text for messages), the first
+    # result, and the result after a reset
     changes: list[tuple[str, CallResult, CallResult]] = field(default_factory=list)
     # first difference between the rollout and a replay with calls of the function between its steps, or None
     side_effect: Divergence | None = None
@@ -187,12 +187,12 @@ class Probe:
 
     @property
     def needs_info(self) -> bool:
-        """Whether a call with a batch raised because a key is missing in info."""
+        """Whether a call with a batch of goals raised KeyError: a key is missing in the infos."""
         return any(isinstance(result.error, KeyError) for result in self.info_form_results.values())
 
     @property
     def first_change(self) -> str:
-        """A sentence on the first result that changed for equal arguments, or an empty text."""
+        """Sentence about the first call that had another result when it was repeated, or an empty text."""
         if not self.changes:
             return ""
         place, first, later = self.changes[0]
@@ -224,7 +224,7 @@ class Probe:
         return self(goals["achieved_goal"], goals["desired_goal"], record.info)
 
     def with_own(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with the goals themselves; the caller must not use these objects afterwards."""
+        """Call the function with the given goals themselves instead of copies; it may change them."""
         try:
             return CallResult(_copy_array(to_arrays(self.function(achieved, desired, copy_tree(info)))))
         except Exception as error:
@@ -232,7 +232,7 @@ class Probe:
 
 
 def _copy_array(value: Any) -> Any:
-    """Return a copy of an array, which later calls cannot change; return other values as they are."""
+    """Copy an array, so that later calls cannot change it; return other values as they are."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -245,7 +245,11 @@ def info_argument(pairs: Sequence[Pair], form: str) -> Any:
 
 
 def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
-    """Return pairs of an achieved and a new goal: reached, not reached, and close to the threshold."""
+    """Return relabeled pairs: the achieved goals of some steps, each with several desired goals.
+
+    Each achieved goal is paired with itself, with the desired goal of its step, with both goals of a random
+    step, and with goals near the success threshold if calls of ``reward`` find such a threshold.
+    """
     sources = spread(steps, PAIR_STEPS)
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
     pairs = []
@@ -263,7 +267,10 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return the pairs (low, high) and (high, low) of the elementwise extremes of recorded goals."""
+    """Return the pairs of goals (low, high) and (high, low).
+
+    ``low`` and ``high`` are the elementwise minimum and maximum of all achieved and desired goals together.
+    """
     observations = [step.observation for step in spread(steps, EXTREME_STEPS)]
     goals = stack([observation[key] for observation in observations for key in ARGUMENTS[:2]])
     low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))
@@ -272,7 +279,7 @@ def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
 
 
 def _pairs_at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
-    """Yield a pair just inside and a pair just outside the success threshold, if there is a threshold."""
+    """Yield two pairs whose desired goals lie just before and just after the success threshold, if found."""
     achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
     if any(leaf.dtype.kind != "f" for leaf in leaves(achieved) + leaves(desired)):
         return  # only float goals have goals between them

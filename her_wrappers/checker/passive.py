@@ -21,7 +21,7 @@ from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
-"""Each of this number of first steps is checked; resets are checked only until then."""
+"""Number of first steps that are all checked; resets are checked only during these steps."""
 
 STRIDE = 16
 """After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
@@ -47,18 +47,17 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     The wrapper checks each of the first 1000 steps, and the resets before and between them. From then on, it
     checks only every 16th step and no reset. These steps are checked in groups of eight; `report` and `close`
     check a group that is not full yet. The wrapper applies the rules that need no additional steps or
-    relabeled goals. These rules find wrong spaces, rewards, success flags and terminations that contradict
-    the goal functions, returned arrays that change later or share memory (first 1000 steps only), and goals
-    that change within an episode. The wrapper does not change the values that ``reset`` and ``step`` take and
-    return.
+    relabeled goals. These rules find wrong spaces; rewards, success flags and terminations that contradict
+    the goal functions; returned arrays that change later; returned arrays that share memory (first 1000 steps
+    only); and goals that change within an episode. The wrapper does not change the values that ``reset`` and
+    ``step`` take and return.
 
     Args:
         env: A single goal environment, with any wrappers.
 
     Raises:
-        TypeError: ``env`` is a vector environment, or has invalid goal functions or goal spaces, see
-            `GoalInterface.of`.
-        ValueError: ``env`` is not a goal environment, see `GoalInterface.of`.
+        TypeError: ``env`` is a vector environment, or its goal functions or goal spaces are invalid.
+        ValueError: ``env`` is not a goal environment. `GoalInterface.of` has the details of both errors.
 
     Example:
         >>> import her_envs
@@ -81,7 +80,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         GoalInterface.of(env)
         self._reward, self._terminated = (probe(env, name) for name in GOAL_FUNCTIONS)
         self._reward_values: list[float] = []  # different rewards of the checked steps, at most three
-        self._success_reward: float | None = None  # reward of two equal goals
+        self._success_reward: float | None = None  # reward if both goals are equal
         self._findings: dict[tuple[str, str], Finding] = {}
         self._last: ResetRecord | StepRecord | None = None
         self._pending: list[StepRecord] = []
@@ -113,7 +112,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment and check the step if it is one of the checked steps.
+        """Step the environment; check each of the first 1000 steps, and then every 16th step.
 
         Args:
             action: Element of the action space.
@@ -138,7 +137,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def report(self) -> Report:
-        """Return the report of all findings since the first reset; it counts successes of checked steps."""
+        """Return a report of all findings so far; its number of successes includes only checked steps."""
         self._judge_pending()
         findings = GOAL_ENV_RULES.without_implied(list(self._findings.values()))
         experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
@@ -163,12 +162,15 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
     def _take_last_record(self) -> ResetRecord | StepRecord | None:
-        """Return the last record with new copies, which include changes of returned objects by the caller."""
+        """Return the record of the last ``reset`` or ``step``, with new copies of the returned objects.
+
+        The user may have changed these objects in the meantime, which `_find_changes` must not report.
+        """
         last, self._last = self._last, None
         return last and replace(last, **copy_tree(last.live))
 
     def _find_changes(self, record: ResetRecord | StepRecord | None) -> None:
-        """Apply the rule `CHANGES_LATER` to find returned objects that the environment has changed since."""
+        """Add findings for objects in ``record`` that the environment changed after it had returned them."""
         if isinstance(record, ResetRecord):
             self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([record], []))))
         elif record is not None:
@@ -186,7 +188,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             self._judge([], steps)
 
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
-        """Apply the rules that need no experiments to a reset or to steps."""
+        """Apply the rules that need no experiments to the given resets and steps."""
         with ignore_warnings():
             evidence = Evidence(
                 self.observation_space, Rollout(resets, steps), self._reward, self._terminated
@@ -209,7 +211,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._add_findings(findings)
 
     def _add_findings(self, findings: list[Finding]) -> None:
-        """Count the findings that no other finding implies, and warn of the new ones."""
+        """Store the findings that no other finding implies, count repetitions, and warn of new findings."""
         known = self._findings
         judged = GOAL_ENV_RULES.without_implied([*known.values(), *findings]) if findings else ()
         codes = {finding.code for finding in judged}

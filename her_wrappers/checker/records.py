@@ -1,6 +1,7 @@
 """Records of the calls of an environment: resets, steps, and the batches of a vector environment.
 
-`split_batches` converts batches to episodes of single environments, so that the same rules apply to both.
+`split_batches` converts the batches to episodes of single environments, so that the rules on such episodes
+can be applied to vector environments too.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ STATE = ("observation", "info")
 class ResetRecord:
     """One call of ``reset`` with ``seed`` and ``options``; ``episode`` is the index of the new episode.
 
-    ``observation`` and ``info`` are copies made when ``reset`` returned. ``live`` is a dict with the same
-    names and the returned objects themselves, which may change later.
+    ``observation`` and ``info`` are copies made when ``reset`` returned. ``live`` is a dict of the returned
+    objects themselves, under the same two names; the environment may change them later.
     """
 
     episode: int
@@ -42,13 +43,13 @@ class ResetRecord:
     def of(
         cls, episode: int, seed: int | None, options: dict[str, Any] | None, returned: tuple[Any, Any]
     ) -> ResetRecord:
-        """Return the record of a reset that returned an observation and an info."""
+        """Return a record of one reset; ``returned`` is the observation and info, which are copied."""
         live = dict(zip(STATE, returned, strict=True))
         return cls(episode, seed, options, **copy_tree(live), live=live)
 
     @property
     def place(self) -> str:
-        """A text for messages that names the episode, the reset and its options."""
+        """Text for messages: the index of the episode, and the options of the reset, if any."""
         return f"episode {self.episode}, reset{f' with options={self.options!r}' if self.options else ''}"
 
 
@@ -57,9 +58,9 @@ class StepRecord:
     """One call of ``step``: step ``t`` of the episode with index ``episode``.
 
     ``before`` is a copy of the observation before the step, and ``action`` is a copy of the action.
-    The next five fields are copies made when ``step`` returned. ``live_action`` is the object passed to
-    ``step``. ``live`` is a dict with the names of the five fields and the returned objects themselves, which
-    may change later.
+    ``observation``, ``reward``, ``terminated``, ``truncated`` and ``info`` are copies made when ``step``
+    returned. ``live`` is a dict of the five returned objects themselves, under these names; the environment
+    may change them later. ``live_action`` is the action object that was passed to ``step``.
     """
 
     episode: int
@@ -78,13 +79,13 @@ class StepRecord:
     def of(
         cls, place: tuple[int, int], before: Any, action: Any, live_action: Any, returned: tuple[Any, ...]
     ) -> StepRecord:
-        """Return the record of a step that returned five values; ``place`` is (episode, t)."""
+        """Return a record of one step; ``place`` is (episode, t), and the values ``returned`` are copied."""
         live = dict(zip(("observation", *OUTCOME, "info"), returned, strict=True))
         return cls(*place, before, action, **copy_tree(live), live_action=live_action, live=live)
 
     @property
     def place(self) -> str:
-        """A text for messages that names the episode and the step."""
+        """Text for messages: the index of the episode and of the step."""
         return f"episode {self.episode}, step {self.t}"
 
 
@@ -98,14 +99,14 @@ class FailedCall:
 
     @property
     def hint(self) -> str:
-        """Likely cause: an API of old Gym versions, or the line that raised; empty if both are unknown."""
+        """Hint for the user: a fix for an old Gym API, or else the line of code that raised; may be empty."""
         text = str(self.error)
         if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
-            return "seed or options is missing; define reset(self, *, seed=None, options=None)"
+            return "add this parameter: define reset(self, *, seed=None, options=None)"
         if self.call == "reset()" and "expected 2" in text:
             return "return (observation, info); old Gym returned the observation alone"
         if self.call == "step()" and re.search("expected 5.* got 4", text):
-            return "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
+            return "old Gym returned 4; return (observation, reward, terminated, truncated, info)"
         return raised_at(self.error)
 
 
@@ -122,7 +123,7 @@ class Divergence:
 
 @dataclass(eq=False)
 class Rollout:
-    """The recorded calls of a run: its resets and its steps, each in the order of time."""
+    """The recorded calls of a run: a list of resets and a list of steps, both in the order of time."""
 
     resets: list[ResetRecord] = field(default_factory=list)  # records of the calls of ``reset``
     steps: list[StepRecord] = field(default_factory=list)  # records of the calls of ``step``
@@ -140,7 +141,7 @@ class Rollout:
 
 
 def spread(items: Sequence[Item], most: int) -> list[Item]:
-    """Return at most ``most`` items at equal distances, including the first and the last item."""
+    """Return at most ``most`` evenly spaced items, including the first and the last item."""
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, most).astype(int))]
 
 
@@ -162,7 +163,7 @@ def wrong_shapes(
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Return a value as an array; lists of unequal length give an array of shape ()."""
+    """Return a value as an array; nested lists of unequal lengths give an array of shape ()."""
     try:
         return np.asarray(value)
     except ValueError:
@@ -175,7 +176,7 @@ def ended_rows(step: StepRecord) -> np.ndarray:
 
 
 def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
-    """Return the episodes of each single environment, up to the first batch that lacks an environment."""
+    """Convert batches to records of single environments, up to the first step without ``num_envs`` rows."""
     rollout = replace(batches, resets=[], steps=[])
     episodes, times, ended = [0] * num_envs, [0] * num_envs, np.zeros(num_envs, bool)
 
@@ -218,8 +219,9 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
 def _rows(
     record: ResetRecord | StepRecord, i: int, num_envs: int, *, is_last: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the values of environment ``i`` in a batch, from the copies and from the returned objects.
+    """Return the values of environment ``i`` as two dicts, since ``record`` contains each value twice.
 
+    The first dict has rows of the copied values, the second has rows of the original values, ``record.live``.
     With ``is_last``, the last observation and info of an episode are taken from the infos of the batch.
     """
     rows = []
@@ -235,5 +237,5 @@ def _rows(
 
 
 def _row(batch: Any, i: int) -> Any:
-    """Return a tree with row ``i`` of each array."""
+    """Return row ``i`` of an array; for a dict of arrays, return a dict with row ``i`` of each array."""
     return map_tree(lambda leaf: leaf[i], batch)

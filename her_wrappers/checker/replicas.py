@@ -1,9 +1,9 @@
 """Replicas: other environments of the same kind as the one under test.
 
-A replica is made by the user's factory or, if this fails, from the environment's spec. If both are missing,
-it is a deep copy. If no replica can be made, the rules that need one are reported as not exercised. The
-factory or the spec is not used before the end of the run, since a second connection to a robot can end the
-first connection.
+A replica is made by the user's factory or, if this fails, from the environment's spec. With neither a factory
+nor a usable spec, a replica is a deep copy. If no replica can be made, the rules that need one are reported
+as not exercised. The factory or the spec is not used before the end of the run, since a second connection to
+a robot can end the first connection.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Factory: TypeAlias = Callable[[], CheckedEnv]
 class Replicas:
     """Makes replicas of an environment, and closes them when the ``with`` block ends.
 
-    Create this object before the first reset of ``env``, which may be copied. ``factory`` is the user's
-    function that made the environment, or None.
+    ``factory`` is the user's function that made ``env``, or None. Create this object before the first reset
+    of ``env``: without a factory, it copies the unused ``env``, in case the spec cannot make replicas.
     """
 
     def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:
         self.absence = "no second environment of this kind could be made"
         if not enabled:
-            self.absence = "replicas=False leaves out what needs a second environment"
+            self.absence = "replicas=False: no second environment was made"
         self._made: list[CheckedEnv] = []
         self._env, self._given, self._enabled = env, factory, enabled
         self._copy = _from_copy(env) if enabled and factory is None else None
 
     @cached_property
     def _factory(self) -> Factory | None:
-        """The user's factory or, without a valid one, a function that makes environments from the spec."""
+        """The user's factory, or else one based on the environment's spec; None if neither can be used."""
         if not self._enabled:
             return None
         return _valid_factory(self._given, self._env) or _valid_factory(_from_spec(self._env), self._env)
@@ -75,7 +75,7 @@ def close_safely(env: CheckedEnv) -> None:
 
 
 def layers(env: CheckedEnv) -> list[CheckedEnv]:
-    """Return the wrappers, outermost first, and last the environment; PassiveEnvChecker is left out."""
+    """Return all wrappers except PassiveEnvChecker, outermost first, and then the innermost environment."""
     stack = [env]
     while isinstance(stack[-1], gym.Wrapper | gym.vector.VectorWrapper):
         stack.append(stack[-1].env)
@@ -98,7 +98,7 @@ def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
 
 
 def _from_spec(env: CheckedEnv) -> Factory | None:
-    """Return a function that makes environments from the spec, without render mode; None without a spec."""
+    """Return a function that makes unrendered environments from the spec of ``env``; None without a spec."""
     try:
         spec = copy.deepcopy(env_spec(env))
     except Exception:
@@ -118,7 +118,7 @@ def _from_spec(env: CheckedEnv) -> Factory | None:
 
 
 def _from_copy(env: CheckedEnv) -> Factory | None:
-    """Return a function that makes deep copies, or None if copies would share resources with ``env``."""
+    """Return a function that makes deep copies; None if ``env`` cannot be copied or owns resources."""
     singles = env.unwrapped.envs if isinstance(env.unwrapped, gym.vector.SyncVectorEnv) else [env]
     if any(map(owns_resources, singles)):
         return None

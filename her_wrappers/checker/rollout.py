@@ -1,6 +1,6 @@
 """The run of an environment within a budget of steps, with three policies that search for successes.
 
-The policies take random actions, repeat actions, and steer to the goal by a linear model.
+One policy takes random actions, one repeats each action for some steps, and one steers by a linear model.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Budget:
     seed: int = 0  # seed of the first reset and of all random choices
     # function called after each step, such as the update of a progress bar
     on_step: Callable[[], None] = field(default=lambda: None)
-    episode_share: float = 0.3  # share of ``max_steps`` after which an episode that does not end stops
+    episode_share: float = 0.3  # an episode is stopped after this share of ``max_steps``
 
     def __post_init__(self) -> None:
         if self.policy is not None:
@@ -75,7 +75,7 @@ class Budget:
 
 
 def roll_out(env: Any, budget: Budget) -> Rollout:
-    """Run a single or vector environment with several policies, which reach different states.
+    """Run a single or vector environment with several policies, one after another, to see more states.
 
     If the run stopped early, the field ``failure`` or ``cut_off`` of the result has the reason.
     """
@@ -102,14 +102,15 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
 
 
 class _StoppedRunError(Exception):
-    """The run stopped early: a call raised, a limit was reached, or a batch lacks an environment."""
+    """The run stopped early: a call raised, a limit was reached, or a vector environment omitted rows."""
 
 
 class _Runner:
     """Runs a single environment or, with ``num_envs``, a vector environment, and records the calls.
 
     In the records of a vector environment, an episode lasts from one call of ``reset`` to the next. ``reset``
-    is called after a number of steps and, in autoreset mode DISABLED, also when any environment ends.
+    is called after a limited number of steps and, in autoreset mode DISABLED, also when the episode of any
+    environment ends.
     """
 
     def __init__(self, env: Any, budget: Budget, num_envs: int | None) -> None:
@@ -173,11 +174,11 @@ class _Runner:
         """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
         if self._num_envs is not None:
             if not isinstance(values[-1], dict):
-                raise TypeError(f"expected a dict as infos, got {type(values[-1]).__name__}")
+                raise TypeError(f"step() must return infos as a dict, got {type(values[-1]).__name__}")
             return values
         for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
             if np.size(flag) != 1:
-                raise TypeError(f"expected a bool as {name}, got {flag!r}")
+                raise TypeError(f"the value {name!r} of step() must be a single bool, got {flag!r}")
         return values
 
     def _call(self, place: str, name: str, function: Callable[[], Any]) -> Any:
@@ -198,7 +199,7 @@ class _Runner:
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
-    """Return the autoreset mode of the metadata or, if there is none, the mode that the infos suggest.
+    """Return the autoreset mode that ``env`` declares or, without one, the mode that the infos suggest.
 
     The infos suggest SAME_STEP if they contain final observations, and NEXT_STEP otherwise.
     """
@@ -217,7 +218,7 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
-    """Return a policy that repeats each random action for 1 to 20 steps, to move further."""
+    """Return a policy that repeats each random action for 1 to 20 steps, to reach more distant states."""
     sample = random_policy(space, int(rng.integers(2**31)))
     remaining, action = 0, None
 
@@ -236,9 +237,9 @@ def steering_policy(
 ) -> Policy:
     """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
 
-    One action in ten is random, to leave walls and dead ends. If the model gives no valid action,
-    ``fallback`` chooses the action. ``fallback`` itself is returned if ``steps`` is empty or has unsuitable
-    values, goals have more than `MAX_GOAL_SIZE` values, or the action space is neither Box nor Discrete.
+    One action in ten is random, so that the policy does not get stuck. If the model gives no valid action,
+    ``fallback`` chooses the action. The function returns ``fallback`` itself if no model can be fitted to
+    ``steps``, goals have more than `MAX_GOAL_SIZE` values, or the action space is neither Box nor Discrete.
     """
     fit = {spaces.Box: _fit_box, spaces.Discrete: _fit_discrete}.get(type(space))
     try:
@@ -265,10 +266,10 @@ def steering_policy(
     return policy
 
 
-def _fit_box(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndarray) -> Any:
-    """Fit move = action @ gain + drift; return a function of achieved and desired goal to an action."""
+def _fit_box(space: Any, actions: np.ndarray, goals_before: np.ndarray, goal_changes: np.ndarray) -> Any:
+    """Fit goal change = action @ gain + drift; return a function (achieved, desired goal) -> action."""
     rows = np.concatenate([actions.reshape(len(actions), -1), np.ones((len(actions), 1))], axis=1)
-    model = np.linalg.lstsq(rows, moves, rcond=None)[0]
+    model = np.linalg.lstsq(rows, goal_changes, rcond=None)[0]
     inverse, drift = np.linalg.pinv(model[:-1]), model[-1]
 
     def steer(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
@@ -278,11 +279,12 @@ def _fit_box(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndar
     return steer
 
 
-def _fit_discrete(space: Any, actions: np.ndarray, before: np.ndarray, moves: np.ndarray) -> Any:
-    """Fit move = [achieved, 1] @ gain for each action, exact for bits that flip; return like `_fit_box`."""
-    rows = np.concatenate([before, np.ones((len(before), 1))], axis=1)
+def _fit_discrete(space: Any, actions: np.ndarray, goals_before: np.ndarray, goal_changes: np.ndarray) -> Any:
+    """For each action, fit goal change = goal before @ gain + drift; return a function like `_fit_box`."""
+    # This is exact for actions that flip bits, where each change is a linear function of the achieved goal.
+    rows = np.concatenate([goals_before, np.ones((len(goals_before), 1))], axis=1)
     models = np.stack([
-        np.linalg.lstsq(rows[actions == action], moves[actions == action], rcond=None)[0]
+        np.linalg.lstsq(rows[actions == action], goal_changes[actions == action], rcond=None)[0]
         for action in range(space.start, space.start + space.n)
     ])
 
@@ -294,20 +296,20 @@ def _fit_discrete(space: Any, actions: np.ndarray, before: np.ndarray, moves: np
 
 
 def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
-    """Reset an environment and return observation and info; raise TypeError unless it returns two values."""
+    """Call ``reset``, and return observation and info; raise TypeError unless it returns a pair."""
     observation, info = _arrays(env.reset(seed=seed, options=copy_tree(options)), 2)
     return observation, info
 
 
 def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Step an environment and return its five values; raise TypeError for another number of values."""
+    """Call ``step``, and return its five values; raise TypeError unless it returns a tuple of 5 values."""
     observation, reward, terminated, truncated, info = _arrays(env.step(action), 5)
     return observation, reward, terminated, truncated, info
 
 
 def _arrays(returned: Any, length: int) -> Any:
-    """Return a tuple with arrays instead of tensors; raise TypeError unless it has ``length`` values."""
+    """Convert tensors in ``returned`` to arrays; raise TypeError unless it is a tuple of this ``length``."""
     if not isinstance(returned, tuple) or len(returned) != length:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
-        raise TypeError(f"expected {length} values, got {count}")
+        raise TypeError(f"expected {length} values in a tuple, got {count}")
     return to_arrays(returned)

@@ -1,8 +1,8 @@
 """Detection of achieved goals that belong to an earlier state than the rest of the observation.
 
-A linear or quadratic function of the observation is fitted to the achieved goals of the recorded steps. Goals
-that contradict this function are stale. For example, the reset of a simulator sets the joints, but positions
-are computed only at the first step.
+A linear or quadratic function from observation to achieved goal is fitted to recorded steps. Goals are stale
+if most resets contradict this function, or if goals follow from the observation before the step instead.
+For example, a reset sets the joints of a simulator, but the positions are computed only by the first step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ positions are one substep older than the joints after mj_step."""
 
 
 def stale_goal(rollout: Rollout) -> Violation | None:
-    """Return the violation of the first record with a stale achieved goal, or None."""
+    """Return a violation if achieved goals belong to earlier states than the rest of the observations."""
     steps, resets = spread(rollout.steps, MAX_STATES), rollout.resets[:MAX_STATES]
     observations = [
         [step.before for step in steps],
@@ -55,11 +55,11 @@ def stale_goal(rollout: Rollout) -> Violation | None:
         errors = np.abs(make_features(starts) @ weights - first_goals).max(axis=1)
         stale = errors[known] > max(3 * error, STALE * scale)  # a stale goal may fit by chance
         if len(stale) >= 3 and stale.mean() > 0.8:
-            message = f"the achieved goal does not fit the observation in {stale.sum()} of {len(known)}"
+            message = f"the achieved goal follows from the observation in all steps, but not in {stale.sum()}"
             first = resets[int(np.flatnonzero(known)[0])]
-            return Violation(f"{message} resets, but in all steps", first.place)
+            return Violation(f"{message} of {len(known)} resets", first.place)
     if error > STALE * scale and min(_fit(make(before), goals)[0] for _, make in fits) < EXACT * scale:
-        message = "the achieved goal fits the observation before the step, not the one after it"
+        message = "the achieved goal follows from the observation before the step, not from the one after it"
         return Violation(message, steps[0].place)
     return None
 
@@ -87,7 +87,7 @@ def _fit(features: np.ndarray, goals: np.ndarray) -> tuple[float, Any]:
 
 
 def _is_in_span(features: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return for each row of features whether it is a linear combination of ``known`` rows, (N,) bool."""
+    """Return for each row of ``features`` whether it is a linear combination of the rows of ``known``."""
     _, scale, directions = np.linalg.svd(known, full_matrices=False)
     span = directions[scale > 1e-6 * scale[0]]
     outside = np.linalg.norm(features - features @ span.T @ span, axis=1)

@@ -1,4 +1,4 @@
-"""Comparisons of values that environments return: equality, exact or up to rounding, and shared memory."""
+"""Comparison of values that environments return: exact equality, equality up to rounding, shared memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
 
 
 def _first_element(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
-    """Return the path and both values of the first element of two arrays that differs."""
+    """Narrow a difference to the first different element, if ``a`` and ``b`` are arrays of equal shape."""
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.ndim):
         return path, a, b
     index = next(i for i in np.ndindex(a.shape) if not close(a[i], b[i]))
@@ -63,7 +63,7 @@ def _first_element(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
 
 
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
-    """Yield path and both values of each difference of two trees of dicts, lists, tuples and leaves.
+    """Yield the path and both values of each difference between two trees of dicts, lists, tuples and leaves.
 
     Arrays are compared by the function ``equal``. If this function is `close`, floats are compared by `close`
     too. Other leaves are compared by ``==``, and NaN equals NaN.
@@ -105,8 +105,8 @@ def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
 def to_arrays(value: Any) -> Any:
     """Return a value with arrays in place of tensors; the arrays share the memory of CPU tensors.
 
-    The checker calls this function with all values that an environment, a policy or a goal function returns;
-    recorders and buffers store tensors as arrays too. A container without tensors is returned as it is.
+    Recorders and buffers store tensors as arrays. The checker therefore converts all values that
+    environments, policies and goal functions return. A container without tensors is returned as it is.
     """
     if isinstance(value, dict):
         parts = {key: to_arrays(part) for key, part in value.items()}
@@ -126,7 +126,7 @@ def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
 
 
 def owns_resources(value: Any) -> bool:
-    """Whether an object, or an object that its attributes refer to, has a finalizer, as connections have.
+    """Whether an object or an object in its attributes has a finalizer ``__del__``, as connections have.
 
     Such an object must not be copied: the finalizer of the copy would release the resource of the original.
     """

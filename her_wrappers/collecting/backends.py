@@ -1,12 +1,12 @@
 """Backends, which run the workers of a `Collector` in this process or in other processes on this machine.
 
-`ray_backend` has the backend for a Ray cluster. All backends run the same class, `Worker`, and have the same
-methods:
+The module `ray_backend` contains the backend for a Ray cluster. All backends run the same class, `Worker`,
+and have the same methods:
 
-- ``start(worker)`` starts the worker with this number. If the worker runs already, a new worker without tasks
-  replaces it.
-- ``submit(worker, task, state)`` submits a task and the pickled state of the policy; None is the initial
-  state. A worker runs its tasks in the order of submission.
+- ``start(worker)`` starts the worker with the number ``worker``. If this worker runs already, a new worker
+  without tasks replaces it.
+- ``submit(worker, task, state)`` submits a task and the pickled state of the policy (None for the
+  initial state). A worker runs its tasks in the order of submission.
 - ``receive()`` waits until a worker has completed a task or is lost. The method returns the number of the
   worker, and the result of `Worker.run` or, if the worker is lost, None.
 - ``close()`` stops all workers.
@@ -36,7 +36,7 @@ GRACE = 0.5
 """Seconds for which `ProcessBackend.close` waits for the worker processes to exit, before it kills them."""
 
 CHECK_PARENT = 1.0
-"""Largest number of seconds between a worker's checks that the process of the learner exists."""
+"""A worker process checks at least once in this number of seconds that the learner's process exists."""
 
 
 class LocalBackend:
@@ -55,11 +55,11 @@ class LocalBackend:
         self._workers[worker] = Worker(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Add a task of a worker to the queue of all workers."""
+        """Append a task to the queue that all workers share."""
         self._tasks.append((worker, task, state))
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Run the next task of the queue."""
+        """Run the next task in the queue; return the worker's number and its result."""
         worker, task, state = self._tasks.popleft()
         return worker, self._workers[worker].run(task, state)
 
@@ -106,7 +106,7 @@ class ProcessBackend:
         self._send(worker, pickle.dumps((task, state), protocol=5))
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Wait for a process; return the worker's number and its result, or None if the process ended."""
+        """Wait until a worker has a result or its process ends; return the worker, and the result or None."""
         ready = connection.wait(self._connections.values())
         worker, link = next(each for each in self._connections.items() if each[1] in ready)
         try:
@@ -143,7 +143,7 @@ _PROGRAM = (
 
 
 def run_worker(file_number: int) -> None:
-    """Play rounds in a worker process until the learner closes the connection or ends.
+    """Play rounds in a worker process until the learner's process closes the connection or ends.
 
     ``file_number`` is the file descriptor of the socket to the learner. The first message is a pickled
     `Setup`. Each further message is a pickled tuple of a `Task` and the pickled policy state or None. An

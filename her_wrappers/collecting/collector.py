@@ -1,14 +1,14 @@
-"""Collector: rounds of episodes from workers, while the learner learns from the previous round.
+"""Collector: workers play a round of episodes while the learner learns from the previous round.
 
-Time goes from left to right. ``s-`` is the initial state of the policy, and ``s1`` is the state that
-`Collector.update` gets after round 1:
+Time goes from left to right. The policy state of a round is in parentheses: ``s-`` is the initial state, and
+``s1`` is the state that the learner passes to `Collector.update` after it has learned from round 1:
 
     workers   round 0 (s-)   round 1 (s-)   round 2 (s0)   round 3 (s1)
     learner                  learns from 0  learns from 1  learns from 2
 
 The episodes of a worker in a round are a function of the seed, the numbers of the worker and the round, and
-the policy state. Therefore, after the failure of a worker, the collector starts the worker again, and submits
-the same rounds again.
+the policy state. Therefore, if a worker fails, the collector starts the worker again and submits the same
+rounds again, which gives the same episodes.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ BACKENDS = ("local", "process", "ray")
 RAISED, LOST, FINAL = "raised", "lost", "final"
 
 MAX_ATTEMPTS = {RAISED: 3, LOST: 20, FINAL: 1}
-"""Number of failed attempts of a worker at one round at which `CollectorError` is raised, by kind of failure.
+"""Number of failures of a worker in one round after which `CollectorError` is raised, by kind of failure.
 
-``RAISED``: an exception in the worker. ``LOST``: the worker ended. ``FINAL``: a `NotRepeatableError`.
+``RAISED``: an exception in the worker. ``LOST``: the worker process ended. ``FINAL``: a `NotRepeatableError`.
 """
 
 
 class CollectorError(RuntimeError):
     """A worker failed too often in the same round, or its episodes are not repeatable.
 
-    If the worker raised an exception, ``__cause__`` has the traceback of the worker.
+    If the worker raised an exception, ``__cause__`` contains its traceback as a text.
     """
 
 
@@ -62,14 +62,15 @@ class Round:
 
     Attributes:
         number: Number of the round, from 0.
-        episodes: The episodes: those of worker 0, then those of worker 1, and so on.
-        policy_age: Age of the policy in rounds: ``number`` minus the number of the round after which
-            `Collector.update` got its state, or ``number + 1`` for the initial state. If `update` is called
-            after each round, the age is 2 from round 1 on.
+        episodes: The episodes of worker 0, followed by the episodes of worker 1, and so on.
+        policy_age: Age in rounds of the policy state that was used: ``number - k`` if `Collector.update` got
+            this state after round k, ``number + 1`` for the initial state. Workers play one round ahead of
+            the learner. So the age is 2, except in round 0, if `update` is called after each round.
         steps_per_second: (W,) float64, steps of the episodes per second, for each worker.
         seconds_waiting: Seconds for which the learner waited for this round.
-        lost_workers: Number of times that a worker was lost and replaced until this round was complete. A
-            worker that was already playing the next round is counted again in that round.
+        lost_workers: Number of times that a worker was lost while it played this round, and was replaced.
+            Losses in the next round are included if they occurred before this round was complete; they are
+            then counted in both rounds.
     """
 
     number: int
@@ -81,10 +82,10 @@ class Round:
 
 
 class _PolicyState(NamedTuple):
-    """A pickled policy state (None: the initial state), and the round after which `update` got the state."""
+    """A policy state, and the number of the last round that began before `update` got the state."""
 
-    pickled: bytes | None = None
-    after_round: int = -1
+    pickled: bytes | None = None  # None: the initial state
+    after_round: int = -1  # -1: before round 0
 
 
 class Collector:
@@ -108,9 +109,9 @@ class Collector:
     Args:
         make_env: Function that returns a new environment or a new vector environment; called in the workers.
         policy: Function that returns the actions for the N observations of a vector environment. A policy
-            that learns needs a method ``load_state_dict(state)``, one that explores a method ``seed(n)``,
-            which is called with an int at the start of each round. The collector pickles the policy when it
-            is made.
+            that learns needs a method ``load_state_dict(state)``. A policy that explores needs a method
+            ``seed(n)``, which is called with an int at the start of each round. The policy is pickled when
+            the collector is created.
         num_workers: Number of workers, W.
         num_envs: Number of environments of each worker, N. None uses the number of environments in the vector
             environment that ``make_env`` returns, or 1 if ``make_env`` returns a single environment.
@@ -122,11 +123,11 @@ class Collector:
             episodes, or that are seeded only when they are made. If ``fresh_envs`` is True and ``make_env``
             has a parameter ``seed``, each call gets an int that depends on the seed of the collector, the
             worker, the round and the environment.
-        deterministic: Whether the same seeds give the same episodes. With True, each worker plays round 0
-            twice, and a comparison finds state that is kept from earlier episodes; with False, only once.
+        deterministic: Whether environments and policy repeat their episodes if they get the same seeds again.
+            If True, each worker tests this: it plays round 0 twice, and compares the episodes.
         address: Address of a Ray cluster; by default the environment variable ``RAY_ADDRESS``. If
-            this is not set either, a new Ray is started on this machine. If the program has already
-            initialized Ray, the collector uses that Ray instead.
+            this is not set either, a new Ray instance is started on this machine. If the program has already
+            initialized Ray, the collector uses that instance, and ignores the address.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.
@@ -135,7 +136,7 @@ class Collector:
         TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, ``info_keys`` is not a
             list of strings, or ``fresh_envs`` or ``deterministic`` is not a bool.
         ValueError: A number is out of range, the backend does not exist, ``address`` is given for a backend
-            other than ``"ray"``, or ``make_env`` returns one environment object for several of ``num_envs``.
+            other than ``"ray"``, or ``num_envs`` is above 1 and ``make_env`` always returns the same object.
 
     Example:
         >>> import gymnasium as gym, her_envs, numpy as np
@@ -166,12 +167,12 @@ class Collector:
         deterministic: bool = True,
         address: str | None = None,
     ) -> None:
-        require_function("make_env", make_env, takes="no arguments")
-        require_function("policy", policy, takes="observations")
+        require_function("make_env", make_env, takes="no arguments that returns an environment")
+        require_function("policy", policy, takes="observations that returns actions")
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {backend!r}")
         if address is not None and backend != "ray":
-            raise ValueError(f"address needs backend='ray', got {address!r} with backend={backend!r}")
+            raise ValueError(f"address={address!r} needs backend='ray', got backend={backend!r}")
         self._num_workers = require_count("num_workers", num_workers, at_least=1)
         self._setup = Setup(
             make_env=_pickle("make_env", make_env),
@@ -209,15 +210,16 @@ class Collector:
         """Collect rounds without end.
 
         Args:
-            episodes_per_env: Number of episodes that each environment plays in a round. Environments whose
-                episodes are short continue until the others are done; their additional episodes are dropped.
+            episodes_per_env: Number of episodes that each environment plays in a round. An environment that
+                has played its episodes continues until all have; its additional episodes are dropped.
 
         Yields:
             The next round. Calling this method again continues with the next round.
 
         Raises:
-            CollectorError: A worker raised an exception three times in the same round, was lost 20 times in
-                the same round, or played different episodes when it repeated round 0.
+            CollectorError: A worker raised an exception three times in the same round, or was lost 20 times
+                in the same round. Or ``deterministic`` is True, so each worker played round 0 twice as a
+                test, and the episodes differed.
             RuntimeError: The collector is closed.
             ValueError: Workers have different spaces, or ``episodes_per_env`` is out of range or differs from
                 its value in earlier rounds.
@@ -225,8 +227,8 @@ class Collector:
         count = require_count("episodes_per_env", episodes_per_env, at_least=1)
         if self._submitted and count != self._episodes_per_env:
             raise ValueError(
-                f"episodes_per_env must stay {self._episodes_per_env}, since the workers play round "
-                f"{self._next} with this number already, got {count}; make a new Collector for another number"
+                f"episodes_per_env must stay {self._episodes_per_env}, got {count}, as workers already play "
+                f"round {self._next}; create a new Collector for another value"
             )
         self._episodes_per_env = count
         while True:
@@ -235,9 +237,10 @@ class Collector:
             yield round_
 
     def update(self, state: Any) -> None:
-        """Give the policy a new state, which workers use from the second round after this call.
+        """Give the policy a new state.
 
-        A state that is given before the first round is used from round 0.
+        After round r was delivered, the new state is used from round r + 2 on, since round r + 1 was already
+        submitted with an earlier state. Before the first round, the new state is used from round 0 on.
 
         Args:
             state: Argument of ``policy.load_state_dict``. The state is copied at once.
@@ -247,17 +250,17 @@ class Collector:
         """
         if not self._has_state:
             raise TypeError(
-                "policy must have a method load_state_dict(state) to be updated; define this method"
+                "update() needs a policy with the method load_state_dict(state), but this policy has none"
             )
         self._state = _PolicyState(_pickle("state", state), self._next - 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this collector.
 
-        The state contains the number of the next round, the policy states of the next two rounds,
-        ``episodes_per_env``, and the arguments of this collector that `load_state_dict` compares.
-
-        With `load_state_dict`, another collector with the same arguments continues with the same episodes.
+        After `load_state_dict` with this state, a new collector with the same arguments continues with the
+        same episodes. The state contains the number of the next round, the policy states of the next two
+        rounds, ``episodes_per_env``, and the arguments that must be equal in the new collector: ``seed``,
+        ``num_envs`` and ``num_workers``.
         """
         states = self._submitted.get(self._next, self._state), self._state
         return {
@@ -272,7 +275,7 @@ class Collector:
         """Continue from the state that `state_dict` of another collector returned.
 
         Args:
-            state: Returned by `state_dict`.
+            state: The value that `state_dict` returned.
 
         Raises:
             ValueError: The other collector had another seed, or other numbers of workers or environments.
@@ -280,8 +283,8 @@ class Collector:
         for name, value in self._identity.items():
             if state[name] != value:
                 raise ValueError(
-                    f"the state must come from a collector with the same {name}, {value}, "
-                    f"got {name}={state[name]}; make both collectors with the same arguments"
+                    f"the state belongs to a collector with {name}={state[name]}, but this collector has "
+                    f"{name}={value}; create both collectors with the same arguments"
                 )
         pending, self._state = (
             _PolicyState(None if each is None else _pickle("state", each), after_round)
@@ -293,7 +296,7 @@ class Collector:
         self._results = {}
 
     def close(self) -> None:
-        """Stop the workers; afterwards, `rounds` raises RuntimeError."""
+        """Stop the workers. A later call of `rounds` raises RuntimeError."""
         if not self._is_closed:
             self._is_closed = True
             self._backend.close()
@@ -305,7 +308,7 @@ class Collector:
         self.close()
 
     def _collect(self) -> Round:
-        """Return the next round, after submitting the round that follows it to the workers."""
+        """Submit the next two rounds unless this was already done; wait for the first one, and return it."""
         if self._is_closed:
             raise RuntimeError("the collector is closed; make a new Collector")
         started, number = time.perf_counter(), self._next
@@ -336,7 +339,7 @@ class Collector:
         )
 
     def _restart(self, worker: int) -> None:
-        """Start or replace a worker, and submit the rounds for which it has returned no result."""
+        """Start or replace a worker, and submit all tasks of this worker that have no result yet."""
         self._backend.start(worker)
         for number in sorted(self._submitted):
             if (number, worker) not in self._results:
@@ -347,7 +350,7 @@ class Collector:
         self._backend.submit(worker, task, self._submitted[number].pickled)
 
     def _receive(self) -> None:
-        """Store the next result of any worker; replace a worker that failed, unless it failed too often."""
+        """Store the next result. If a worker failed, replace it, or raise an error if it failed too often."""
         worker, message = self._backend.receive()
         if message is None:
             number = min((n for n in self._submitted if (n, worker) not in self._results), default=self._next)
@@ -359,9 +362,9 @@ class Collector:
                 self._spaces = self._spaces or outcome.spaces
                 if outcome.spaces != self._spaces:
                     raise ValueError(
-                        f"all workers must have the same spaces, got {outcome.spaces} from worker {worker}, "
-                        f"and {self._spaces} from another one; use the same versions of all packages on all "
-                        "machines"
+                        f"all workers must have the same spaces, but worker {worker} has {outcome.spaces}, "
+                        f"and the first result has {self._spaces}. Let make_env() always create the same "
+                        "spaces, and install the same package versions on all machines"
                     )
                 self._results[number, worker] = outcome
                 return
@@ -379,18 +382,19 @@ class Collector:
 
 
 def _pickle(name: str, value: Any) -> bytes:
-    """Return a pickled argument; functions of the main program are pickled by value."""
+    """Return the pickled argument ``name``; functions of the main program are pickled by value."""
     try:
         pickled: bytes = cloudpickle.dumps(value, protocol=5)
     except Exception as error:  # __reduce__ of a user's class can raise any exception
         raise TypeError(
-            f"{name} must be picklable, since workers need copies of it, got {value!r}: {error}"
+            f"{name} must be picklable, because each worker gets a copy, but pickling {value!r} failed "
+            f"({error}); remove parts such as locks and open files"
         ) from error
     return pickled
 
 
 def _has_env(make_env: Callable[[], Any]) -> bool:
-    """Whether a function holds an environment: in a closure variable, a default value or an attribute."""
+    """Return whether a function has an environment in a closure variable, a default value or an attribute."""
     found = False
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc] # has no annotations
@@ -403,7 +407,7 @@ def _has_env(make_env: Callable[[], Any]) -> bool:
 
 
 def _pickle_registered() -> Iterator[bytes]:
-    """Pickle the specs of registered environments, except Gymnasium's own and unpicklable ones."""
+    """Yield the pickled specs of registered environments, except Gymnasium's own and unpicklable specs."""
     for spec in gym.registry.values():
         if not str(spec.entry_point).startswith("gymnasium."):
             with contextlib.suppress(TypeError):

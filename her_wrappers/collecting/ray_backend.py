@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from her_wrappers.collecting.worker import Setup, Task
 
 TIMEOUT = 5.0
-"""Seconds in which a Ray cluster must accept a connection."""
+"""Number of seconds within which a Ray cluster must accept a connection."""
 
 
 class RayBackend:
-    """Workers that are Ray actors with one logical CPU each; takes the arguments of `init_ray`."""
+    """Workers that are Ray actors with one logical CPU each; `init_ray` explains ``address``."""
 
     def __init__(self, setup: Setup, num_workers: int, address: str | None) -> None:
         self._ray, self._is_owner = init_ray(address, num_workers)
         self._make_actor = self._ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(Worker).remote
         self._setup = self._ray.put(setup)
         self._actors: dict[int, Any] = {}
-        self._workers: dict[Any, int] = {}  # numbers of workers, by the references of their results
+        self._workers: dict[Any, int] = {}  # numbers of workers, by Ray's references to the pending results
         self._latest_state: tuple[bytes | None, Any] = None, None
 
     def start(self, worker: int) -> None:
@@ -33,14 +33,14 @@ class RayBackend:
         self._actors[worker] = self._make_actor(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Submit a task to an actor. Successive tasks with the same state share one copy in Ray."""
+        """Submit a task to an actor; successive tasks with the same state share one copy of it in Ray."""
         if state is not self._latest_state[0]:
             self._latest_state = state, self._ray.put(state)
         result = self._actors[worker].run.remote(task, self._latest_state[1])
         self._workers[result] = worker
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Wait for an actor; return the worker's number and its result, or None if the actor is lost."""
+        """Wait until a worker has a result or is lost; return its number, and the result (None if lost)."""
         ready, _ = self._ray.wait(list(self._workers))
         worker = self._workers.pop(ready[0])
         try:
@@ -66,9 +66,9 @@ class RayBackend:
 def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
     """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialized Ray.
 
-    Without ``address`` and without the environment variable ``RAY_ADDRESS``, Ray is started here, even if
-    another Ray runs, with ``num_cpus`` logical CPUs or one per core. Return the module ``ray``, and whether
-    the caller has to shut it down.
+    Ray is started if neither ``address`` nor the environment variable ``RAY_ADDRESS`` is given, even if
+    another Ray instance runs on this machine. The new instance has one logical CPU per core, or ``num_cpus``
+    if that is more. Return the module ``ray``, and whether the caller has to shut Ray down.
 
     Raises:
         ConnectionError: The connection to the address failed.
@@ -97,7 +97,7 @@ def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
             socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
         except OSError as error:
             raise ConnectionError(
-                f"no Ray cluster answers at {address!r} ({error}); start one with: ray start --head"
+                f"no Ray cluster answers at {address!r} ({error}); start a cluster with `ray start --head`"
             ) from error
     try:
         ray.init(address=address, logging_level=logging.WARNING)

@@ -1,6 +1,6 @@
 """Worker: plays the episodes of a round, which depend only on seed, worker, round and policy state.
 
-All backends run this code, in different processes. Therefore all backends return the same episodes.
+All backends run this code, in this process or in others, so all backends return the same episodes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class NotRepeatableError(Exception):
 
 
 def seeds_of(seed: int, worker: int, round_number: int) -> tuple[int, int]:
-    """Return the seeds of the environments and of the policy of a worker in a round, in 0..2**31 - 1."""
+    """Return the environment seed and the policy seed of a worker in a round, both in 0..2**31 - 1."""
     numbers = np.random.SeedSequence(seed, spawn_key=(worker, round_number)).generate_state(2)
     return int(numbers[0] >> 1), int(numbers[1] >> 1)
 
@@ -92,7 +92,7 @@ class Worker:
         self._setup = setup
         self._envs: VectorEpisodeRecorder | None = None
         self._policy: Any = None
-        self._ended: list[Episode] = []  # at the latest step, in the order of their environments
+        self._ended: list[Episode] = []  # episodes that ended at the latest step
 
     def run(self, task: Task, state: bytes | None) -> bytes:
         """Play one round with a pickled policy state; return a pickled `WorkerResult` or `WorkerFailure`."""
@@ -127,7 +127,7 @@ class Worker:
         return WorkerResult(task, episodes, seconds, spaces)
 
     def _prepare(self, task: Task) -> tuple[VectorEpisodeRecorder, Any]:
-        """Return the environments and the policy; make them if they do not exist."""
+        """Return the environments and the policy; create them if they do not exist."""
         setup = self._setup
         if self._envs is None or self._policy is None:
             sys.path.extend(folder for folder in setup.sys_path if folder not in sys.path)
@@ -179,35 +179,34 @@ class Worker:
         self.close()
         if _first_difference(episodes, self._play(*self._prepare(task), task, state)) is not None:
             raise NotRepeatableError(
-                f"{name} of the episodes differ when the round is played again with the same seeds in new "
-                "environments; draw all random numbers of an environment from the generator that "
-                "reset(seed=...) seeds, and those of the policy from one that its method seed(n) seeds; or, "
-                "for a simulator that cannot repeat an episode, pass deterministic=False"
+                f"the episodes differ in {name!r} when they are played again with the same seeds in new "
+                "environments; seed all random generators in reset(seed=...) of the environment, or in "
+                "seed(n) of the policy. If the simulator cannot repeat an episode, pass deterministic=False"
             )
         self.close()
         if _first_difference(episodes, self._play(self._prepare(task)[0], policy, task, state)) is not None:
             raise NotRepeatableError(
-                f"{name} of the episodes differ when the round is played again: the policy remembers the "
-                "round before; give it a method seed(n), which is called at the start of each round and "
-                "resets all that the policy remembers"
+                f"the episodes differ in {name!r} when they are played again, because the policy keeps state "
+                "from the previous round; give the policy a method seed(n) that resets this state (it is "
+                "called at the start of each round)"
             )
         raise NotRepeatableError(
-            f"{name} of the episodes differ when the round is played again in environments that were used "
-            "before: reset(seed=...) does not reset all of their state; pass fresh_envs=True to make new "
-            "environments for each round (her train --fresh-envs)"
+            f"the episodes differ in {name!r} when they are played again in the same environments, because "
+            "reset(seed=...) does not reset the complete state of an environment; pass fresh_envs=True (`her "
+            "train --fresh-envs`) to make new environments for each round"
         )
 
 
 def _make_envs(
     make_env: Callable[..., Any], num_envs: int | None, seed: int | None
 ) -> VectorEnv[Any, Any, Any]:
-    """Return what ``make_env`` makes: a vector environment, or ``num_envs`` environments put into one."""
+    """If ``make_env`` returns a VectorEnv, return it; else return a SyncVectorEnv of ``num_envs`` Envs."""
     seeds = [{} if seed is None else {"seed": seed + i} for i in range(num_envs or 1)]
     first = make_env(**seeds[0])
     if isinstance(first, VectorEnv):
         if num_envs not in {None, first.num_envs}:
             raise ValueError(
-                f"num_envs must be {first.num_envs}, as in the vector environment that make_env returns, or "
+                f"num_envs must be {first.num_envs} (as in the vector environment that make_env returns) or "
                 f"None, got {num_envs}"
             )
         return first

@@ -36,10 +36,11 @@ def check(
     - her check my_envs:make_env --max-seconds 60 --format github
 
     Args:
-        max_steps: Number of steps of the environment.
-        max_seconds: Time [s] after which the main run stops; the experiments after it have no limit.
+        max_steps: Number of steps for which the check runs the environment.
+        max_seconds: Time limit in seconds for these steps; the other parts of the check have no time limit.
         seed: Seed of the check.
-        replicas: Whether to make further environments for comparisons; pass --no-replicas for a robot.
+        replicas: Whether to make further instances of the environment for comparisons; pass --no-replicas
+            if only one instance can exist, such as for a robot.
     """
     options = terminal.parse_options(option)
     select, ignore = reporting.prefixes()
@@ -65,7 +66,7 @@ def check(
 
 
 def _class_location(env: Any) -> tuple[str, int] | None:
-    """Return file and line of the outermost class of an environment that is in the user's repository."""
+    """Find the outermost wrapper or environment whose class is the user's own; return its file and line."""
     repository = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
     while env is not None:
         env_class = type(env)

@@ -27,7 +27,7 @@ def check_replay(
     - her check-replay her_wrappers.conformance.adapters.ours:Ours --format json
 
     Args:
-        seed: Seed of buffers and episodes.
+        seed: Seed of the buffers, and of the episodes that are added to them.
     """
     select, ignore = reporting.prefixes()
     checked = import_callable(adapter, "ADAPTER", FORMS)

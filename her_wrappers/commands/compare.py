@@ -20,9 +20,9 @@ def compare(
     out: Annotated[tuple[Path, ...], arg(metavar="FILE")] = (),
     seed: NotNegative = 0,
 ) -> None:
-    """Compare groups of runs: success rates, time until a success rate, and learning curves.
+    """Compare groups of runs: success rates, time to reach a success rate, and learning curves.
 
-    Runs of one folder are a group, and so are runs whose names differ only in the seed at the end.
+    A folder of runs is a group. Single runs are a group if their paths differ only in the seed at the end.
 
     For example:
 
@@ -33,13 +33,13 @@ def compare(
     - her compare sb3_tensorboard results.csv
 
     Args:
-        runs: Folders of her train, folders with TensorBoard logs (of Stable-Baselines3), CSV files, or
-            folders with such runs; NAME=PATH names a group.
-        by: Option whose values are the groups, such as agent.temperature.
-        threshold: Success rate for the steps and minutes until it is reached.
-        at: Steps at which success rates are compared; by default the end of the shortest run.
+        runs: Run folders of `her train`, folders with TensorBoard logs of Stable-Baselines3, CSV files, or
+            folders that contain such runs. NAME=PATH sets the name of a group.
+        by: Option, such as agent.temperature; runs with the same value of this option are a group.
+        threshold: Success rate; the steps and minutes until a run reaches it are compared.
+        at: Number of steps after which success rates are compared; by default, the end of the shortest run.
         out: Files to write, by their suffixes: a figure (.pdf, .png, .svg) or the tables (.md, .tex).
-        seed: Seed of the bootstrap.
+        seed: Seed of the bootstrap, which computes the confidence intervals.
     """
     from her_agents.comparison import SUFFIXES
     from her_agents.comparison import compare as compare_runs

@@ -33,12 +33,13 @@ def doctor(
     - her doctor her_envs/PointMaze-v0 -o layout=large -o max_steps=10
 
     Args:
-        target: Folder of her train, an archive, a saved buffer, or an environment.
-        max_steps: Number of steps for which an environment is run.
-        seed: Seed of the run of an environment.
-        gamma: Discount per step; by default the discount of the run.
-        clip_targets: Targets are clipped to the returns that rewards in [-1, 0] can have.
-        html: File to write: a page with the report and pictures.
+        target: A run folder of `her train`, an archive, a saved buffer, or an environment.
+        max_steps: If the target is an environment, the number of steps for which it is run.
+        seed: If the target is an environment, the seed with which it is run.
+        gamma: Discount factor per step; by default that of the run, and unknown for other targets.
+        clip_targets: Assume that the agent clips the targets of its critic to [-1 / (1 - gamma), 0]. Without
+            this flag, the config of the run decides; for other targets, no clipping is assumed.
+        html: HTML file to write, with the report and pictures.
     """
     options = terminal.parse_options(option)
     select, ignore = reporting.prefixes()

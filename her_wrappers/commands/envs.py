@@ -35,7 +35,7 @@ def envs(env: Positional[Annotated[str | None, arg(metavar="ENV")]] = None) -> N
         _show(env, type(gym.make(env).unwrapped.task))  # type: ignore[attr-defined] # a TaskEnv
         return
     if env is not None:
-        raise CommandError(f"unknown id {env!r}; choose from {', '.join(map(repr, ENTRY_POINTS))}")
+        raise CommandError(f"{env!r} is not a bundled environment; choose from {', '.join(ENTRY_POINTS)}")
     names = ("id", "actions", "observation", "steps", "ends on success")
     table = Table(*names, box=SIMPLE, padding=(0, 1, 0, 0))
     table.columns[0].no_wrap = True
@@ -53,7 +53,7 @@ def envs(env: Positional[Annotated[str | None, arg(metavar="ENV")]] = None) -> N
 
 
 def _show(env_id: str, task: type) -> None:
-    """Print the docstring of a task, and a table of the options of an id."""
+    """Print the docstring of a task, and a table of the options of the environment ``env_id``."""
     console = Console()
     summary, _, text = (inspect.getdoc(task) or "").split("\nArgs:")[0].partition("\n\n")
     console.print(f"[bold]{env_id}[/bold]: {task.__name__}\n\n{_styled(summary)}\n", highlight=False)
@@ -86,7 +86,7 @@ def _options(owner: type) -> Iterator[tuple[str, Any, str]]:
 
 
 def _styled(text: str) -> str:
-    """Return the text of a docstring for the terminal, on one line and with the code in it colored."""
+    """Return the text of a docstring as one line, with the names in backticks colored."""
     return re.sub(r"`{1,2}([^`]+)`{1,2}", r"[cyan]\1[/cyan]", escape(" ".join(text.split())))
 
 

@@ -27,7 +27,7 @@ def evaluate(
 ) -> None:
     """Show where a policy succeeds: by goal, by distance and over time.
 
-    Starts and goals depend only on the environment and --seed, so that two policies meet the same goals.
+    Starts and goals depend only on the environment and --seed, so all policies get the same goals.
 
     For example:
 
@@ -50,7 +50,7 @@ def evaluate(
     from her_agents.evaluation_report import SUFFIXES, evaluate_goals
 
     if (policy is None) == (recipe is None):
-        raise CommandError("expected a policy or --recipe NAME; pass one of them")
+        raise CommandError(f"expected either POLICY or --recipe NAME, got {'both' if policy else 'neither'}")
     with exits_with(2, ValueError):
         for path in out:
             require_suffix("--out", path, SUFFIXES)

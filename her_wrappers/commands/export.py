@@ -15,10 +15,10 @@ def export(
     run: Positional[Annotated[str, arg(metavar="RUN")]],
     out: Positional[Annotated[Path, arg(metavar="FILE")]],
 ) -> None:
-    """Write the policy of a run to a file: .onnx for other programs, .policy for her watch and load_agent.
+    """Write the policy of a run as .onnx for other programs, or as .policy for `her watch` and `load_agent`.
 
-    An ONNX model needs only onnxruntime and NumPy: its inputs are the observation keys of the environment,
-    its output is the action in the units of the environment, without exploration.
+    An ONNX model needs only onnxruntime and NumPy. Its inputs are the observation keys of the environment.
+    Its output is the action in the units of the environment, without exploration.
 
     For example:
 
@@ -28,7 +28,7 @@ def export(
     - her export runs/PointReach-v0-sac-0 reach.policy
 
     Args:
-        run: Folder of a run, whose best.pt is used; or a checkpoint, a policy file, or the name of a recipe.
+        run: Folder of a run (its best.pt is used), a checkpoint, a policy file, or the name of a recipe.
         out: File to write, which ends in .onnx or .policy.
     """
     from her_agents.checkpoints import POLICY_SUFFIX, best_checkpoint, export_policy

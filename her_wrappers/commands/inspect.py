@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
 
 CELLS = 10
-"""Number of cells along each axis of a goal of floats; of other goals, each distinct goal is a cell."""
+"""Number of cells along each axis of float goals. For other goals, each distinct goal is a cell."""
 
 
 def inspect(
@@ -36,7 +36,8 @@ def inspect(
 ) -> None:
     """Show episodes, lengths, returns, success and goals of an archive. All files are read and validated.
 
-    Goals are counted in cells: ten along each axis, or one per value for integers.
+    Goals in the same cell are counted as one goal. Float goals have ten cells along each axis; for other
+    goals, each distinct goal is a cell.
 
     For example:
 
@@ -45,7 +46,7 @@ def inspect(
 
     Args:
         archive: Folder of the archive.
-        as_json: Write JSON.
+        as_json: Print JSON instead of a table.
     """
     episodes = EpisodeArchive(archive)
     found = summarize(episodes)
@@ -84,10 +85,11 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
     """Read all episodes of an archive, and return their summary.
 
     Returns:
-        ``episodes`` and ``steps``, their numbers. For archives with episodes also ``lengths`` and
-        ``returns`` (``least``, ``mean`` and ``most`` of an episode); the shares of episodes that were
-        ``terminated`` or ``truncated``; ``success``, the share of episodes with ``is_success`` at the last
-        step, None if it was not recorded; and ``goals``, see `goal_coverage`, None without goals.
+        A dict with the numbers of ``episodes`` and ``steps``. If there are episodes, it also has ``lengths``
+        and ``returns``, dicts with minimum (``least``), ``mean`` and maximum (``most``); ``terminated`` and
+        ``truncated``, shares of the episodes; ``success``, the share of episodes with ``is_success`` at the
+        last step, or None if it was not recorded in all episodes; and ``goals``, the result of
+        `goal_coverage`, or None if observations have no goals.
     """
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True
@@ -116,12 +118,16 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
 
 
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
-    """Return the coverage of the goals of an archive with at least one episode, all with goals.
+    """Return how many of the desired goals of an archive were achieved.
+
+    Goals are counted in cells: for floats, ten cells along each axis; otherwise, one per distinct goal. The
+    archive must have at least one episode, and all observations must have goals.
 
     Returns:
-        A dict: ``desired`` and ``achieved``, the number of cells that contain a desired or an achieved goal;
-        and ``covered``, the share of the cells with a desired goal that also have an achieved goal, of any
-        episode. None if goals are empty, or desired and achieved goals differ in shape.
+        A dict with ``desired``, the number of cells that contain a desired goal; ``achieved``, the number of
+        cells that contain an achieved goal; and ``covered``, the share of the desired cells that also contain
+        an achieved goal, of any episode. None if goals are empty, or if desired and achieved goals differ in
+        shape.
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
     for batch in archive.iter_shards():
@@ -147,10 +153,10 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
 
 
 def _goals(batch: Episodes) -> np.ndarray | None:
-    """Return the desired goals of N states, then their achieved goals, (2 N, G); None if goals do not fit."""
+    """Return N desired goals, then N achieved goals, (2 N, G); None if, for example, their shapes differ."""
     trees = [leaf_arrays(batch.observations[name]) for name in ("desired_goal", "achieved_goal")]
     desired, achieved = ([(leaf.shape, leaf.dtype.kind in STRINGS) for leaf in leaves] for leaves in trees)
     if desired != achieved or not all(trees) or not all(leaf.size for leaf in trees[0]):
-        return None
+        return None  # they differ in shape, or have no components
     rows = [[leaf.reshape(len(leaf), -1) for leaf in leaves] for leaves in trees]
     return np.concatenate([np.concatenate(parts, axis=1) for parts in rows])

@@ -1,4 +1,4 @@
-"""Policies by name: of a run, of a policy file, of a recipe, a function, or random actions."""
+"""Policies by name: the agent of a run, of a policy file or of a recipe; a function; or random actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_run(name: str) -> bool:
-    """Whether a name refers to a run or a file with an agent, not to an environment or a function."""
+    """Whether a name means a run, a checkpoint or a policy file, not an environment or a function."""
     return name != "random" and (Path(name).exists() or Path(name).suffix in {".pt", ".policy"})
 
 
@@ -29,7 +29,8 @@ def open_policy(
     """Return an environment, and the policy that acts in it.
 
     Args:
-        policy: random, module:function, or the folder of a run, a checkpoint or a policy file.
+        policy: random, module:function, path/to/file.py:function, or the folder of a run, a checkpoint or a
+            policy file.
         env_name: Name of the environment; None for the environment of the run.
         options: Options of the environment.
         max_episode_steps: Steps after which episodes are truncated; None for the run's limit, if it has one.
@@ -42,22 +43,25 @@ def open_policy(
             env = make_env(env_name, disable_env_checker=True, **options)
         return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent(env)
     if env_name is None:
-        raise CommandError(f"the policy {policy} needs an environment; pass an id or module:function")
+        raise CommandError(
+            f"the policy {policy!r} needs an environment, since it does not belong to a run; pass the "
+            "environment by --env (`her evaluate`) or as TARGET (`her watch`)"
+        )
     try:
         env = limit_episodes(make_env(env_name, **options), max_episode_steps)
     except EnvNameError as error:
-        if ":" in env_name:
+        if ":" in env_name or env_name in gym.registry or Path(env_name).exists():
             raise
-        raise CommandError(f"{error}; {env_name} is not a file or folder either") from error
+        raise CommandError(f"{error}; there is no run or policy file {env_name!r} either") from error
     if policy == "random":
         return env, lambda observation: env.action_space.sample()
     return env, import_callable(policy, "policy", "random, a run, or module:function")
 
 
 def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
-    """Return the config of a run, and a function from an environment to the policy of the run's agent.
+    """Load a run; return ``(policy_for, config)``, where ``policy_for(env)`` returns the policy for ``env``.
 
-    The function ends the command if the spaces of the environment differ from those of the run.
+    ``policy_for`` raises CommandError if ``env`` has other spaces than the run.
     """
     import torch
 
@@ -67,8 +71,8 @@ def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
     file = checkpoints.best_checkpoint(name)
     if Path(name).is_dir() and not file.exists():
         terminal.fail(
-            f"{name} has no best.pt, which a run writes after its first evaluation; continue the run with "
-            f"her train --resume {name}"
+            f"folder {name} has no best.pt: it is not a run, or the run has no evaluation yet; continue a "
+            f"run with `her train --resume {name}`"
         )
     content = checkpoints.load_checkpoint(file)
     agent = checkpoints.agent_of(content, file)
@@ -91,5 +95,5 @@ def policy_of_recipe(recipe: str) -> str:
         chosen = read_recipe(recipe)
         chosen.require_installed()
     if not chosen.policy.exists():
-        raise CommandError(f"the recipe {recipe!r} has no trained policy; run: her train --recipe {recipe}")
+        raise CommandError(f"recipe {recipe!r} has no trained policy; run `her train --recipe {recipe}`")
     return str(chosen.policy)

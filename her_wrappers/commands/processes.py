@@ -1,4 +1,4 @@
-"""Runs in parallel processes, for ``her train --seeds``."""
+"""Training runs in parallel processes, for ``her train --seeds``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from her_agents.loop import Result, epoch_line, interrupt_flag, train
 def train_in_processes(
     runs: Sequence[tuple[Config, Path]], jobs: int, options: Mapping[str, Any]
 ) -> Iterator[tuple[Result, Path]]:
-    """Yield the result, without the agent, and the folder of each run that ended.
+    """Train in up to ``jobs`` processes; for each run, yield its result (``agent`` is None) and its folder.
 
-    After Ctrl-C, running runs are saved and no further runs begin.
+    After Ctrl-C, the current runs are saved and stopped, and no further runs begin.
     """
     waiting, running = list(runs), dict[Future[Result], Path]()
     context = multiprocessing.get_context("spawn")
@@ -26,7 +26,7 @@ def train_in_processes(
         while running or (waiting and not interrupted.is_set()):
             while waiting and len(running) < jobs and not interrupted.is_set():
                 config, folder = waiting.pop(0)
-                # The processes inherit that interrupts are ignored, which `train` changes during a run.
+                # The new process inherits that SIGINT is ignored; `train` handles SIGINT during a run.
                 previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
                 running[pool.submit(_train, config, folder, options)] = folder
                 signal.signal(signal.SIGINT, previous)

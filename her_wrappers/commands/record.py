@@ -26,10 +26,10 @@ from her_wrappers.success_flag import FLAG_NAMES
 from her_wrappers.trees import map_tree
 
 MAX_EPISODES_PER_ROUND = 10
-"""Largest number of episodes of a worker in a round."""
+"""Maximum number of episodes that a worker plays per round."""
 
 MAX_TRIES = 10
-"""Largest number of episodes that are played for each success that ``--only-successes`` has to record."""
+"""With ``--only-successes``, maximum number of episodes played per success that is to be recorded."""
 
 
 def record(
@@ -61,20 +61,19 @@ def record(
     - her record her_envs/PointPush-v0 --workers 4 --out runs/push
 
     Args:
-        out: Folder of the archive; episodes are added to an existing one.
-        episodes: Number of episodes.
+        out: Folder of the archive. If the archive exists, episodes are added to it.
+        episodes: Number of episodes to record.
         policy: random, the folder of a run, a checkpoint, a policy file, module:function or
             path/to/file.py:function.
-        noise: Noise of the policy's actions: a standard deviation relative to half of their range, or, for
-            actions without a range, the probability of a random action.
+        noise: Noise of the policy's actions. For a Box with bounds, the standard deviation relative to half
+            of the range; for other action spaces, the probability of a random action.
         only_successes: Record only episodes whose last step is a success.
         seed: Seed of the episodes, of the noise and of the random policy; by default a random one.
-        info_keys: Entry of the infos that is recorded.
-        max_episode_steps: Steps after which episodes are truncated; by default only the environment ends
-            episodes.
+        info_keys: Info key to record; is_success is always recorded if the environment returns it.
+        max_episode_steps: Steps after which episodes are truncated; by default the environment's own limit.
         workers: Number of workers; 0 records in this process.
-        deterministic: Whether workers check that the environment repeats its episodes; some simulators
-            cannot.
+        deterministic: Whether each worker plays its first episodes twice, to check that the same seed gives
+            the same episodes; pass --no-deterministic for a simulator that cannot repeat an episode.
     """
     options = terminal.parse_options(option)
     made = make_env(env, **options)
@@ -83,11 +82,14 @@ def record(
         act = load_run(policy)[0](made)
     elif policy != "random":
         act = import_callable(policy, "--policy", "random, a run, or module:function")
-    with make_env(env, **options) as other:  # a seeded reset of made would seed its first episode
+    with make_env(env, **options) as other:  # not `made`, since recorded_keys sets a seed
         keys = recorded_keys(other, info_keys)
     flag = next((key for key in FLAG_NAMES if key in keys), None) if only_successes else ""
     if flag is None:
-        raise terminal.CommandError("--only-successes needs a success flag in the infos, such as is_success")
+        raise terminal.CommandError(
+            "--only-successes needs a success flag, but the infos have no key 'is_success'; if the flag is "
+            "called 'success', add --info-keys success"
+        )
     with terminal.exits_with(2, TypeError, ValueError):
         require_number("--noise", noise, "[0, inf)")
         archive = EpisodeArchive(out, env=made)
@@ -142,24 +144,29 @@ def record(
 
 
 def recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[str]:
-    """Return the keys of the infos to record: ``keys``, and ``is_success`` if a random step of env has it."""
+    """Return the info keys to record: ``keys``, and ``is_success`` if a random step returns it."""
     env.reset(seed=0)
     info = env.step(env.action_space.sample())[-1]
     for key in keys:
         if key not in info:
-            raise terminal.CommandError(f"--info-keys must be keys of the infos, {sorted(info)}, got {key!r}")
+            raise terminal.CommandError(
+                f"--info-keys must name keys of the infos, got {key!r}; the infos have keys {sorted(info)}"
+            )
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *keys]))
 
 
 class _Recording:
-    """Adds episodes to an archive until there are enough; optionally, only successful episodes."""
+    """Adds episodes to an archive until it has added ``count`` episodes.
+
+    ``flag`` is the info key of the success flag: only successes are added. If it is "", all are added.
+    """
 
     def __init__(self, archive: EpisodeArchive, count: int, flag: str, advance: Callable[[], None]) -> None:
         self._archive, self._count, self._flag, self._advance = archive, count, flag, advance
         self._added = self.played = 0
 
     def add_episodes(self, episodes: Sequence[Episode]) -> None:
-        """Add episodes, up to the last one that is needed."""
+        """Add episodes until ``count`` episodes have been added; ignore the others."""
         self.played += len(episodes)
         kept = [each for each in episodes if not self._flag or each.infos[self._flag][-1]]
         for each in kept[: self._count - self._added]:
@@ -168,15 +175,15 @@ class _Recording:
             self._advance()
 
     def is_complete(self) -> bool:
-        """Return whether there are enough episodes; raise CommandError if too few are successes."""
+        """Return whether ``count`` episodes are recorded; raise CommandError if too few were successes."""
         if self._added < self._count and self.played >= MAX_TRIES * self._count:
-            successes = f"only {self._added} of {self.played} episodes are successes"
-            raise terminal.CommandError(f"{successes}; improve the policy, or lower --noise", 3)
+            found = f"only {self._added} of {self.played} episodes succeeded, but {self._count} must succeed"
+            raise terminal.CommandError(f"{found}; pass a better --policy, or a lower --noise", 3)
         return self._added == self._count
 
 
 class _Actor:
-    """A policy with noise, or random actions. Called as a function, it acts in one vectorized environment."""
+    """Chooses actions for one environment: a policy's actions with noise; random ones if policy is None."""
 
     def __init__(self, policy: terminal.Policy | None, space: gym.Space[Any], noise: float) -> None:
         self._policy, self._space, self._noise = policy, space, noise
@@ -188,7 +195,7 @@ class _Actor:
         self._rng = np.random.default_rng(seed)
 
     def seed(self, seed: int) -> None:
-        """Begin an episode; seed the random actions, or the policy if it has a method ``seed``."""
+        """Call `begin`, then seed the policy if it has ``seed``. Without a policy, seed the action space."""
         self.begin(seed)
         getattr(self._policy or self._space, "seed", int)(seed)
 
@@ -200,10 +207,11 @@ class _Actor:
         return add_noise(action, self._space, self._noise, self._rng) if self._noise else action
 
     def __call__(self, observations: Any) -> Any:
+        """Return a batch of one action for a batch of one observation, as `Collector` needs."""
         action = self.act(map_tree(lambda leaf: leaf[0], observations))
         return map_tree(lambda leaf: np.asarray(leaf)[None], action)
 
 
 def _make_limited_env(name: str, options: dict[str, Any], max_episode_steps: int | None) -> gym.Env[Any, Any]:
-    """Make an environment whose episodes end."""
+    """Make an environment with a limit of steps per episode, see `limit_episodes`."""
     return limit_episodes(make_env(name, **options), max_episode_steps)

@@ -1,4 +1,4 @@
-"""Pictures of environments, and files of pictures."""
+"""Pictures of environments, and files that contain pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from her_wrappers.commands.terminal import fail
 
 
 def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
-    """Return a picture of an environment, (H, W, 3) uint8; end the command if it has none."""
+    """Return a picture of an environment, (H, W, 3) uint8; end the command if it cannot be rendered."""
     try:
         picture = np.asarray(env.render())
     except NotImplementedError:
@@ -26,37 +26,38 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
             raise
         fail(
             f"cannot draw {env}: {type(error).__name__}: {error}; "
-            "without a display MuJoCo needs the environment variable MUJOCO_GL=egl or MUJOCO_GL=osmesa"
+            "without a display, set the environment variable MUJOCO_GL=egl or MUJOCO_GL=osmesa for MuJoCo"
         )
     if picture.ndim != 3:
-        fail(f"cannot draw {env}: render() must return a picture (H, W, 3), got shape {picture.shape}")
+        shape = picture.shape
+        fail(f"cannot draw {env}: render() must return a (height, width, 3) array, got shape {shape}")
     return picture
 
 
 def require_writable(path: Path) -> None:
-    """Make the folder of a file of pictures; end the command if the file cannot be written."""
+    """Make the folder of a picture file; end the command if the file or its format cannot be written."""
     try:
         import PIL  # noqa: F401
     except ImportError:
-        fail('pictures in files need pillow; run: pip install "her-toolkit[render]"')
+        fail(f'writing {path} needs Pillow; run: pip install "her-toolkit[render]"')
     if path.suffix.lower() == ".mp4":
         try:
             import av  # noqa: F401
             import imageio  # noqa: F401
         except ImportError:
-            fail("MP4 files need imageio and PyAV; run: pip install imageio av")
+            fail(f"writing {path} needs imageio and PyAV; run: pip install imageio av")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
     target = path if path.exists() else path.parent
     if path.is_dir() or not path.parent.is_dir() or not os.access(target, os.W_OK):
-        fail(f"cannot write {path}: it is a folder, or its folder is not writable")
+        fail(f"cannot write {path}: it is a folder, its folder cannot be made, or writing is not permitted")
 
 
 def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | float) -> None:
-    """Write an animated GIF that repeats, or a PNG of one picture, by the suffix of the file.
+    """Write pictures as an animated GIF that repeats (.gif), or a single picture as a PNG (.png).
 
-    Pictures are (H, W, 3) uint8. ``milliseconds`` is the duration of each picture, or a list with a duration
-    for each picture.
+    Pictures are (H, W, 3) uint8. ``milliseconds`` is the duration of each picture, or a list with the
+    durations of all pictures.
     """
     from PIL import Image
 
@@ -71,7 +72,7 @@ def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: lis
 
 
 def write_movie(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
-    """Write pictures (H, W, 3) uint8 as an MP4 or an animated GIF, by the suffix of the file."""
+    """Write (H, W, 3) uint8 pictures as a movie; the suffix of the file must be .mp4 or .gif."""
     if path.suffix.lower() == ".gif":
         write_pictures(path, pictures, 1000 / fps)
         return

@@ -42,7 +42,7 @@ PERSISTENCE = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Rewards and successes of the steps of an episode under one goal."""
+    """The steps of an episode, seen with one goal: either the recorded goal or the new goal."""
 
     title: str
     rewards: np.ndarray  # (T,)
@@ -84,8 +84,9 @@ def show_relabeling(
 ) -> None:
     """Show a failed episode, and next to it the same episode with a goal that it achieved.
 
-    The command records several episodes and shows the failed one that got farthest. Bundled tasks are drawn
-    again with the new goal. For other environments, the rendered pictures and a chart of the goals are shown.
+    The command records several episodes and shows the failed episode in which the achieved goal moved most.
+    Bundled tasks are drawn again with the new goal. For other environments, the rendered pictures and a chart
+    of the goals are shown.
 
     For example:
 
@@ -96,7 +97,7 @@ def show_relabeling(
     Args:
         out: File to write: .gif is animated, .png shows the end of the episode.
         goal_selection_strategy: Strategy that selects the new goal.
-        policy: Policy: wander, random, or module:function.
+        policy: wander (random actions that change slowly), random, or module:function.
         seed: Seed of the first episode.
         episodes: Number of episodes to choose from.
         size: Size of each picture in pixels.
@@ -123,10 +124,11 @@ def show_relabeling(
 
 
 def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: StrategyName) -> Hindsight:
-    """Record an episode for each seed, and relabel the failed one whose achieved goal moved farthest.
+    """Record an episode for each seed, and relabel the failed episode whose achieved goal moved most.
 
-    The measure is the distance between the first and the last achieved goal, times the mean share of goal
-    components that change in a step.
+    The movement of an achieved goal is the distance between its first and its last value. The distance is
+    multiplied by the mean share of goal components that change in a step, so that movement in many steps
+    counts more than a single jump.
     """
     goals_of_env = GoalInterface.of(env)
     compute_reward = goals_of_env.compute_reward
@@ -146,7 +148,7 @@ def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: Strat
             best, farthest = (seed, episode, frames, reached), distance
     if best is None:
         raise ValueError(
-            f"a failed episode is needed, but all {len(seeds)} episodes reached their goals; "
+            f"the picture needs a failed episode, but all {len(seeds)} episodes reached their goals; "
             "use another --seed, more --episodes, or --policy random"
         )
     seed, episode, frames, reached = best
@@ -159,7 +161,7 @@ def find_miss(env: gym.Env[Any, Any], policy: str, seeds: range, strategy: Strat
 
 
 def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> tuple[Episode, list[Any]]:
-    """Record an episode; return it and its frames."""
+    """Record an episode; return it, and the list ``frames`` for `Hindsight`."""
     episodes: list[Episode] = []
     frames: list[Any] = []
 
@@ -183,9 +185,9 @@ def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> 
 def relabel(episode: Episode, goal_state: int, goals: GoalInterface) -> tuple[np.ndarray, np.ndarray, int]:
     """Relabel an episode with the achieved goal of the state ``goal_state``.
 
-    Return three values: the (T,) rewards for this goal; (T,) bools, whether each step is a success, which
-    means that its reward is at least as high as the reward of two equal goals; and the number of steps until
-    the episode terminates at this goal, or T if it does not.
+    Return the (T,) rewards for this goal, a (T,) bool array of the steps that reach this goal, and the number
+    of steps until the episode terminates at this goal, or T if it does not. The step that ends in the state
+    ``goal_state`` reaches the goal, and so do steps whose reward for this goal is at least as high.
     """
 
     def select(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -201,8 +203,8 @@ def relabel(episode: Episode, goal_state: int, goals: GoalInterface) -> tuple[np
 def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
     """Return the policy ``name`` for one episode: random, module:function or wander.
 
-    In a Box, successive actions of wander are correlated. The generator of ``space``, the action space,
-    supplies the randomness.
+    In a Box space, successive actions of wander are correlated; in other spaces, wander is the same as
+    random. ``space`` is the action space; all random numbers come from its generator.
     """
     if name not in {"wander", "random"}:
         forms = "wander, random or module:function"
@@ -223,9 +225,11 @@ def make_policy(space: spaces.Space[Any], name: str) -> terminal.Policy:
 
 
 def draw_page(title: str, hindsight: Hindsight, env: gym.Env[Any, Any], t: int, size: int) -> np.ndarray:
-    """Draw state ``t`` of 0..T with both goals, (H, W, 3) uint8, in panels of ``size`` pixels.
+    """Draw the state ``t`` in 0..T twice, side by side, with two goals; return an array, (H, W, 3) uint8.
 
-    The page has texts, two panels, a cell for each step, and the rewards so far.
+    The left half is for the episode's own goal, the right half for the new goal. Each half has a title, a
+    panel of ``size`` pixels with the state and the goal, a bar with a cell for each step, and the outcome of
+    the first ``t`` steps.
     """
     from PIL import Image, ImageDraw, ImageFont
 
@@ -251,7 +255,7 @@ def draw_page(title: str, hindsight: Hindsight, env: gym.Env[Any, Any], t: int, 
 def draw_task(
     env: gym.Env[Any, Any], hindsight: Hindsight, t: int, size: int, *, is_relabeled: bool
 ) -> np.ndarray:
-    """Draw state ``t`` of a bundled task with the original or the new goal; arguments as in `draw_page`."""
+    """Draw state ``t`` of a bundled task with the new goal if ``is_relabeled``, else the original goal."""
     task = env.unwrapped.task  # type: ignore[attr-defined] # a TaskEnv
     painter, goal = Painter(task), task.reached_goal(hindsight.frames[hindsight.goal_state])
     for state in hindsight.frames[: t + 1]:
@@ -262,19 +266,21 @@ def draw_task(
 def draw_other(
     env: gym.Env[Any, Any], hindsight: Hindsight, t: int, size: int, *, is_relabeled: bool
 ) -> np.ndarray:
-    """Draw the rendered state ``t``, or a chart of the two goal components that vary most.
+    """Draw state ``t`` of an environment that is not a bundled task.
 
-    The arguments are the same as in `draw_page`. The chart shows the new goal. If the environment does not
-    render, a chart with the original goal takes the place of the picture.
+    With ``is_relabeled``, draw a chart of the two goal components that vary most, with the new goal. Without,
+    return the rendered picture or, if the environment does not render, a chart with the original goal.
     """
     if hindsight.frames and not is_relabeled:
         from PIL import Image, ImageOps
 
         frame = Image.fromarray(np.asarray(hindsight.frames[t], np.uint8))
         return np.asarray(ImageOps.pad(frame, (size, size), color=BACKGROUND))
-    space = env.observation_space["achieved_goal"]  # type: ignore[index] # that of a goal environment
+    space = env.observation_space["achieved_goal"]  # type: ignore[index] # a goal environment has a Dict space
     if len(space.shape or ()) != 1:
-        raise ValueError(f"a chart needs goals that are vectors, from a space of shape (G,), got {space}")
+        raise ValueError(
+            f"cannot draw the goals: the space of 'achieved_goal' must have one axis, got the space {space}"
+        )
     observations: Any = hindsight.episode.observations
     goals = np.stack([observations[key] for key in ("achieved_goal", "desired_goal")]).astype(float)
     axes = np.sort(np.argsort(-np.ptp(goals, axis=(0, 1)), kind="stable")[:2])

@@ -1,4 +1,4 @@
-"""Shared parts of all commands: exit codes, types of options, named policies, and output on the terminal."""
+"""Shared parts of all commands: exit codes, types of options, and output on the terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 class CommandError(Exception):
-    """An error that is shown to the user without a traceback; ``exit_code`` is one of `EXIT_CODES`."""
+    """An error that ends the command with ``exit_code`` and is shown to the user without a traceback."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)
@@ -49,13 +49,13 @@ def message_of(error: BaseException) -> str:
 
 
 def fail(message: str) -> NoReturn:
-    """End the command with exit code 3, since an environment or data cannot be used."""
+    """Raise CommandError with exit code 3: the environment or the data cannot be used."""
     raise CommandError(message, 3)
 
 
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
-    """End the command with ``exit_code`` after one of ``errors``, with 3 after missing or damaged files."""
+    """Turn ``errors`` into CommandError: exit code 3 if a file is missing or damaged, else ``exit_code``."""
     try:
         yield
     except errors as error:
@@ -67,11 +67,14 @@ def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def advises_folder(run: object) -> Iterator[None]:
-    """Add advice to the error if the module of a run's environment is not found."""
+    """Add to an EnvNameError the advice to run the command in the folder in which ``run`` was started."""
     try:
         yield
     except EnvNameError as error:
-        raise EnvNameError(f"{error}; run this command in the folder in which {run} was started") from error
+        raise EnvNameError(
+            f"{error}; if it is a module or file of your own, run this command in the folder in which {run} "
+            "was started"
+        ) from error
 
 
 def require_single(arguments: Sequence[str]) -> None:
@@ -79,7 +82,7 @@ def require_single(arguments: Sequence[str]) -> None:
     names = [each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("--")]
     for name in names:
         if names.count(name) > 1 and name not in REPEATABLE:
-            raise CommandError(f"{name} must be given once, got it {names.count(name)} times")
+            raise CommandError(f"{name} is given {names.count(name)} times; pass it once")
 
 
 def parse(
@@ -89,9 +92,10 @@ def parse(
     about: str,
     default: Any = tyro.MISSING_NONPROP,
 ) -> Any:
-    """Parse the arguments of a command, call its function ``form`` with them, and return the result.
+    """Parse the arguments of a command, call the function ``form`` with them, and return the result.
 
-    The parameters of ``form`` are the options. ``--help`` shows the part of ``about`` before ``Args:``.
+    The parameters of ``form`` are the options. ``about`` is the docstring of the command; ``--help`` shows
+    its part before ``Args:``.
     """
     lines = about.partition("\n    Args:")[0].split("\n")
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
@@ -107,7 +111,7 @@ def parse(
 
 
 REGISTRY = ConstructorRegistry()
-"""Types of options of all commands."""
+"""Rules by which tyro parses the options of all commands."""
 
 
 @REGISTRY.primitive_rule
@@ -117,16 +121,17 @@ def _integer_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | No
 
 
 def _integer(minimum: int | None = None) -> PrimitiveConstructorSpec[int]:
-    """Return a type of option: an integer of at least ``minimum``, also written as 1e6."""
+    """Return the type of an integer option of at least ``minimum``; values may have forms such as 1e6."""
 
     def read(words: list[str]) -> int:
-        try:
-            number = int(words[0])
-        except ValueError:
-            number = int(float(words[0])) if float(words[0]).is_integer() else None  # type: ignore[assignment]
+        text, number = words[0], None
+        with contextlib.suppress(ValueError, OverflowError):  # not a number, nan or inf
+            value = float(text)
+            if value == int(value):
+                number = int(value) if set(text) & set(".eE") else int(text)  # int(text) is exact
         if number is None or (minimum is not None and number < minimum):
             bound = "" if minimum is None else f" of at least {minimum}"
-            raise ValueError(f"expected an integer{bound}, got {words[0]}")
+            raise ValueError(f"expected an integer{bound}, got {text}")
         return number
 
     return PrimitiveConstructorSpec(
@@ -145,10 +150,10 @@ EnvOptions: TypeAlias = Annotated[
         name="option",
         aliases=["-o"],
         metavar="NAME=VALUE",
-        help="Option of the environment; `her envs` lists those of the bundled ones.",
+        help="Option of the environment; `her envs ENV` lists the options of a bundled one.",
     ),
 ]
-"""Options of an environment, for `parse_options`."""
+"""Options of an environment, each NAME=VALUE, which `parse_options` reads."""
 
 Backend: TypeAlias = Annotated[Literal["process", "ray", "local"], arg(help="Where workers run.")]
 Address: TypeAlias = Annotated[
@@ -192,18 +197,18 @@ def print_report(report: Any) -> None:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Rules that are reported, and the form of the report."""
+    """Options of a report: the rules to report, the format, and the findings that count for the exit code."""
 
     select: UseAppendAction[tuple[str, ...]] = ()
-    """Report only rules whose codes have this prefix: GE1 selects all of GE1xx."""
+    """Report only rules whose codes begin with this prefix: GE1 selects GE101, GE102 and so on."""
     ignore: UseAppendAction[tuple[str, ...]] = ()
-    """Do not report rules whose codes have this prefix."""
+    """Do not report rules whose codes begin with this prefix."""
     format: Literal["text", "json", "github"] = "text"
     strict: FlagCreatePairsOff[bool] = False
-    """Exit with code 1 for warnings and notes too."""
+    """Exit with code 1 for any finding, also for warnings and infos."""
 
     def prefixes(self) -> tuple[list[str], list[str]]:
-        """Return the prefixes to select and to ignore; an option may have several, separated by commas."""
+        """Split the values of --select and --ignore at commas; return two lists of prefixes, in capitals."""
         select, ignore = (
             [code.strip().upper() for option in options for code in option.split(",")]
             for options in (self.select, self.ignore)
@@ -211,9 +216,9 @@ class ReportOptions:
         return select, ignore
 
     def finish(self, report: Any, location: tuple[str, int] | None = None) -> int:
-        """Print a report, and return the exit code: 1 with errors or, if strict, any finding; else 0.
+        """Print a report; return exit code 1 if it has errors (with ``strict``, any findings), else 0.
 
-        GitHub annotates ``location``, a file and a line.
+        With ``--format github``, each finding is printed as a GitHub annotation of ``location`` (file, line).
         """
         if self.format == "text":
             print_report(report)
@@ -228,7 +233,7 @@ DEFAULT_REPORTING = ReportOptions()
 
 @contextlib.contextmanager
 def progress(verb: str, total: int, unit: str) -> Iterator[Callable[..., None]]:
-    """Show a progress bar; yield a function that advances the bar by one unit and ignores its arguments."""
+    """Show a progress bar; yield a function that ignores its arguments and advances the bar by one unit."""
     columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
     with Progress(
         *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from her_wrappers.rules import Report
 
 FIRST_DIAGNOSIS = 10
-"""Number of evaluations without a success after which a run is diagnosed; again after twice this number."""
+"""A run without any success is diagnosed after this many evaluations; then after 2, 4, ... times as many."""
 
 MOST_FINDINGS = 3
-"""Largest number of findings that are printed during a run."""
+"""Maximum number of findings that are printed for each diagnosis during a run."""
 
 
 @dataclass(frozen=True)
 class ConfigOptions(Config):
-    """Options of the run, which checkpoints and recipes also contain."""
+    """Options of a run that are saved in its checkpoints, and that recipes can set."""
 
     env: Positional[Annotated[str | None, arg(metavar="ENV")]] = None  # type: ignore[assignment]
     algo: str | None = None  # type: ignore[assignment]
@@ -47,34 +47,34 @@ class ConfigOptions(Config):
     agent: Suppress[Any] = None  # its options depend on algo: see `_parse`
 
     def __post_init__(self) -> None:
-        """Do not validate, unlike `Config`."""
+        """Skip the validation of `Config`, since recipes or files may set the missing options."""
         object.__setattr__(self, "info_keys", tuple(self.info_keys))  # a list in files
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Options that name the source of the other options (recipe, file or run), and the output folder."""
+    """Options for the output folder, and for a recipe, a file or an earlier run that sets other options."""
 
     recipe: str | None = None
-    """Name of a recipe, options that solve a task; --config and the command line have precedence."""
+    """Name of a recipe, a set of options for a task; --config and the command line override its options."""
     config: Path | None = None
-    """TOML or JSON file with options by name; the command line has precedence."""
+    """TOML or JSON file with options by name; the command line overrides them."""
     resume: Path | None = None
-    """Folder of a run to continue; of its options, only --steps may be changed."""
+    """Folder of a run to continue; of the options of the run, only --steps may be changed."""
     out: Path | None = None
-    """Folder of logs and checkpoints; by default runs/NAME-ALGO-SEED. With --seeds, their common folder."""
+    """Folder of logs and checkpoints, by default runs/NAME-ALGO-SEED; with --seeds, folder of all runs."""
 
 
 @dataclass(frozen=True)
 class RunOptions(Sources):
-    """Options that do not change the agent."""
+    """Options that are not part of the saved config of a run."""
 
     recipes: FlagCreatePairsOff[bool] = False
     """List the recipes, and exit."""
     seeds: Positive = 1
     """Number of runs, whose seeds are --seed and the integers after it; `her compare` compares the runs."""
     jobs: Positive = 1
-    """Number of runs at the same time, each in a process of its own."""
+    """Number of runs that train at the same time, each in its own process."""
     stop: bool = True
     """Whether to stop after two successive evaluations in which all episodes are successes."""
     backend: Backend = "process"
@@ -82,7 +82,7 @@ class RunOptions(Sources):
     tensorboard: bool = True
     """Whether to write logs for TensorBoard."""
     check: bool = True
-    """Whether to check the environment first, with random actions in more instances of it."""
+    """Whether to check the environment before the run, with random actions in separate instances of it."""
     check_steps: Positive = 3000
     """Number of steps of the check."""
     force: FlagCreatePairsOff[bool] = False
@@ -141,7 +141,7 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def _train_seeds(config: Config, run: RunOptions) -> int:
-    """Train with each seed, and return the exit code."""
+    """Train one run for each seed; return the exit code, which is not 0 if a run was interrupted."""
     from her_wrappers.commands.processes import train_in_processes
 
     configs = [replace(config, seed=config.seed + i) for i in range(run.seeds)]
@@ -160,7 +160,6 @@ def _train_seeds(config: Config, run: RunOptions) -> int:
 
 
 def _folder(config: Config, run: RunOptions) -> Path:
-    """Return the folder of a new run."""
     if run.out is not None:
         return run.out / f"seed-{config.seed}" if run.seeds > 1 else run.out
     name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
@@ -169,18 +168,18 @@ def _folder(config: Config, run: RunOptions) -> Path:
 
 
 def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
-    """Return config options of the command line, config options of recipe, file or run; and run options."""
+    """Return config options in ``arguments``; config options of a recipe, file or run; and `RunOptions`."""
     early: Any = make_dataclass("Early", [("algo", str | None, None)], bases=(Sources,), frozen=True)
     sources: Any
     sources, _ = tyro.cli(early, args=list(arguments), return_unknown_args=True, add_help=False)
     if sources.resume is not None:
         if sources.recipe or sources.config or sources.out:
-            raise ValueError("--resume has its own folder and config; remove --out, --config and --recipe")
+            raise ValueError("--resume uses the run's folder and config; remove --out, --config and --recipe")
         from her_agents.checkpoints import load_checkpoint
 
         latest = sources.resume / "latest.pt"
         if not latest.exists():
-            terminal.fail(f"cannot read {latest}: No such file or directory; pass the folder of a run")
+            terminal.fail(f"--resume must be the folder of a run, but there is no file {latest}")
         with exits_with(3, ValueError):
             base = load_checkpoint(latest)["config"]
     else:
@@ -189,7 +188,9 @@ def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Ru
 
     algo = sources.algo or base.get("algo")
     if algo is None and any(each.startswith("--agent.") for each in arguments):
-        raise ValueError("options of the agent depend on its algorithm: pass --algo, --recipe or --config")
+        raise ValueError(
+            "the options --agent.* need an algorithm; pass --algo, --recipe, or a --config file with 'algo'"
+        )
     names = {each.name for each in fields(Config)} - {"env_kwargs", "agent"}
     form: Any = TrainOptions
     if algo is not None:
@@ -211,13 +212,12 @@ def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Ru
 
 
 def _changed(options: Any, defaults: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the named fields whose values are not the defaults."""
+    """Return the fields in ``names`` whose values differ from ``defaults``."""
     values = {name: getattr(options, name) for name in names}
     return {name: value for name, value in values.items() if value != getattr(defaults, name)}
 
 
 def _print_recipes() -> None:
-    """Print all recipes, with their results."""
     for name in recipe_names():
         recipe = read_recipe(name)
         print(f"{name}: {recipe.task}")
@@ -243,7 +243,8 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
     options = merge_options(base, given)
     if "env" not in options:
         raise ValueError(
-            "expected an environment, got none; pass its name, or write env into the file of --config"
+            "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config file that "
+            "sets 'env'"
         )
     limit = options.get("max_episode_steps")
 
@@ -287,17 +288,17 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
 
 
 def _check(config: Config, run: RunOptions, report: Report) -> None:
-    """Print the report of a check, and end the command if it has errors."""
+    """Print ``report``; if it contains errors, raise CommandError unless ``run.force`` is True."""
     if report.findings:
         terminal.print_report(report)
     else:
         print(f"Goal interface of {report.summary()}")
     if report.of_severity("error") and not run.force:
-        terminal.fail(f"{config.env} does not support relabeling; fix the errors above, or pass --force")
+        terminal.fail(f"{config.env} has the errors above; fix them, or pass --force to train anyway")
 
 
 def _train(config: Config, folder: Path, run: RunOptions) -> Result:
-    """Train, with a progress bar, a line for each epoch, and a diagnosis if no evaluation had a success."""
+    """Train with a progress bar and a line per epoch; print diagnoses until an evaluation has a success."""
     from her_agents.loop import epoch_line
     from her_agents.loop import train as run_training
 
@@ -346,7 +347,7 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
 
 
 def _train_options(run: RunOptions) -> dict[str, Any]:
-    """Return arguments of `her_agents.train`."""
+    """Return the arguments of `her_agents.train` that ``run`` sets."""
     from her_agents.loop import is_solved
 
     options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address")}
@@ -354,7 +355,7 @@ def _train_options(run: RunOptions) -> dict[str, Any]:
 
 
 def _print_diagnosis(training: Training, folder: Path) -> None:
-    """Print the first findings of a diagnosis."""
+    """Diagnose the run, and print the first findings."""
     from her_wrappers.diagnosis import diagnose
     from her_wrappers.diagnosis.targets import options_of_config, read_target
 
@@ -368,7 +369,7 @@ def _print_diagnosis(training: Training, folder: Path) -> None:
 
 
 def _print_result(result: Result, folder: Path) -> int:
-    """Print the result and the next command; return the exit code, 130 if Ctrl-C ended the run."""
+    """Print the result and a command to run next; return the exit code, 130 after Ctrl-C, else 0."""
     from her_agents.loop import is_solved
 
     state = "Interrupted; saved." if result.interrupted else "Done."

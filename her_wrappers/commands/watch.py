@@ -20,7 +20,7 @@ from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative
 from her_wrappers.success_flag import flag_name
 
 NUMBERED_KEYS = string.digits + string.ascii_lowercase
-"""Keys for numbered actions, in this order."""
+"""Keyboard keys of the actions 0, 1, 2, ..., in this order."""
 
 
 class Result(NamedTuple):
@@ -31,7 +31,7 @@ class Result(NamedTuple):
     length: int = 0
 
     def after(self, reward: Any, info: Mapping[str, Any]) -> Result:
-        """Return the result with one more step."""
+        """Return the result after one more step."""
         flag = flag_name(dict(info))
         return Result(flag is not None and bool(info[flag]), self.total + float(reward), self.length + 1)
 
@@ -67,22 +67,26 @@ def watch(
     - her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000
 
     Args:
-        target: An environment; or the folder of a run, a checkpoint or a policy file with its environment.
+        target: An environment; or an agent, given as the folder of a run, a checkpoint or a policy file. The
+            agent is shown in the environment of its run.
         policy: module:function, or the folder of a run, a checkpoint or a policy file; by default the agent
             of the target, or random actions if the target is an environment.
         recipe: Show the trained policy of a recipe.
-        keys: Choose the actions with the keyboard: arrow keys move; 0 to 9, then a to z choose an action.
+        keys: Choose the actions with the keyboard: arrow keys for a Box of shape (2,), else one key for each
+            action or action component, 0 to 9, then a to z.
         episodes: Number of episodes.
-        record: GIF or MP4 to write instead of opening a window; needs no display. MP4 needs PyAV.
+        record: File to write, .gif or .mp4, instead of opening a window; no display is needed. MP4 needs
+            imageio and PyAV.
         show: Whether to show pictures; results are always printed.
         max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
         seed: Seed of starts, goals and random actions.
         fps: Steps per second; by default render_fps of the environment, or 10 if it has none.
     """
     if (target is None) == (recipe is None):
-        raise CommandError("expected an environment, a run or --recipe NAME; pass one of them")
+        given = "neither" if target is None else "both"
+        raise CommandError(f"expected either TARGET (an environment or a run) or --recipe NAME, got {given}")
     if keys and (policy or record or not show):
-        raise CommandError("--keys needs a window and no policy; remove --policy, --record and --no-show")
+        raise CommandError("--keys cannot be combined with --policy, --record or --no-show; remove these")
     if record is not None:
         if record.suffix.lower() not in {".gif", ".mp4"}:
             raise CommandError(f"--record must be a file that ends in .gif or .mp4, got {record}")
@@ -107,7 +111,8 @@ def watch(
             try:
                 window = Window()
             except RuntimeError as error:
-                terminal.fail(f"{error}; --record out.gif works without a display")
+                problem = str(error).partition(";")[0]  # its hint is about programs
+                terminal.fail(f"{problem}; without a display, use `her watch` with --record out.gif")
             with contextlib.closing(window):
                 if keys:
                     _play(env, seed, fps)
@@ -130,7 +135,7 @@ class _Quit(Exception):  # noqa: N818 - not an error
 
 
 def _show(window: Window, env: gym.Env[Any, Any], caption: str, fps: int) -> None:
-    """Show the state of an environment for the duration of one step."""
+    """Show the state of an environment for the duration of a step; raise `_Quit` on escape or q."""
     if {"escape", "q"} & window.pressed_keys():
         raise _Quit
     window.show(screen.picture_of(env), caption, fps)
@@ -176,8 +181,8 @@ def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:
 
     is_plane = env.action_space.shape == (2,)
     print(f"{'arrow keys move' if is_plane else '0 to 9, then a to z choose an action'}; escape quits")
-    env.reset(seed=seed)  # play(seed=...) would start all episodes alike
-    # A combination of keys without a meaning is a step too, so it must have a valid action.
+    env.reset(seed=seed)  # play(seed=...) would use the same seed in all episodes
+    # Keys without a meaning make a step too, so they need a valid action.
     first = next(iter(keys.values()))
     play(env, fps=fps, keys_to_action=keys, noop=first, callback=count, wait_on_player=True)
 
@@ -186,8 +191,9 @@ def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
     """Return the action of each key or combination of keys, for `gymnasium.utils.play.play`.
 
     Args:
-        space: A Discrete space; a Box of shape (2,), with arrow keys; or another Box of shape (A,), where a
-            numbered key sets one component to its upper bound, and the others to their lower bounds.
+        space: Action space. Discrete: a numbered key for each action. Box of shape (2,): arrow keys. Other
+            Box of shape (A,): a numbered key for each component, which sets this component to its upper bound
+            and all others to their lower bounds.
 
     Raises:
         CommandError: No keys are defined for the space.
@@ -196,8 +202,8 @@ def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
         return {key: int(space.start) + i for i, key in enumerate(NUMBERED_KEYS[: space.n])}
     if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.shape[0] > len(NUMBERED_KEYS):
         raise CommandError(
-            f"--keys needs a Discrete action space or a Box of shape (A,), with at most {len(NUMBERED_KEYS)} "
-            f"actions, got {space}; pass --policy instead"
+            f"--keys supports a Discrete action space of at most {len(NUMBERED_KEYS)} actions, or a Box with "
+            f"one axis and at most {len(NUMBERED_KEYS)} components, got {space}; use --policy instead"
         )
     if space.shape != (2,):
         numbers = np.arange(*space.shape)

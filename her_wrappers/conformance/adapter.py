@@ -1,4 +1,4 @@
-"""ReplayAdapter: the interface of replay buffers that `check_replay` uses."""
+"""ReplayAdapter: the interface through which `check_replay` uses a replay buffer."""
 
 from __future__ import annotations
 
@@ -45,16 +45,18 @@ class ReplayAdapter(ABC):
 
     Attributes:
         name: Name and version of the buffer.
-        offers: Set of keys of `OFFERS` that the buffer supports, with at least one strategy.
+        offers: Features that the buffer supports: a set of keys of `OFFERS`, at least one of them a strategy.
         termination: When relabeled transitions terminate, as the buffer documents it.
-            ``"recompute"``: a transition terminates if it reaches the new goal, or if its episode terminated
-            independently of the goal. ``"success"``: the same, but rewards decide whether the goal is
-            reached; rewards then have two values, and ``"infos"`` must not be offered. ``"keep"``: the
-            recorded termination is kept. ``"never"``: no relabeled transition terminates. None: batches have
-            no terminations.
+            ``"recompute"``: a transition terminates if it reaches the new goal, or if the recorded step
+            terminated independently of the goal. ``"success"``: the same, but the buffer sees from the reward
+            whether the goal is reached. The check then uses only the rewards 0 and -1. Since the check of the
+            feature ``"infos"`` needs other rewards, ``offers`` must not contain it. ``"keep"``: the recorded
+            termination is kept. ``"never"``: no relabeled transition terminates. None: batches have no
+            terminations.
 
     Args:
-        env: A single environment; only its spaces, ``compute_reward`` and ``compute_terminated`` are defined.
+        env: A single environment that cannot be reset or stepped; it has only spaces, ``compute_reward`` and
+            ``compute_terminated``.
         buffer_size: Capacity in transitions, without relabeled copies.
         strategy: Goal selection strategy, one of ``offers``.
         n_sampled_goal: Number of relabeled transitions per original transition, k; a share of k / (k + 1) of
@@ -94,7 +96,7 @@ class ReplayAdapter(ABC):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add one transition of one environment, as the documentation of the buffer describes.
+        """Add one transition of one environment, in the way that the documentation of the buffer describes.
 
         Successive calls have ``env_index`` 0, 1, ..., ``num_envs - 1``, then 0 again.
 
@@ -123,7 +125,7 @@ class ReplayAdapter(ABC):
             ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
             and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``;
             ``discount``, the factor by which a learner multiplies the value of the next observation;
-            ``index``, the indices of the transitions, which are required if ``"priorities"`` is offered;
+            ``index``, the indices of the transitions (required if `offers` contains ``"priorities"``);
             ``weight``, the importance weights, which are smaller for higher priorities.
         """
 
@@ -136,7 +138,10 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"end episode"`` without defining this method.
         """
-        raise NotImplementedError("define end_episode, or remove 'end episode' from offers")
+        raise NotImplementedError(
+            f"{type(self).__name__}.offers contains 'end episode', but end_episode() is missing; define "
+            "end_episode(), or remove 'end episode' from offers"
+        )
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
         """Set the priorities of sampled transitions.
@@ -148,10 +153,13 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"priorities"`` without defining this method.
         """
-        raise NotImplementedError("define update_priorities, or remove 'priorities' from offers")
+        raise NotImplementedError(
+            f"{type(self).__name__}.offers contains 'priorities', but update_priorities() is missing; define "
+            "update_priorities(), or remove 'priorities' from offers"
+        )
 
     def save(self, path: str) -> None:
-        """Save the buffer with its transitions and, if offered, their priorities.
+        """Save the transitions of the buffer, and their priorities if `offers` contains ``"priorities"``.
 
         Args:
             path: Path of the new file or folder, which does not exist yet.
@@ -159,7 +167,10 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
-        raise NotImplementedError("define save, or remove 'save' from offers")
+        raise NotImplementedError(
+            f"{type(self).__name__}.offers contains 'save', which needs the methods save() and load(), but "
+            "save() is missing; define save(), or remove 'save' from offers"
+        )
 
     def load(self, path: str) -> None:
         """Replace the content of this buffer with the content of a saved buffer.
@@ -172,32 +183,34 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
-        raise NotImplementedError("define load, or remove 'save' from offers")
+        raise NotImplementedError(
+            f"{type(self).__name__}.offers contains 'save', which needs the methods save() and load(), but "
+            "load() is missing; define load(), or remove 'save' from offers"
+        )
 
 
 def require_adapter(adapter: Any) -> type[ReplayAdapter]:
     """Return ``adapter``; raise TypeError or ValueError unless it is a valid subclass of `ReplayAdapter`."""
     if not (isinstance(adapter, type) and issubclass(adapter, ReplayAdapter)):
-        raise TypeError(f"adapter: expected a subclass of ReplayAdapter, got {adapter!r}; pass the class")
+        raise TypeError(f"adapter must be a class that inherits from ReplayAdapter, got {adapter!r}")
     label = adapter.__name__
     missing = sorted(getattr(adapter, "__abstractmethods__", ()))
     if missing:
-        raise TypeError(
-            f"{label}: expected all abstract methods of ReplayAdapter; define {', '.join(missing)}"
-        )
+        raise TypeError(f"{label} lacks abstract methods of ReplayAdapter; define {', '.join(missing)}")
     name, offers = getattr(adapter, "name", None), getattr(adapter, "offers", None)
     if not isinstance(name, str):
-        raise TypeError(f"{label}.name: expected a class attribute of type str, got {name!r}")
+        raise TypeError(f"{label}.name must be a str, got {name!r}; define it as a class attribute")
     if not isinstance(offers, Set):
-        raise TypeError(f"{label}.offers: expected a class attribute of type set, got {offers!r}")
+        raise TypeError(f"{label}.offers must be a set, got {offers!r}; define it as a class attribute")
     unknown = sorted(map(repr, offers - OFFERS.keys()))
     if unknown:
         raise ValueError(
-            f"{label}.offers: unknown feature {unknown[0]}; valid features are {', '.join(OFFERS)}"
+            f"the set {label}.offers contains the unknown feature {unknown[0]}; choose from "
+            f"{', '.join(map(repr, OFFERS))}"
         )
     if not offers & set(STRATEGIES):
-        valid = ", ".join(STRATEGIES)
-        raise ValueError(f"{label}.offers: expected at least one strategy of {valid}, got {set(offers)}")
+        valid = ", ".join(map(repr, STRATEGIES))
+        raise ValueError(f"{label}.offers must contain at least one of {valid}, got {set(offers)}")
     if adapter.termination not in TERMINATIONS:
-        raise ValueError(f"{label}.termination: expected one of {TERMINATIONS}, got {adapter.termination!r}")
+        raise ValueError(f"{label}.termination must be one of {TERMINATIONS}, got {adapter.termination!r}")
     return adapter

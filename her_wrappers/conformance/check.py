@@ -25,16 +25,17 @@ def check_replay(
 ) -> Report:
     """Check a HER replay buffer.
 
-    Each scenario adds episodes to new buffers and samples batches. The goals contain the numbers of episode
-    and step, so each sampled row (one transition of a batch) is compared with the transition that was added.
+    Each scenario adds episodes to new buffers and samples batches. Each goal contains the number of its
+    episode and the number of its step, so each sampled row (one transition of a batch) can be compared with
+    the transition that was added.
     Statistical tests allow six standard deviations. The findings depend only on ``seed`` if the buffer takes
     all random numbers from generators that it seeds with its argument ``seed``, and if no scenario exceeds
     its time limit.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.
-        select: Codes or beginnings of codes to report, such as ``"HB1"``; all by default.
-        ignore: Codes or beginnings of codes not to report.
+        select: Rule codes or prefixes of codes to report, such as ``"HB1"``; empty for all.
+        ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of buffers and episodes.
         max_seconds: Time limit of a scenario in seconds; time in which the process is suspended does not
             count. HB004 reports a scenario that exceeds the limit, and no further scenario is run.
@@ -45,14 +46,14 @@ def check_replay(
     Raises:
         TypeError: ``adapter`` is not a subclass of `ReplayAdapter` with all abstract methods, its ``name`` is
             not a str, or its ``offers`` is not a set.
-        ValueError: The adapter offers no strategy or an unknown feature, or has an unknown ``termination``; a
+        ValueError: The adapter offers an unknown feature or no strategy, or has an unknown ``termination``; a
             rule code is unknown; or ``seed`` is not an integer >= 0.
     """
     rules = REPLAY_RULES.select(select, ignore)
     seed = require_count("seed", seed, at_least=0)
     results = ScenarioResults(require_adapter(adapter), seed, max_seconds)
-    # In this suite, inconclusive_without has the scenarios of a rule. All run before the first rule, since
-    # HB001 to HB005 report failures of scenarios.
+    # In this suite, inconclusive_without has the scenarios of a rule. All scenarios run before the first
+    # rule is applied, since HB001 to HB005 report failures of scenarios.
     needed = {name for rule in rules for name in rule.inconclusive_without}
     for name in SCENARIOS:
         if name in needed:
@@ -77,8 +78,8 @@ def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> An
 
     The decorated function gets the argument ``finding``: the text of the rule's finding, or None if there is
     no finding of severity error or warning. Rules that need a feature that the adapter does not offer are
-    skipped. If the scenario of a rule failed, ``finding`` can be None, but one of the rules, such as HB001,
-    reports the failure.
+    skipped. A scenario that raises an error is a finding of one rule, such as HB001; other rules that need
+    this scenario are then not tested, and their ``finding`` is None.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.

@@ -1,4 +1,4 @@
-"""The environment of the conformance suite, whose goals contain the numbers of episode and step."""
+"""The environment of the conformance suite; each goal encodes an episode number and a step number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gymnasium import spaces
 from her_wrappers.recording.episode import Episode
 
 UNREACHED = 200
-"""Smallest step number in desired goals; episodes are shorter. For goals that are vectors, it is 1000."""
+"""Smallest step number in desired goals (1000 if goals are vectors); all episodes are shorter."""
 
 SHIFT = 1 / 3
 """Added to episode numbers in float64 goals, so that a conversion to float32 changes the goals."""
@@ -40,9 +40,9 @@ class Transition(NamedTuple):
 
 @dataclass
 class AddedEpisode:
-    """An episode that was added to a buffer, with all of its steps or only the first steps."""
+    """An episode of which all steps, or only the first ones, were added to a buffer."""
 
-    number: int  # part of the goals
+    number: int  # index of the episode, which the goals contain
     end: EndOfEpisode
     env_index: int = 0
     length: int = 0  # number of steps added
@@ -59,11 +59,14 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     `transitions` yields the steps of an episode; `reset` and `step` are not defined.
 
-    A goal is a pair (episode, step), which is encoded as a vector, an image or an integer (``kind``). The
-    goal (e, s) is reached in the states (e, s) and (e, s + 1). Therefore rewards and terminations change if
-    the two goals are swapped, if the achieved goal before the step is used, or if a goal is from another
-    episode. Desired goals have even step numbers s >= `unreached`, and a successful episode ends in the state
-    (e, s + 1), so achieved goals never equal desired goals.
+    A goal is a pair (episode, step), which is encoded as a vector, an image or an integer (``kind``). A
+    desired goal (e, s), recorded or relabeled, is reached if the achieved goal is (e, s) or (e, s + 1).
+    Therefore rewards and terminations change if the two goals are swapped, if the achieved goal before the
+    step is used, or if a goal is from another episode.
+
+    In recorded desired goals (e, s), s is even and larger than any t. The achieved goal of state (e, t) is
+    (e, t), except in the last state of a successful episode, which achieves (e, s + 1). So only such a
+    state reaches a recorded desired goal, and no achieved goal is equal to one.
 
     Args:
         kind: ``"vector"``: goals are (2,) float64 vectors; ``"image"``: (2, 2) uint8 images; ``"discrete"``:
@@ -100,7 +103,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.reward_calls = 0
 
     def encode(self, episode: Any, step: Any) -> Any:
-        """Return B states (episode, step) as goals: float64 (B, 2), uint8 (B, 2, 2) or integer (B,)."""
+        """Return pairs (episode, step) as goals of the environment's ``kind``, (B, ...)."""
         episode, step = np.asarray(episode), np.asarray(step)
         if self.kind == "discrete":
             return episode * CODES + step
@@ -110,7 +113,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
     def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return episode and step numbers of goals, (...) each, rounded; -1 for NaN or beyond 2**31."""
+        """Return the episode number and the step number that each goal encodes, as rounded integers."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
             numbers = round_to_int(goals)
@@ -120,7 +123,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return round_to_int(goals[..., 0, 0]), round_to_int(goals[..., 0, 1])
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the (...) rewards of pairs of goals, and count the call in ``reward_calls``.
+        """Return the reward of each pair of goals, and count the call in ``reward_calls``.
 
         ``info`` is an info, a list of infos or a dict of columns, with the key ``cost`` if ``costs`` is set.
         """
@@ -128,7 +131,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return self.rewards(achieved_goal, desired_goal, info)
 
     def rewards(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of pairs of goals as `compute_reward` does, without counting the call."""
+        """Return the same rewards as `compute_reward`, but do not increase ``reward_calls``."""
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
         rewards = reached - 1.0
         if not self.sparse:
@@ -141,7 +144,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rewards - (np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info]))
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether each desired goal (e, s) is reached: the achieved goal is (e, s) or (e, s + 1)."""
+        """Return whether each achieved goal is (e, s) or (e, s + 1), where (e, s) is the desired goal."""
         if self.kind == "vector":  # without decode, which is slow for single goals
             difference = np.asarray(achieved_goal) - np.asarray(desired_goal)
             if difference.ndim == 1:  # floats are faster than arrays of one element
@@ -156,7 +159,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
     def transitions(
         self, length: int, end: EndOfEpisode = "time limit", env_index: int = 0
     ) -> Iterator[Transition]:
-        """Yield ``length`` transitions of a new episode; the first appends the episode to ``episodes``."""
+        """Append a new episode to the attribute ``episodes``, and yield its ``length`` transitions."""
         episode = AddedEpisode(len(self.episodes), end, env_index)
         self.episodes.append(episode)
         numbers, steps = np.full(length + 1, episode.number), np.arange(length + 1)
@@ -186,7 +189,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
             )
 
     def episode(self, length: int, end: EndOfEpisode = "time limit") -> Episode:
-        """Return a new episode as an `Episode`, and append an `AddedEpisode` to ``episodes``."""
+        """Return a new episode as an `Episode`, and append it to ``episodes`` as an `AddedEpisode`."""
         steps = list(self.transitions(length, end))
         states = [*(step.obs for step in steps), steps[-1].next_obs]
         return Episode(
@@ -199,12 +202,12 @@ class ConformanceEnv(gym.Env[Any, Any]):
         )
 
     def desired_step(self, t: Any) -> Any:
-        """Return the step number s of the desired goal (e, s) at step t of an episode; t may be an array."""
+        """Return the step number in the desired goal of state ``t`` of an episode; ``t`` may be an array."""
         return self.unreached + t // 2 * 2 * self.changing
 
     @staticmethod
     def cost(episode: Any, t: Any) -> Any:
-        """Return the costs of steps; all costs differ within 16 successive episodes of up to 32 steps."""
+        """Return the cost of a step, which is unique in 16 successive episodes of at most 32 steps each."""
         return (episode % 16 * 32 + t) / 64
 
 

@@ -1,4 +1,4 @@
-"""The rules on replay buffers, and the decorator that adds a function to them."""
+"""The rules on replay buffers, and the decorator that registers a function as a rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPORTED_SCENARIOS: set[str] = set()
 
 
 def _with_variants(scenario: str) -> list[str]:
-    """Return the names of a scenario and of its variants (long episodes, used buffer) for the same rules."""
+    """Return ``scenario`` and the names of its variants that exist in `SCENARIOS`."""
     return [name for name in (scenario, scenario + LONG_EPISODES, scenario + USED) if name in SCENARIOS]
 
 
@@ -35,7 +35,7 @@ def replay_rule(
     source: str = PAPER,
     **texts: Any,
 ) -> Callable[[Check], Check]:
-    """Return a decorator that adds a function to the rules.
+    """Return a decorator that registers a function as a rule.
 
     Args:
         code: ``HB`` and three digits; the first digit is the family.
@@ -43,8 +43,8 @@ def replay_rule(
         severity: Severity of a violation.
         scenario: Name of the scenario whose result is the argument of the function; the function is not
             called if the scenario failed. If None, the argument is the `ScenarioResults` of all scenarios.
-        strategies: Goal selection strategies. If given, the function is not called for ``scenario``, but for
-            each of these strategies that the adapter offers, with rows sampled by this strategy.
+        strategies: Goal selection strategies to judge instead of ``scenario``. For each one that the adapter
+            offers, the function is called with rows that were sampled with this strategy.
         reports_exceptions: Whether this rule, and not HB001, reports the exceptions in ``scenario``.
         offers: Keys of `OFFERS` that the rule needs, in addition to the needs of the scenario or strategy.
         source: Source of the requirement, such as a paper or an issue.

@@ -1,4 +1,4 @@
-"""ScenarioResults: runs scenarios and keeps their results, by which the rules judge a replay buffer."""
+"""ScenarioResults: runs scenarios with a replay buffer, and stores their results for the rules."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ SLICE = 0.1
 
 
 class StoppedError(BaseException):
-    """A scenario exceeds its time limit; not a TimeoutError, since adapters can raise TimeoutError."""
+    """A scenario exceeded its time limit. Adapters that catch Exception do not catch this BaseException."""
 
 
 class ScenarioResults:
-    """The results of scenarios for one adapter, each within a time limit of ``max_seconds``.
+    """Runs scenarios with one adapter, for at most ``max_seconds`` each, and stores their results.
 
     Attributes:
         failures: The error of each failed scenario, by the name of the scenario.
@@ -51,26 +51,26 @@ class ScenarioResults:
         self._results: dict[str, Any] = {}
 
     def of(self, name: str) -> Any:
-        """Return the result of a scenario, which the first call runs; None if it failed or cannot run.
+        """Return the result of a scenario, or None if it failed or cannot run.
 
-        A scenario cannot run if the adapter does not offer its features, if an earlier scenario exceeded its
-        time limit, if the first scenario failed, or if a scenario in its field ``after`` failed or has wrong
-        rows.
+        The first call runs the scenario. A scenario cannot run if it needs a feature that the adapter does
+        not offer, if an earlier scenario exceeded its time limit, if the first scenario failed, or if one of
+        the scenarios named in `Scenario.after` failed or sampled wrong rows.
         """
         if name not in self._results:
-            if name == f"strategy {first_strategy(self.adapter)}":  # of which the first scenario has rows
+            if name == f"strategy {first_strategy(self.adapter)}":  # the first scenario uses this strategy
                 self._results[name] = self.rows_of(EQUAL_EPISODES)
             else:
                 self._results[name] = self._run(name) if self._can_run(name) else None
         return self._results[name]
 
     def rows_of(self, name: str) -> DecodedRows | None:
-        """Return the rows that a scenario sampled; None if it has no result, or several sets of rows."""
+        """Return the rows that a scenario sampled; None if its result has no rows or several sets of rows."""
         rows = getattr(result := self.of(name), "rows", result)
         return rows if isinstance(rows, DecodedRows) else None
 
     def missing(self, need: str) -> str:
-        """Return why ``need``, a feature or a scenario's name, is not available; an empty text if it is."""
+        """Return why the feature or scenario ``need`` is not available; an empty text if it is available."""
         if need in OFFERS:
             return "" if need in self.adapter.offers else OFFERS[need]
         if EQUAL_EPISODES in self.failures:
@@ -82,10 +82,10 @@ class ScenarioResults:
         return ""
 
     def rows(self) -> Iterator[tuple[str, DecodedRows]]:
-        """Yield name and rows of each scenario with one set of rows, except the scenario "full buffer"."""
+        """Yield (name, rows) of each scenario that has a single set of rows, except "full buffer"."""
         for name in SCENARIOS:
             rows = self.rows_of(name)
-            if rows is not None and name != "full buffer":  # which changes between batches
+            if rows is not None and name != "full buffer":  # where the stored episodes change between batches
                 yield name, rows
 
     def _is_offered(self, name: str) -> bool:
@@ -98,13 +98,13 @@ class ScenarioResults:
         return self._is_offered(name) and not stops and not any(map(self._fails, SCENARIOS[name].after))
 
     def _fails(self, name: str) -> bool:
-        """Whether a scenario failed or has wrong rows; False if its features are not offered."""
+        """Return whether a scenario failed or sampled wrong rows; False if it was not run."""
         rows = self.rows_of(name)
         return name in self.failures or (rows is not None and bool(rows.faults))
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        """Options of `ConformanceEnv` that are offered, and whose own scenario has no wrong rows."""
+        """Arguments of `ConformanceEnv` that turn on the options with which no simpler scenario failed."""
         works = {key: self._is_offered(name) and not self._fails(name) for key, name in OPTIONS.items()}
         # If goals change, a recomputed reward of an original row differs from the recorded one.
         works["changing"] &= works["bonus"]
@@ -118,7 +118,7 @@ class ScenarioResults:
 
     @cached_property
     def _known_faults(self) -> set[str]:
-        """The `ASPECTS` in which rows of the two simplest scenarios are wrong; later scenarios skip these."""
+        """The `ASPECTS` in which the two simplest scenarios have wrong rows; later scenarios skip these."""
         equal, ends = self.rows_of(EQUAL_EPISODES), self.rows_of(ENDS_OF_EPISODES)
         of_ends = {"terminated", "truncated", "discount"} & set(ends.faults if ends else ())
         return of_ends | set(equal.faults if equal else ())
@@ -148,11 +148,11 @@ class ScenarioResults:
 
 
 def call_within(seconds: float, function: Callable[[], Any]) -> Any:
-    """Return the result of a function that is called in a new thread, without warnings.
+    """Call a function in a new thread with warnings ignored, and return its result.
 
     Raises:
-        StoppedError: The function did not return in time; it is interrupted if it runs Python code. Time in
-            which the whole process is suspended does not count.
+        StoppedError: The function did not return within ``seconds``. The function is interrupted too, at its
+            next Python instruction. Time in which the whole process is suspended does not count.
     """
     future: Future[Any] = Future()
 

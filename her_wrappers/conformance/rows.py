@@ -1,4 +1,4 @@
-"""BufferDriver adds numbered episodes to a buffer; DecodedRows reads the numbers in the rows it returns."""
+"""BufferDriver adds numbered episodes to a buffer; DecodedRows decodes the numbers in sampled rows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
 TOLERANCE = 1e-4
 
 MESSAGES = {
-    "transition": "the row is not a step that was added",
+    "transition": "the row does not match any step that was added",
     "goal": "the strategy cannot select the goal",
-    "original goal": "the desired goal is not that of the step",
-    "next goal": "the next observation has another desired goal",
+    "original goal": "the desired goal is not the desired goal of the step",
+    "next goal": "the next observation has another desired goal than the observation",
     "precision": "a goal lost precision",
 }
 ASPECTS = (*MESSAGES, "reward", "terminated", "truncated", "discount")
@@ -59,9 +59,9 @@ def first_strategy(adapter: type[ReplayAdapter]) -> str:
 class BufferDriver:
     """A new buffer, with methods that add episodes and sample decoded rows.
 
-    ``options`` are arguments of the adapter. If the adapter does not offer ``strategy``, the first strategy
-    that it offers is used. ``known_faults`` are the `ASPECTS` of rows that are not judged, since rows of a
-    simpler scenario are already wrong in these aspects.
+    ``options`` are passed to the adapter. If the adapter does not offer ``strategy``, the result of
+    `first_strategy` is used instead. ``known_faults`` are the `ASPECTS` in which rows of a simpler scenario
+    were already wrong; `DecodedRows.faults` omits them.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class BufferDriver:
         *,
         steps: int | None = None,
     ) -> BufferDriver:
-        """Add episodes of the given lengths, or only the first ``steps`` steps of each episode.
+        """Add one episode for each of ``lengths``, or only the first ``steps`` steps of each; return self.
 
-        Episode i ends by ``ends[i % len(ends)]``, such as ``"success"``. Return the driver itself.
+        The end of episode i, if all its steps are added, is ``ends[i % len(ends)]``, such as ``"success"``.
         """
         for length, end in zip(lengths, itertools.cycle(ends), strict=False):
             for transition in itertools.islice(self.env.transitions(length, end), steps):
@@ -102,7 +102,7 @@ class BufferDriver:
         return self
 
     def reload(self) -> None:
-        """If saving is offered, save the buffer, load it into a new buffer, and continue with the new one."""
+        """Save the buffer and replace it by a new buffer that loads it, if the adapter offers ``"save"``."""
         if "save" not in self.adapter.offers:
             return
         other = self.adapter(self.env, seed=self.seed + 1, **self.options)
@@ -117,7 +117,7 @@ class BufferDriver:
         return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
 
     def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
-        """Return copies of a batch's arrays; raise ScenarioError for wrong keys, shapes or dtypes."""
+        """Return copies of a batch's arrays; raise ScenarioError unless they are valid for ``rows`` rows."""
         spaces = self.env.observation_space.items()
         needed = {prefix + key: space.shape or () for prefix in ("", "next_") for key, space in spaces}
         needed |= {"action": (1,), "reward": ()}
@@ -126,22 +126,22 @@ class BufferDriver:
         if "prioritized" in self.options:
             needed["index"] = ()
         if not isinstance(batch, dict):
-            raise ScenarioError("HB002", f"the batch is a {type(batch).__name__}, not a dict")
+            raise ScenarioError("HB002", f"sample() returned {type(batch).__name__}, not a dict")
         missing = [key for key in needed if key not in batch]
         if missing:
-            raise ScenarioError("HB002", f"the batch has no {', '.join(missing)}")
+            raise ScenarioError("HB002", f"sample() returned a dict without {', '.join(map(repr, missing))}")
         arrays = {}
         for key in dict.fromkeys((*needed, *(key for key in OPTIONAL_KEYS if key in batch))):
             shape = (rows, *needed.get(key, ()))
             try:
                 array = np.array(batch[key])
             except Exception as error:  # anything that the conversion of a user's object raises
-                kind = type(batch[key]).__name__
-                raise ScenarioError("HB003", f"{key} is a {kind} that is not an array: {error}") from error
+                message = f"{key!r} cannot be converted from {type(batch[key]).__name__} to an array: {error}"
+                raise ScenarioError("HB003", message) from error
             if array.shape != shape:
-                raise ScenarioError("HB003", f"{key} has shape {array.shape} instead of {shape}")
+                raise ScenarioError("HB003", f"{key!r} has shape {array.shape} instead of {shape}")
             if array.dtype.kind not in "fiub":
-                raise ScenarioError("HB003", f"{key} has dtype {array.dtype}, which is not numeric")
+                raise ScenarioError("HB003", f"{key!r} has dtype {array.dtype}, which is not numeric")
             arrays[key] = array
         return arrays
 
@@ -151,10 +151,10 @@ class BufferDriver:
 
 
 class StepValues(NamedTuple):
-    """Expected values of one step per row, (B,): the row's own step, or a later step of its episode."""
+    """Correct values, (B,) each, for the step of each row or, in n-step returns, for a step after it."""
 
     code: Values  # step number in the next achieved goal
-    recorded_reward: Values  # as the step was added
+    recorded_reward: Values  # reward of the step when it was added
     reward: Values
     is_reached: Values  # whether the next state reaches the goal of the row
     crashed: Values
@@ -166,8 +166,8 @@ class DecodedRows:
     """The rows (sampled transitions) of several batches, and the values that each row should have.
 
     The B rows of all batches are concatenated. ``columns`` is a dict of the sampled (B, ...) arrays. Other
-    arrays are (B,): for example, ``episode`` and ``step`` say which added step a row is, and
-    ``wrong[aspect]`` whether a row is wrong in one of `ASPECTS`.
+    arrays are (B,): for example, ``episode[i]`` and ``step[i]`` are the episode number and the step number of
+    row i, and ``wrong[aspect]`` is a mask of the rows that are wrong in this aspect, one of `ASPECTS`.
     """
 
     def __init__(self, driver: BufferDriver, batches: Batches) -> None:
@@ -263,12 +263,12 @@ class DecodedRows:
         return (goal_episode == self.episode) & (goal_step == step)
 
     def _is_precise(self, goals: np.ndarray) -> Values:
-        """Return whether each goal is exactly equal to the goal that its decoded numbers encode, (B,)."""
+        """Return whether each goal stays exactly equal if it is decoded and encoded again, (B,) bool."""
         is_equal = goals == self.env.encode(*self.env.decode(goals))
         return is_equal.reshape(len(self), -1).all(axis=1)
 
     def values_of_step(self, ahead: int = 0) -> StepValues:
-        """Return the expected values of the step ``ahead`` steps after each row, for the row's goal."""
+        """Return the correct values of step ``step + ahead`` of each row's episode, for the row's goal."""
         env, step, episode = self.env, self.step + ahead, np.maximum(self.episode, 0)
         is_last = step + 1 == self.length
         code = np.where(is_last & self._successes, env.desired_step(step + 1) + 1, step + 1)
@@ -290,19 +290,19 @@ class DecodedRows:
         )
 
     def rewards_for(self, achieved: Any, desired: Any, ahead: int = 0) -> Values:
-        """Return the (B,) rewards of B pairs of goals, with the info of ``ahead`` steps after each row."""
+        """Return (B,) rewards of pairs of goals, with the info of the step ``ahead`` steps after each row."""
         infos = {"cost": self.env.cost(self.episode, self.step + ahead)}
         return np.asarray(self.env.rewards(achieved, desired, infos), float)
 
     def describe(self, i: int) -> str:
-        """Return a text for reports with step, episode and goal of row ``i``."""
+        """Return a text that names the step, the episode and the goal of row ``i``."""
         goal = f"goal of state {self.goal_code[i]} of episode {self.goal_episode[i]}"
         goal = goal if self.relabeled[i] else "its desired goal"
         return f"step {self.step[i]} of episode {self.episode[i]} with {goal}"
 
     @property
     def faults(self) -> list[str]:
-        """The `ASPECTS` in which a row is wrong, except aspects that were wrong in a simpler scenario."""
+        """The `ASPECTS` in which any row is wrong, without those that were wrong in a simpler scenario."""
         return [name for name in ASPECTS if name not in self._known_faults and self.wrong[name].any()]
 
     def violation(
@@ -318,26 +318,29 @@ class DecodedRows:
             yield Violation(f"{message}: {int(wrong.sum())} of {len(self)} rows", self.describe(i))
 
     def violation_in(self, aspect: str, among: Any = True, suffix: str = "") -> Iterator[Violation]:
-        """Yield a violation for the first row in the mask ``among`` (all by default) with a wrong aspect."""
+        """Yield one violation if ``aspect`` is wrong in any row of the mask ``among``.
+
+        ``suffix`` follows the found and the expected value in the message, if the aspect has such values.
+        """
         message, values = MESSAGES.get(aspect, aspect), self._values.get(aspect)
         yield from self.violation(self.wrong[aspect] & among, message, values, suffix)
 
     def first_violation(self) -> Iterator[Violation]:
-        """Yield a violation for the first wrong row in the first of `faults`, if there are faults."""
+        """Yield a violation for the first entry of `faults`, such as "reward"; nothing if there is none."""
         for aspect in self.faults[:1]:
             yield from self.violation_in(aspect)
 
 
 def differ(found: Any, expected: Any) -> Values:
-    """Return for each row whether its two values differ by more than TOLERANCE or are NaN, (B,) bool."""
+    """Return, (B,) bool, whether two values differ by more than TOLERANCE; also True if either is NaN."""
     return ~(np.abs(found.astype(float) - expected) <= TOLERANCE)
 
 
 def first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
-    """Return the index of the first chosen row of each transition.
+    """Return, among the rows in the mask ``chosen``, the index of the first row of each transition.
 
-    A buffer can store relabeled copies of transitions. Rows of one copy have the same goal, so that only the
-    first row counts in statistical tests of goals.
+    Statistical tests of goals use only these rows, since several rows of one transition may depend on each
+    other: a buffer that stores relabeled transitions can sample the same one twice.
     """
     index = np.flatnonzero(chosen)
     _, first = np.unique(rows.transition[index], return_index=True)

@@ -42,14 +42,14 @@ def equal_episodes(make: Make) -> DecodedRows:
     if len(mixed):  # no other rule can judge such rows
         raise ScenarioError(
             "HB005",
-            "observation, action and next observation are not one of the steps that were added: "
-            f"{len(mixed)} of {len(rows)} rows, such as {rows.describe(int(mixed[0]))}",
+            f"{len(mixed)} of {len(rows)} sampled rows match no step that was added: their observation, "
+            f"action and next observation do not fit together, such as in {rows.describe(int(mixed[0]))}",
         )
     return rows
 
 
 def small_batches(make: Make) -> dict[int, DecodedRows]:
-    """Sample rows in batches of 1 row and in batches of 2 rows; return them by the size of the batches."""
+    """Sample batches of 1 row and batches of 2 rows, and return their rows by batch size."""
     driver = make().add_episodes([6] * 60)
     return {size: driver.rows(120, size) for size in (1, 2)}
 
@@ -75,7 +75,7 @@ def long_episodes(make: Make, strategy: str) -> DecodedRows:
 
 
 def used_buffer(make: Make, **options: Any) -> DecodedRows:
-    """Sample rows from a full buffer that was also sampled between additions, saved and loaded."""
+    """Sample rows from a buffer that has evicted episodes, and was sampled, saved and loaded before."""
     driver = make(buffer_size=USED_CAPACITY, **options)
     # The goal of the original rows of a window is undefined if goals change.
     driver.env.changing &= "n_steps" not in options
@@ -98,7 +98,7 @@ class FullBuffer(NamedTuple):
 
 
 def full_buffer(make: Make) -> FullBuffer:
-    """Add several times as many steps as the buffer can store, and sample rows between the episodes."""
+    """Add several times as many steps as the buffer can store; sample rows after some of the episodes."""
     driver = make(buffer_size=CAPACITY, strategy="episode")
     batches, newest = [], []
     ends = itertools.cycle(ENDS)
@@ -111,7 +111,7 @@ def full_buffer(make: Make) -> FullBuffer:
 
 
 def overwritten_without_sampling(make: Make) -> DecodedRows:
-    """Sample rows after all transitions were overwritten since the last batch."""
+    """Sample a batch, overwrite all transitions without sampling in between, and then sample rows."""
     driver = make(buffer_size=CAPACITY).add_episodes([5] * 8)
     driver.batches(1)
     driver.add_episodes([3, 7] * 4)
@@ -119,7 +119,7 @@ def overwritten_without_sampling(make: Make) -> DecodedRows:
 
 
 def interrupted_episode(make: Make) -> DecodedRows:
-    """Sample rows from episodes, of which end_episode ends every second episode after 3 steps."""
+    """Sample rows from 12 episodes; in half of them, ``end_episode`` is called after 3 of 8 steps."""
     driver = make()
     for _ in range(6):
         driver.add_episodes([8], steps=3).buffer.end_episode(0)
@@ -143,16 +143,16 @@ def interleaved_steps(make: Make) -> DecodedRows:
 
 
 class MemoryChanges(NamedTuple):
-    """Changed arguments and batches, and rows that are wrong if buffer and caller share memory."""
+    """Results of `shared_memory`: names of changed arrays, and rows sampled after the caller's changes."""
 
     arguments_changed: list[str]  # such as action or obs['desired_goal']
     stored_changed: DecodedRows  # sampled after the caller changed the arrays that were added
-    batch_changed: list[str]  # keys of a batch that changed when episodes were added or batches were sampled
+    batch_changed: list[str]  # keys of a batch whose arrays changed in later calls of add or sample
     storage_changed: DecodedRows  # sampled after the caller changed batches
 
 
 def shared_memory(make: Make) -> MemoryChanges:
-    """Overwrite arrays after they were added, and after they were sampled; return all changes found."""
+    """Overwrite added arrays and sampled arrays, to find memory that the buffer shares with its caller."""
     driver = make(buffer_size=USED_CAPACITY)
     changed: set[str] = set()
     for _ in range(20):
@@ -200,7 +200,7 @@ def seeds(make: Make) -> list[Batches]:
 
 
 def global_generators(make: Make) -> dict[str, bool]:
-    """Return for each global generator that a buffer changes, by name, whether the buffer seeds it."""
+    """Return for each global random generator that a buffer uses, by name, whether the buffer seeds it."""
     changed: set[str] = set()
 
     def use_buffer() -> None:
@@ -216,15 +216,15 @@ def global_generators(make: Make) -> dict[str, bool]:
 
 
 class SavedAndLoaded(NamedTuple):
-    """Rows of a loaded buffer, and the next batches of the saved (before) and the loaded buffer (after)."""
+    """Results of `saved_and_loaded`: rows of the loaded buffer, and batches of both buffers to compare."""
 
     rows: DecodedRows
-    before: Batches
-    after: Batches
+    before: Batches  # sampled from the saved buffer after saving
+    after: Batches  # sampled from the loaded buffer by the same calls
 
 
 def saved_and_loaded(make: Make) -> SavedAndLoaded:
-    """Save and load a buffer, add the same episodes to both buffers, and sample from both."""
+    """Load a saved buffer into a new one; sample from both, add episodes to both, and sample again."""
     driver = make(strategy="episode").add_episodes([5, 6, 7] * 6, ENDS)
     driver.batches(1)
     saved = copy.copy(driver)
@@ -238,7 +238,7 @@ def saved_and_loaded(make: Make) -> SavedAndLoaded:
 
 
 class Prioritized(NamedTuple):
-    """Rows sampled by priorities; ``is_old`` and ``is_high`` are (B,) bool."""
+    """Rows that `set_priorities` sampled in one round, and masks of rows by time of addition and priority."""
 
     rows: DecodedRows
     is_old: np.ndarray  # whether the step was added before the last update of priorities
@@ -247,15 +247,15 @@ class Prioritized(NamedTuple):
 
 
 class PrioritizedRows(NamedTuple):
-    """Rows sampled in the rounds of `set_priorities`, by the round's name, such as "after loading"."""
+    """Results of `set_priorities`: rows of each round, and the caller's arrays that the buffer overwrote."""
 
     rounds: dict[str, Prioritized]
     arguments_changed: list[str]  # arguments of update_priorities
-    batch_changed: list[str]  # keys of a batch that changed when later batches were sampled
+    batch_changed: list[str]  # keys of a batch whose arrays changed in later calls
 
 
 def set_priorities(make: Make) -> PrioritizedRows:
-    """Set priorities, save and load them, evict episodes, and set priorities again; sample after each."""
+    """Set priorities, save and load, evict episodes, and set priorities again; sample after each of these."""
     driver = make(prioritized=True, buffer_size=PRIORITIZED_CAPACITY).add_episodes([4] * 40)
     first = driver.buffer.sample(128)
     copies = driver.read(first, 128)
@@ -292,8 +292,8 @@ DEMONSTRATIONS, SHARE = 8, 0.4
 
 
 def demonstrations(make: Make) -> dict[int, DecodedRows]:
-    """Sample batches of 1 and of 128 rows after other episodes were evicted; return rows by batch size."""
-    env = make().env  # whose rewards fit the adapter
+    """Add episodes to a buffer with demonstrations until it evicts some; return rows by batch size."""
+    env = make().env  # with rewards that fit the adapter
     episodes = [
         env.episode(6, end) for _, end in zip(range(DEMONSTRATIONS), itertools.cycle(ENDS), strict=False)
     ]
@@ -307,16 +307,16 @@ class Scenario(NamedTuple):
 
     run: Callable[[Make], Any]
     offers: AbstractSet[str] = frozenset()  # features that an adapter must offer, keys of `OFFERS`
-    after: tuple[str, ...] = ()  # scenarios with the same situations, which must have no faults
+    after: tuple[str, ...] = ()  # simpler scenarios of the same kind, which must have no faults
 
 
 def _twenty_episodes(length: int = 6, **options: Any) -> Callable[[Make], DecodedRows]:
-    """Return a scenario that samples from 20 episodes of a `ConformanceEnv` with the given options."""
+    """Return a scenario with 20 episodes of ``length`` steps in ``ConformanceEnv(**options)``."""
     return lambda make: make(env=ConformanceEnv(**options)).add_episodes([length] * 20).rows(8)
 
 
 def _strategy(name: str) -> dict[str, Scenario]:
-    """Return the three scenarios of a goal selection strategy, by name."""
+    """Return three scenarios of the goal selection strategy ``name``, as a dict by scenario name."""
     long, used = partial(long_episodes, strategy=name), partial(used_buffer, strategy=name)
     return {
         f"strategy {name}": Scenario(

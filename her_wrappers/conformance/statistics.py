@@ -1,4 +1,4 @@
-"""Statistical tests of how often a buffer samples, relabels and chooses goals.
+"""Statistical tests of how often a buffer samples transitions, relabels them, and chooses goals.
 
 Each test returns a deviation from the correct distribution; a rule reports a deviation above `LIMIT`.
 """
@@ -17,7 +17,7 @@ LIMIT = 6.0
 def proportion_z(count: int, total: int, probability: float) -> float:
     """Return how far a binomial count is from its expected value, in standard deviations; 0 without trials.
 
-    The result is the square root of the deviance, so that the same limit fits small and large counts.
+    The distance is computed as the square root of the deviance, so that one `LIMIT` suits all counts.
     """
     parts = ((count, probability), (total - count, 1 - probability))
     deviance = 2 * sum(n * math.log(n / (total * p)) for n, p in parts if n)
@@ -25,7 +25,7 @@ def proportion_z(count: int, total: int, probability: float) -> float:
 
 
 def uniformity_z(groups: Sequence[np.ndarray]) -> float:
-    """Return how far counts are from uniform distributions, one per group, in standard deviations.
+    """Return how far the counts of all groups together are from uniform, in standard deviations.
 
     Each group is an array with the count of each outcome. Groups with a single outcome, or with an average
     count below 5, are ignored.
@@ -38,9 +38,9 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
 
 
 def dependence_z(group: np.ndarray, outcome: np.ndarray) -> float:
-    """Return how strongly (B,) outcomes depend on the (B,) groups they belong to, in standard deviations.
+    """Return how far outcomes are from being independent of their groups, in standard deviations.
 
-    Groups with fewer than 5 values per outcome on average are ignored.
+    ``outcome[i]`` belongs to ``group[i]``. Groups with fewer than 5 values per distinct outcome are ignored.
     """
     groups, outcomes = (np.unique(each, return_inverse=True)[1] for each in (group, outcome))
     table = np.zeros((groups.max(initial=-1) + 1, outcomes.max(initial=-1) + 1))
@@ -61,7 +61,7 @@ def chi_square_z(statistic: float, degrees: int) -> float:
 
 
 def counts_of(values: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Return the number of occurrences of each integer in [low, high), (high - low,) integers."""
+    """Return an array of ``high - low`` counts: how often each integer in [low, high) is in ``values``."""
     return np.bincount(values[(values >= low) & (values < high)] - low, minlength=high - low)
 
 

@@ -1,4 +1,4 @@
-"""The diagnosis of a run: facts of its episodes and its history, rules, and a report."""
+"""The diagnosis of a run: rules judge its episodes and its history, and a report lists the findings."""
 
 from her_wrappers.diagnosis.diagnose import diagnose
 from her_wrappers.diagnosis.rules import DIAGNOSIS_RULES

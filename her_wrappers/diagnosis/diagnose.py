@@ -29,21 +29,21 @@ def diagnose(
     """Find out why an agent does not learn.
 
     Args:
-        target: The path of an `EpisodeArchive`, of a folder of `her train`, or of a saved buffer; an
+        target: The path of an `EpisodeArchive`, of a run folder of `her train`, or of a saved buffer; an
             `EpisodeArchive`; a `HindsightReplayBuffer`; `Episodes`, or an iterable of `Episode`; or an
-            environment, its id, or a function that returns one. An environment is run for ``max_steps`` steps
-            with the policies of the checker; an environment passed in is not closed.
+            environment, its id, or a function that returns an environment. An environment is run for
+            ``max_steps`` steps with random and other simple policies; an environment object is not closed.
         gamma: Discount per step; by default read from the run folder, and unknown for other targets.
-        clip_targets: Whether the agent clips the targets of its critic to [-1 / (1 - gamma), 0], the possible
-            returns if rewards lie in [-1, 0]; by default read from the run folder, and unknown for other
+        clip_targets: Whether the agent clips the targets of its critic to [-1 / (1 - gamma), 0], the range of
+            returns for rewards in [-1, 0]; by default read from the run folder, and unknown for other
             targets.
         time_limit: Largest number of steps of an episode; by default read from the run folder or the
-            environment's spec. If it is unknown there too, it is estimated from the truncated episodes.
-        history: A row for each evaluation, such as ``train(...).history``, with ``success_rate`` and, where
+            environment's spec. If neither has a limit, it is estimated from the truncated episodes.
+        history: A dict for each evaluation, as in ``train(...).history``, with ``success_rate`` and, where
             measured, ``q_mean``, ``critic_loss`` or ``loss``, ``temperature``, ``env_steps``, ``updates`` and
             ``collected_success``; by default read from the run folder.
-        max_steps: Number of steps for which an environment is run; other targets ignore it.
-        seed: Seed of the run of an environment; other targets ignore it.
+        max_steps: Number of steps to run if the target is an environment; ignored for other targets.
+        seed: Seed for running the target if it is an environment; ignored for other targets.
         select: Rule codes or prefixes of codes to report, such as ``"GD1"``; empty for all.
         ignore: Rule codes or prefixes of codes that are not reported.
 

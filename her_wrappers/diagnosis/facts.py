@@ -1,4 +1,4 @@
-"""Facts: the numbers about a target that the rules judge, computed in one pass over its episodes."""
+"""Facts: the numbers that the rules of the diagnosis judge, computed in one pass over the episodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ learning (GD6xx) are only effects.
 """
 
 rule = DIAGNOSIS_RULES.rule
-"""Decorator that adds a function of `Facts` to the rules; the arguments are the fields of `Rule`."""
+"""Decorator that registers a function of `Facts` as the check of a rule; see `RuleSet.rule`."""
 
 FEW_EPISODES = 10
 """Smallest number of episodes for which rules judge shares of the episodes."""
@@ -35,16 +35,16 @@ SOLVED = 0.9
 """Success rate from which a run counts as solved; rules with the need "unsolved" then do not apply."""
 
 MAX_GOAL_SIZE, PROJECTED_SIZE = 64, 16
-"""Goals with more than 64 components are projected to 16 random ones; different goals stay different."""
+"""Goals with more than 64 components are multiplied by a random matrix, which leaves 16 components."""
 
 SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
-"""Pairs of the reward of a missed goal and of a reached goal that environments with sparse rewards use."""
+"""Usual sparse rewards: pairs of the reward of a missed goal and the reward of a reached goal."""
 
 MOVED = 0.01
-"""Share of the scale in `Facts.has_moved` by which an achieved goal must move to count as moved."""
+"""An achieved goal counts as moved if it moves by more than this share of a scale; see `Facts.has_moved`."""
 
 SAMPLED_EPISODES = 200
-"""Number of first episodes in which states are searched for effects of the desired goal and of actions."""
+"""Effects of the desired goal and of actions are searched in this number of first episodes only."""
 
 MIN_STEPS = 1000
 """Smallest number of steps for which `action_effects` returns a result."""
@@ -52,10 +52,10 @@ MIN_STEPS = 1000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Facts:
-    """Facts of n episodes with T steps in total and goals of G components, and of the run with the episodes.
+    """Facts about n recorded episodes (T steps in total, goals of G components) and about their run.
 
-    The fields of the episodes are arrays of length 0 if the target has no episodes. Fields whose names end
-    with ``_range`` are (2, K) float64: the smallest and the largest value of each of K components.
+    Without episodes, the fields about episodes and steps are arrays of length 0. Fields whose names end with
+    ``_range`` are (2, K) float64: the smallest and the largest value of each of K components.
     """
 
     # Of the episodes
@@ -112,9 +112,10 @@ class Facts:
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-        """Compute the facts of episodes in blocks (possibly none); ``others`` are values of other fields.
+        """Compute the facts of the episodes in ``blocks``, which may be empty; ``others`` sets more fields.
 
-        Raise ValueError if observations lack a goal key, or goals are not numbers of one size.
+        Raise ValueError if observations lack a goal key, if goals are not numeric, or if achieved and desired
+        goals have different sizes.
         """
         rng = np.random.default_rng(0)  # of future_distances
         parts, sample = [], list[Episodes]()
@@ -134,17 +135,17 @@ class Facts:
         return len(self.lengths)
 
     def with_options(self, **given: Any) -> Facts:
-        """Return a copy with other values of fields, such as ``gamma``; None keeps the value of the field."""
+        """Return a copy with ``given`` values of fields, such as ``gamma``; None leaves a field unchanged."""
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
     def missing(self, need: str) -> str:
-        """Return why the facts do not meet ``need``, a key of `NEEDS`; an empty text if it is met."""
+        """Return why the facts do not meet ``need``, a key of `NEEDS`, or an empty text if they meet it."""
         is_met, reason = NEEDS[need]
         return "" if is_met(self) else reason.format(count=len(self))
 
     @property
     def exploration_severity(self) -> Severity:
-        """Severity of rules on exploration: "warning" for an environment, since no agent explored it."""
+        """Severity of exploration findings: "warning" if the target is an environment, else "error"."""
         return "warning" if self.is_environment else "error"
 
     @property
@@ -153,7 +154,7 @@ class Facts:
         return np.inf if self.gamma is None or self.gamma >= 1 else 1 / (1 - self.gamma)
 
     def column(self, name: str) -> np.ndarray:
-        """Return the finite values of a column of the history, (m,) float64."""
+        """Return the finite values of the metric ``name`` in the history, (m,) float64."""
         values = np.array([row[name] for row in self.history if name in row], np.float64)
         return values[np.isfinite(values)]
 
@@ -170,7 +171,7 @@ class Facts:
 
     @property
     def outcome(self) -> str:
-        """The success rate in words."""
+        """The success rate in words, such as "success rate 0.50 in the last of 4 evaluations"."""
         if self.success_rate is None:
             return "success rate unknown"
         evaluations = self.column("success_rate").size
@@ -179,7 +180,7 @@ class Facts:
 
     @cached_property
     def is_solved(self) -> bool:
-        """Whether the success rate is at least `SOLVED`; False if the target is an environment."""
+        """Whether the success rate is at least `SOLVED`; False if an environment, not a run, is diagnosed."""
         return not self.is_environment and (self.success_rate or 0) >= SOLVED
 
     @cached_property
@@ -189,16 +190,16 @@ class Facts:
 
     @cached_property
     def goal_width(self) -> np.ndarray:
-        """(G,) float64, largest minus smallest value of each component of all achieved and desired goals."""
+        """(G,) float64, largest minus smallest value of each goal component, achieved or desired."""
         width: np.ndarray = np.ptp(np.concatenate([self.achieved_range, self.desired_range]), axis=0)
         return width
 
     @cached_property
     def has_moved(self) -> np.ndarray:
-        """(n,) bool, whether the achieved goal moved from its start by more than `MOVED` times a scale.
+        """(n,) bool, whether the achieved goal was ever farther than a limit from its first value.
 
-        The scale is the smaller of two distances: the median distance to the goal at the start, and the
-        diagonal of the bounding box of all achieved goals. It is at least 1 % of this median.
+        The limit is `MOVED` times the diagonal of the bounding box of all achieved goals. The diagonal is
+        clipped to [m / 100, m], where m is the median of ``start_distances``.
         """
         way = float(np.median(self.start_distances))
         scale = max(min(way, float(np.linalg.norm(np.ptp(self.achieved_range, axis=0)))), 0.01 * way)
@@ -206,7 +207,7 @@ class Facts:
 
     @property
     def has_fractions(self) -> bool:
-        """Whether achieved goals at the start have non-integer values; bits and grid cells have none."""
+        """Whether any episode starts at a non-integer achieved goal. Bits and grid cells are integers."""
         return bool((self.starts % 1).any())
 
     @cached_property
@@ -216,7 +217,7 @@ class Facts:
 
     @cached_property
     def has_flags(self) -> bool:
-        """Whether success flags were recorded."""
+        """Whether success flags were recorded in all steps."""
         return bool((self.flags >= 0).all())
 
     @cached_property
@@ -226,7 +227,11 @@ class Facts:
 
     @cached_property
     def success(self) -> np.ndarray:
-        """(T,) bool, success of each step by recorded flags; without flags, by sparse rewards, or False."""
+        """(T,) bool, whether each step was a success; all False if this is unknown.
+
+        If success flags were recorded in all steps, they are used. Otherwise, if all rewards are sparse, a
+        step is a success if it has the reward of a reached goal; see `sparse_pair`.
+        """
         if self.has_flags:
             return self.flags > 0
         reached: np.ndarray = self.rewards == (np.nan if self.sparse_pair is None else self.sparse_pair[1])
@@ -234,13 +239,13 @@ class Facts:
 
     @cached_property
     def is_success_episode(self) -> np.ndarray:
-        """(n,) bool, whether a step of the episode was a success."""
+        """(n,) bool, whether each episode had at least one successful step."""
         succeeded: np.ndarray = np.logical_or.reduceat(self.success, self.offsets[:-1])
         return succeeded
 
     @cached_property
     def final_success(self) -> np.ndarray:
-        """(n,) bool, whether the last step of the episode was a success."""
+        """(n,) bool, whether the last step of each episode was a success."""
         last: np.ndarray = self.success[self.offsets[1:] - 1]
         return last
 
@@ -248,7 +253,7 @@ class Facts:
     def success_steps(self) -> np.ndarray:
         """(m,) int64, number of steps up to the first success, for each of m episodes.
 
-        An episode counts if it has a success, and its first state has not achieved the desired goal.
+        These episodes have at least one success, and do not begin with the desired goal already reached.
         """
         begins = self.offsets[:-1].repeat(self.lengths)
         steps = np.where(self.success, np.arange(len(begins)) - begins + 1, np.iinfo(np.int64).max)
@@ -259,8 +264,8 @@ class Facts:
     def radius(self) -> float:
         """Estimated distance to the goal within which a step is a success; 0 without successes.
 
-        The radius is the smaller of the largest distance to the goal in a successful step and the smallest
-        distance in an unsuccessful step.
+        The estimate is the smaller of two distances to the goal: the largest in a successful step, and the
+        smallest in an unsuccessful step.
         """
         return min(float(self.distances[self.success].max(initial=0)), self.nearest_miss)
 
@@ -271,15 +276,15 @@ class Facts:
 
     @cached_property
     def tolerance(self) -> float:
-        """Goals closer than this count as equal: `radius`, or 1e-6 of the widest range without successes."""
+        """Goals within this distance count as equal: `radius`, or a tiny number if no step succeeded."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property
     def steps_needed(self) -> np.ndarray:
-        """(n,) float64, number of steps to the goal at the largest speed; 0 if achieved goals never move.
+        """(n,) float64, steps needed to reach the goal at the largest speed; 0 if achieved goals never move.
 
-        The number is the distance from the start to the edge of the success radius, divided by the largest
-        distance by which the achieved goal moved in any step.
+        The number is (d - `radius`) / v, but at least 0, where d is the initial distance to the desired goal,
+        and v is the largest distance by which any achieved goal moved in one step.
         """
         fastest = float(self.speeds.max(initial=0))
         if fastest <= 0:
@@ -291,7 +296,7 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "episode": (lambda facts: len(facts) > 0, "the target has no episodes"),
     "episodes": (
         lambda facts: len(facts) >= FEW_EPISODES,
-        f"{{count}} episodes, and rules about shares of episodes need {FEW_EPISODES}",
+        f"the target has {{count}} episodes, but rules about shares of episodes need {FEW_EPISODES}",
     ),
     "success": (
         lambda facts: facts.has_flags or facts.sparse_pair is not None,
@@ -302,21 +307,21 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "environment": (lambda facts: facts.is_environment, "the target is not an environment"),
     "effects": (
         lambda facts: facts.effects is not None,
-        f"effects of actions need {MIN_STEPS} steps, actions that are floats, and no images",
+        f"to find effects of actions, {MIN_STEPS} steps with float actions and without images are needed",
     ),
     "options": (lambda facts: facts.relabeled_share is not None, "the target has no config.json of a run"),
     "history": (lambda facts: len(facts.history) > 0, "the target has no progress.csv of a run"),
     "gamma": (lambda facts: facts.gamma is not None, "gamma is unknown; pass --gamma"),
     "clip_targets": (
         lambda facts: bool(facts.clip_targets),
-        "targets are not clipped, or this is unknown; pass --clip-targets",
+        "the agent does not clip targets, or this is unknown; if it does, pass --clip-targets",
     ),
 }
 """Needs of rules, by name: a test of whether the facts meet the need, and the reason if they do not."""
 
 
 def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
-    """Return the fields of `Facts` that are computed from all episodes, for a block of episodes."""
+    """Compute, for one block of episodes, the fields of `Facts` that `_joined` joins over all blocks."""
     achieved, desired, others = _split_goals(block.observations)
     before, begins = block.state_of_step, block.ends[:-1]
     last = block.ends[1:] + np.arange(len(block))
@@ -376,7 +381,7 @@ def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
-    """Return the fields of `Facts` that are computed only from the first `SAMPLED_EPISODES` episodes."""
+    """Compute the fields of `Facts` that depend only on ``sample``, the first `SAMPLED_EPISODES` episodes."""
     block = Episodes.of(episode for each in sample for episode in replace(each, infos={}, reset_infos=()))
     episode_of_state = np.arange(len(block)).repeat(block.lengths + 1)
     return {
@@ -387,14 +392,16 @@ def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
 
 @np.errstate(invalid="ignore", divide="ignore")  # 0 / 0 is 0, by `_finite`
 def action_effects(block: Episodes) -> np.ndarray | None:
-    """Return how strongly the achieved goal (row 0) and the observation (row 1) depend on each action.
+    """Return how strongly changes of the state depend on each of A components of the actions, (2, A) float64.
 
-    Each of the (2, A) values belongs to one component of the actions. It is the largest partial correlation
-    between this component (or its distance from the mean) and a change of the state (or its size) over this
-    step and the next, given all other components of the actions. The mean of each episode is subtracted,
-    since an action that is repeated in a whole episode proves nothing. Values that chance can explain are 0,
-    and a component that changes in no episode gets NaN. The result is None for actions that are not floats,
-    for images, and for fewer than `MIN_STEPS` steps.
+    Row 0 is for changes of the achieved goal, row 1 for changes of the achieved goal or the observation. A
+    change is the difference between the state before an action and the state two steps later.
+
+    The value of an action component is its largest partial correlation with a component of the changes, given
+    the other action components. Absolute values of actions and of changes are tried too. Episode means are
+    subtracted first, since an action that is repeated in a whole episode proves nothing. Correlations that
+    chance can explain become 0, and an action component that is constant in each episode gets NaN. The result
+    is None for image observations, for actions that are not floats, and for fewer than `MIN_STEPS` steps.
     """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
@@ -430,7 +437,7 @@ def action_effects(block: Episodes) -> np.ndarray | None:
 
 
 def _joined(name: str, parts: list[Any]) -> Any:
-    """Return a field of `Facts` for all episodes, from its values for blocks of episodes."""
+    """Return the `Facts` field ``name`` for all episodes; ``parts`` are the values of blocks of episodes."""
     if not parts:
         return np.zeros(0, np.int64)
     if isinstance(parts[0], dict):
@@ -441,9 +448,10 @@ def _joined(name: str, parts: list[Any]) -> Any:
 
 
 def _range(rows: np.ndarray) -> np.ndarray:
-    """Return the smallest and the largest value of each component of (N, K) numbers, as (2, K) float64.
+    """Return the smallest and the largest value of each column of (N, K) numbers, as (2, K) float64.
 
-    NaN is ignored. If a value is infinite, or a component is NaN in all rows, NaN and infinity count as 0.
+    NaN is ignored, unless a column has an infinite value or only NaN. In this case, NaN and infinities count
+    as 0 in all columns.
     """
     found = np.stack([np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)]).astype(np.float64)
     return found if np.isfinite(found).all() else _range(_finite(rows))
@@ -471,25 +479,26 @@ def _norm(rows: np.ndarray) -> np.ndarray:
 
 
 def _split_goals(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return achieved and desired goals, (S, G) each, and the other arrays of the observations by name."""
+    """Return achieved and desired goals of S states, (S, G) each, and the other observations by name."""
     missing = [key for key in GOAL_KEYS if not isinstance(observations, dict) or key not in observations]
     if not isinstance(observations, dict) or missing:
         raise ValueError(
-            f"the observations must have the keys {', '.join(GOAL_KEYS)}, but lack {', '.join(missing)}; "
-            "her doctor needs episodes of a goal environment"
+            f"the observations must have the keys {', '.join(map(repr, GOAL_KEYS))}, but lack "
+            f"{', '.join(map(repr, missing))}; `her doctor` needs episodes of a goal environment"
         )
     goals = []
     for key in GOAL_KEYS[1:]:
         leaves = _named_leaves(observations[key])
         if not leaves or any(leaf.dtype.kind not in NUMBERS for leaf in leaves.values()):
-            raise ValueError(f"{key} must consist of arrays of numbers; her doctor cannot use other goals")
+            got = f"got dtypes {[str(leaf.dtype) for leaf in leaves.values()]}"
+            raise ValueError(f"{key!r} must be a numeric array or a dict of numeric arrays, {got}")
         rows = [_flat(leaf) for _, leaf in sorted(leaves.items())]
         goals.append(np.concatenate(rows, axis=1).astype(np.float64))
     achieved, desired = goals
     if achieved.shape != desired.shape:
         raise ValueError(
-            "achieved_goal and desired_goal must have equal numbers of components, got "
-            f"{achieved.shape[1]} and {desired.shape[1]}; run `her check` on the environment"
+            "'achieved_goal' and 'desired_goal' must have the same number of components, got "
+            f"{achieved.shape[1]} and {desired.shape[1]}"
         )
     rest = {key: value for key, value in observations.items() if key not in GOAL_KEYS[1:]}
     return achieved, desired, _named_leaves(rest)
@@ -516,7 +525,7 @@ def _flags(block: Episodes) -> np.ndarray:
 
 
 def _hashes(columns: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return for each episode i a hash of ``leaf[begins[i] : ends[i]]`` of all (leaf, begins, ends)."""
+    """Return one hash for each episode i, over ``leaf[begins[i] : ends[i]]`` of all (leaf, begins, ends)."""
     digests = [blake2b(digest_size=8) for _ in columns[0][1]]
     for leaf, begins, ends in columns:
         for digest, begin, end in zip(digests, begins.tolist(), ends.tolist(), strict=True):

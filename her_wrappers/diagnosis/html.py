@@ -1,4 +1,4 @@
-"""An HTML page with a report and pictures. The page is one file, and loads nothing from other places."""
+"""An HTML page with a report and pictures; the file contains its images and styles."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ $pictures
 
 
 def write_page(path: Path, report: Report, facts: Facts) -> None:
-    """Write the page of a report, with pictures of the facts, atomically; raise ImportError or OSError."""
+    """Write an HTML page with a report and plots of the facts; raise ImportError if matplotlib is missing."""
     page = PAGE.substitute(
         title=escape(f"her doctor: {report.target}"),
         summary=escape(report.summary()),
@@ -91,7 +91,7 @@ def _finding(finding: Finding) -> str:
 
 
 def _pictures(facts: Facts) -> Iterator[str]:
-    """Yield figures with embedded pictures."""
+    """Yield the HTML of each plot, with the image embedded."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra; without pyplot, no display is needed
 
     pictures: dict[str, Callable[[Any, Facts], None]] = dict(EPISODE_PICTURES) if len(facts) else {}

@@ -1,4 +1,4 @@
-"""Targets of a diagnosis: archives, run folders, replay buffers, episodes, and environments, as `Facts`."""
+"""Read the target of a diagnosis (archive, run folder, buffer, episodes or environment) as `Facts`."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ PAIRS = 256
 """Number of pairs of equal goals, and of pairs of different goals, whose rewards are computed."""
 
 EPISODE_SHARE = 0.1
-"""An episode that does not end is stopped after this share of all steps, so that several episodes begin."""
+"""Share of all steps after which an episode that does not end is stopped, so that others can begin."""
 
 
 def read_target(
     target: Any, *, max_steps: int = 3000, seed: int = 0, env_options: Mapping[str, Any] | None = None
 ) -> Facts:
-    """Return the facts of a target of `diagnose`; ``env_options`` are for making an environment by its id."""
+    """Return the facts of ``target``. Arguments are as in `diagnose`; ``env_options`` are for `make_env`."""
     if isinstance(target, str | Path):
         if Path(target).exists():
             return _read_path(Path(target))
@@ -55,7 +55,7 @@ def read_target(
         if name not in gym.registry and ":" not in name and not re.search(r"-v\d+$", name):
             raise FileNotFoundError(
                 f"there is no file or folder {name}, and no environment of this name; expected an archive, a "
-                "folder of her train, a saved buffer, or an environment"
+                "run folder of `her train`, a saved buffer, or an environment"
             )
         with present_folder(), closing(make_env(name, disable_env_checker=True, **env_options or {})) as env:
             return _run_environment(env, max_steps, seed)
@@ -81,7 +81,7 @@ def read_target(
 def _facts_of_episodes(name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
     facts = Facts.of(name, blocks, **others)
     if not len(facts):
-        raise ValueError(f"{name} has no complete episode; her doctor needs recorded episodes")
+        raise ValueError(f"cannot diagnose {name}: at least one complete episode is needed, got none")
     return facts
 
 
@@ -101,7 +101,8 @@ def _read_path(path: Path) -> Facts:
     config, progress = path / "config.json", path / "progress.csv"
     if not config.exists():
         raise ValueError(
-            f"{path} is neither an archive nor a folder of her train: no {MANIFEST}, no config.json"
+            f"{path} is neither an archive nor a run folder of `her train`: the folder has neither "
+            f"{MANIFEST} nor config.json"
         )
     options = parse_file(config, lambda text: options_of_config(json.loads(text)), "the config of a run")
     history = parse_file(progress, _rows, "the log of a run") if progress.exists() else []
@@ -115,7 +116,7 @@ def _read_path(path: Path) -> Facts:
 
 
 def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `Facts` that a run's config determines; a damaged config can raise any error."""
+    """Return the fields of `Facts` that follow from a run's config; a damaged config can raise any error."""
     limits = config["env_kwargs"].get("max_steps"), config.get("max_episode_steps")
     limit = min((each for each in limits if each is not None), default=None)
     rate = config.get("agent", {}).get("learning_rate", 1e-3)
@@ -139,27 +140,27 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(text: str) -> list[dict[str, float]]:
-    """Return the rows of a ``progress.csv`` of `her train`, without empty cells."""
+    """Parse a ``progress.csv`` of `her train`; return one dict per row, without the empty cells."""
     table = csv.DictReader(io.StringIO(text, newline=""))
     rows = [{name: float(cell) for name, cell in row.items() if cell} for row in table]
     header = table.fieldnames or ["success_rate"]  # an empty file has no header
     if any("success_rate" not in names for names in (header, *rows)):
-        raise ValueError("each row must have a success_rate")
+        raise ValueError("each row must have a value in the column 'success_rate'")
     return rows
 
 
 def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts:
-    """Return the facts of a run with the policies of the checker: random, repeated and steering actions."""
+    """Run the environment with random, repeated and goal-seeking actions, and return the facts."""
     if not isinstance(env, gym.Env):
-        raise TypeError("her doctor needs a single environment, got a vector environment; use gymnasium.make")
+        raise TypeError("target is a vector environment, but must be a single one; use gymnasium.make()")
     compute_reward, spec, name = GoalInterface.of(env).compute_reward, env_spec(env), env_name(env)
     with ignore_warnings():
         rollout = roll_out(env, Budget(max_steps, seed=seed, episode_share=EPISODE_SHARE))
         failure, steps = rollout.failure, rollout.steps
         if failure is not None:
             raise ValueError(
-                f"{failure.call} of {name} raised at {failure.place}: {describe(failure.error)}; "
-                "`her check` finds the reason"
+                f"{failure.call} of {name} in {failure.place} raised {describe(failure.error)}; run "
+                "`her check` on this environment"
             ) from failure.error
         episodes = (_episode(list(group)) for _, group in groupby(steps, lambda step: step.episode))
         try:
@@ -172,12 +173,13 @@ def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts
             )
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{name} returned values that cannot be recorded ({error}); `her check` finds the reason"
+                f"{name} returned values that cannot be diagnosed: {error}; run `her check` on this "
+                "environment"
             ) from error
 
 
 def _episode(steps: Sequence[StepRecord]) -> Episode:
-    """Return steps as an episode; a cut-off episode is neither terminated nor truncated."""
+    """Return the steps of one episode as an `Episode`, which need not be terminated or truncated."""
     flags = [flag_of(step.info) for step in steps]
     return Episode(
         observations=stack([steps[0].before, *(step.observation for step in steps)]),
@@ -192,7 +194,7 @@ def _episode(steps: Sequence[StepRecord]) -> Episode:
 def _self_goal_rewards(
     steps: Sequence[StepRecord], compute_reward: Callable[..., Any], seed: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return rewards for equal goals, and for goals of different steps; None if compute_reward raises."""
+    """Return rewards of `PAIRS` pairs of equal goals and of `PAIRS` random pairs; None after an error."""
     rng = np.random.default_rng(seed)
     chosen = [steps[i] for i in rng.integers(len(steps), size=PAIRS)]
     others = [steps[i] for i in rng.integers(len(steps), size=PAIRS)]

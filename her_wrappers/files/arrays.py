@@ -5,9 +5,9 @@ A file is a zip of uncompressed ``.npy`` members, so ``numpy.load`` can read it 
 
     a.npy  b.npy ..  header.json  directory of the zip
 
-The directory of the zip has the name, size and checksum of each member. They must agree with the header and
-with the bytes, so a change of an array, of the header or of the directory is found. Nothing is unpickled, and
-no array is allocated that is larger than the file.
+The directory of the zip has the name, size and checksum of each member. To detect damage, a reader compares
+the directory with the header, and the checksums with the content. Nothing is unpickled, and no array is
+allocated that is larger than the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEADER = "header.json"
 MAX_HEADER = 2**22  # bytes; limits the time to read it
 BLOCK = 2**22  # number of bytes that are read at once
 MAX_NPY_HEADER = 2**16 + 10  # bytes of a .npy member before the elements
-MAX_AXES = 32  # of an array of NumPy 1
+MAX_AXES = 32  # NumPy 1 does not support more
 MAX_NAME = 4000  # characters of the name of an array; the names in zip files are limited too
 DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
 
@@ -50,7 +50,7 @@ class CorruptFileError(ValueError):
 
 @contextlib.contextmanager
 def as_corrupt(message: str) -> Iterator[None]:
-    """Raise CorruptFileError with a message in place of any error that damaged content causes."""
+    """Convert errors that a damaged file causes in the ``with`` block to CorruptFileError(``message``)."""
     try:
         yield
     except CorruptFileError:
@@ -62,28 +62,29 @@ def as_corrupt(message: str) -> Iterator[None]:
 
 
 def require_version(path: Path, content: Mapping[str, Json], kind: str, version: int) -> None:
-    """Raise CorruptFileError unless the content of a file has this kind and version."""
+    """Raise CorruptFileError unless ``content``, read from the file ``path``, has this kind and version."""
     if content["kind"] != kind:
-        raise CorruptFileError(f"{path} must be a file of kind {kind!r}, got {content['kind']!r}")
+        raise CorruptFileError(f"{path} must contain {kind!r}, got {content['kind']!r}; pass another file")
     found = content["version"]
     if type(found) is not int:
-        raise TypeError(f"expected an integer version, got {found!r}")
+        raise TypeError(f"the version must be an integer, got {found!r}")
     if found != version:
-        fix = "update her-toolkit" if found > version else "use the version of her-toolkit that wrote it"
+        fix = "update her-toolkit" if found > version else "use the her-toolkit that wrote the file"
         raise CorruptFileError(
-            f"{path} has version {found} of {kind!r}, and this her-toolkit reads version {version}; {fix}"
+            f"{path} has version {found} of the file format {kind!r}, but the installed her-toolkit reads "
+            f"only version {version}; {fix}"
         )
 
 
 class StoredArray(NamedTuple):
-    """Description of an array in a file."""
+    """Dtype and shape of an array in a file."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
     @property
     def nbytes(self) -> int:
-        """Size of the elements in bytes."""
+        """Size of all elements together, in bytes."""
         return self.dtype.itemsize * math.prod(self.shape)
 
 
@@ -108,10 +109,10 @@ def write_arrays(
     kind: str,
     version: int,
 ) -> int:
-    """Replace a file by a file of arrays, or leave the old file as it is if an error is raised.
+    """Write arrays and a header to a file, and return the checksum of the header.
 
-    Names of arrays may have slashes. Pairs of names and arrays are consumed while the file is written. The
-    returned checksum of the header identifies the file, since the header has the checksums of the arrays.
+    If an error is raised, an existing file at ``path`` is unchanged. Names of arrays may have slashes. The
+    checksum identifies the content of the file, since the header has the checksums of the arrays.
     """
     with replacement(path) as file:
         zip_file = zipfile.ZipFile(file, "w")
@@ -131,8 +132,9 @@ def write_arrays(
             encoded = json.dumps(content, allow_nan=False).encode()
             if len(encoded) > MAX_HEADER:
                 raise ValueError(
-                    f"cannot write {path}: the description of its arrays and options must have at most "
-                    f"{MAX_HEADER} bytes, got {len(encoded)}"
+                    f"cannot write {path}: the names of its {len(entries)} arrays, the spaces and the "
+                    f"options must have at most {MAX_HEADER} bytes as JSON, got {len(encoded)}; use fewer "
+                    "keys in infos and spaces, or the same bounds for all elements of a Box"
                 )
             zip_file.writestr(zipfile.ZipInfo(HEADER), encoded)
             zip_file.close()
@@ -142,7 +144,10 @@ def write_arrays(
 
 
 class ArrayFile:
-    """A file of arrays that is open for reading in a ``with`` block, if it has the given kind and version."""
+    """A file that `write_arrays` wrote, opened for reading in a ``with`` block.
+
+    Raise CorruptFileError if the file was written with another ``kind`` or ``version``, or is damaged.
+    """
 
     path: Path
     header: dict[str, Json]  # as given to write_arrays
@@ -151,7 +156,7 @@ class ArrayFile:
 
     def __init__(self, path: str | os.PathLike[str], *, kind: str, version: int) -> None:
         self.path = Path(path)
-        self._file = _BoundedReader(open_regular(self.path).detach())
+        self._file = _BoundedReader(open_regular(self.path).detach())  # a damaged zip can state huge sizes
         self._message = f"{self.path} is damaged, or is not a file of her-toolkit"
         try:
             with as_corrupt(self._message):
@@ -174,7 +179,7 @@ class ArrayFile:
     def read(self, name: str) -> np.ndarray:
         """Return an array; raise CorruptFileError if it is missing or damaged."""
         if name not in self.arrays:
-            raise CorruptFileError(f"{self.path} has no array {name!r}, only {', '.join(self.arrays)}")
+            raise CorruptFileError(f"{self.path} has no array {name!r}, only {list(self.arrays)}")
         stored, info = self.arrays[name], self._zip.getinfo(f"{name}.npy")
         with as_corrupt(self._message), self._zip.open(info) as member:
             array = np.empty(stored.shape, stored.dtype)
@@ -185,45 +190,47 @@ class ArrayFile:
                 view[begin : begin + BLOCK] = member.read(min(BLOCK, len(view) - begin))
             # Other bools and strings can crash code that uses NumPy.
             if array.dtype.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
-                raise ValueError("a bool is neither 0 nor 1")
+                raise ValueError(f"a bool of the array {name!r} is neither 0 nor 1")
             if (
                 array.dtype.kind == "U"
                 and flat.view(f"{array.dtype.str[0]}u4").max(initial=0) > sys.maxunicode
             ):
-                raise ValueError("a string is not valid Unicode")
+                raise ValueError(f"a string of the array {name!r} is not valid Unicode")
         return array
 
     def _read_header(self) -> dict[str, Json]:
         infos = self._zip.infolist()
+        if HEADER not in self._zip.namelist():
+            raise ValueError(f"it has no {HEADER}")
         for info in infos:
             if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-                raise ValueError(f"{info.filename} is compressed")
+                raise ValueError(f"its array {info.filename} is compressed, which her-toolkit never does")
             if info.header_offset < 0:
-                raise ValueError(f"{info.filename} begins before the file")
+                raise ValueError(f"{info.filename} has a negative offset in the zip file")
         if sum(info.file_size for info in infos) > os.fstat(self._file.fileno()).st_size:
-            raise ValueError("the members are larger than the file")
+            raise ValueError("the sizes of its arrays exceed the size of the file")
         info = self._zip.getinfo(HEADER)
         if info.file_size > MAX_HEADER:
-            raise ValueError(f"{HEADER} has more than {MAX_HEADER} bytes")
+            raise ValueError(f"{HEADER} is larger than the limit of {MAX_HEADER} bytes")
         self.checksum = info.CRC
         content: dict[str, Json] = json.loads(self._zip.read(info))
         types = {"kind": str, "version": int, "arrays": dict, "header": dict}
         if {key: type(value) for key, value in content.items()} != types:
-            raise TypeError(f"{HEADER} does not have the expected parts")
+            raise TypeError(f"{HEADER} has wrong keys or wrong types of values")
         return content
 
     def _require_members(self, checksums: list[int]) -> None:
-        """Raise ValueError unless the directory of the zip agrees with the header."""
+        """Raise ValueError unless the zip's central directory matches `arrays` and their ``checksums``."""
         if self._zip.namelist() != [*(f"{name}.npy" for name in self.arrays), HEADER]:
-            raise ValueError(f"the members differ from the list in {HEADER}")
+            raise ValueError(f"the names of its arrays differ from the names in {HEADER}")
         infos = self._zip.infolist()[:-1]
         for info, stored, checksum in zip(infos, self.arrays.values(), checksums, strict=True):
             if checksum != info.CRC or not 0 <= info.file_size - stored.nbytes <= MAX_NPY_HEADER:
-                raise ValueError(f"size or checksum of {info.filename} differs from the list in {HEADER}")
+                raise ValueError(f"the size or checksum of {info.filename} differs from {HEADER}")
 
 
 class _BoundedReader(io.BufferedReader):
-    """A file that returns at most `BLOCK` bytes at once, since a damaged zip can have a huge directory."""
+    """A file whose ``read`` returns at most `BLOCK` bytes, even if more bytes are requested."""
 
     def read(self, size: int | None = -1) -> bytes:
         return super().read(size if size is not None and 0 <= size <= BLOCK else BLOCK)
@@ -231,9 +238,9 @@ class _BoundedReader(io.BufferedReader):
 
 def _as_stored(name: str, entry: dict[str, Json]) -> StoredArray:
     if not DTYPE_PATTERN.fullmatch(entry["dtype"]):
-        raise ValueError(f"{name} has dtype {entry['dtype']}")
+        raise ValueError(f"the dtype of the array {name!r} is not valid: {entry['dtype']}")
     stored = StoredArray(np.dtype(entry["dtype"]), tuple(entry["shape"]))
     require_storable(name, stored.dtype, len(stored.shape))
     if not all(type(length) is int and length >= 0 for length in stored.shape):
-        raise ValueError(f"expected a shape of integers >= 0, got {stored.shape}")
+        raise ValueError(f"the shape of the array {name!r} must be integers >= 0, got {stored.shape}")
     return stored

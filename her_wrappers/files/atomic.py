@@ -24,14 +24,14 @@ class InUseError(OSError):
 
 @contextlib.contextmanager
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
-    """Yield an empty file that replaces ``path`` when the block ends without an error; links are followed.
+    """Yield an empty file, which replaces the file at ``path`` at the end of the ``with`` block.
 
-    Until then, the new file has a different name, which ends with ``.her-part``. So several writers do not
-    disturb each other: the writer that finishes last determines the content.
+    During the block, the new file has a random name that ends with ``.her-part``, so several writers do not
+    disturb each other. After an error, ``path`` is unchanged. If ``path`` is a link, its target is replaced.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise IsADirectoryError(f"expected the path of a file, got the folder {target}")
+        raise IsADirectoryError(f"cannot write the file {target}, since it is a folder; choose another path")
     if target.is_char_device() or target.is_block_device():  # such as /dev/null, which root could replace
         with tempfile.TemporaryFile() as file, target.open("wb") as device:
             yield file
@@ -64,25 +64,25 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
 
 
 def acquire_lock(path: Path, name: str) -> BaseFileLock:
-    """Acquire and return the lock file ``path``, which is held until `release` or the end of the process.
+    """Acquire the lock file ``path``; return the lock, held until ``lock.release()`` or the process ends.
 
-    Raise InUseError if a writer in any process has the lock. Its message has ``name``, the locked object.
+    Raise InUseError if a writer in any process holds the lock; the message says that ``name`` is in use.
     """
     lock = FileLock(path, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise InUseError(
-            f"{name} is in use: another process or object writes to it; close that writer, or "
-            "choose another path"
+            f"{name} is in use: another process, or another object in this process, has it open for writing; "
+            "close it there, or choose another path"
         ) from error
     return lock
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file for reading; raise OSError for a pipe, without waiting for its writer."""
+    """Open a regular file for reading; raise OSError for a folder, device or pipe, without blocking."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(f"{path} must be a regular file, got a folder, pipe or device")
+        raise OSError(f"{path} must be a regular file, but is a folder, pipe or device")
     return os.fdopen(descriptor, "rb")

@@ -13,14 +13,14 @@ Content = TypeVar("Content")
 
 
 def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
-    """Return the result of ``parse`` for the text of a UTF-8 file, which messages describe as ``expected``.
+    """Read the text of a UTF-8 file, and return ``parse(text)``; ``expected`` is for error messages.
 
     Raise CorruptFileError if ``parse`` raises, or if the file is not UTF-8 or is too large. Raise OSError if
     the file cannot be read, or is a folder, pipe or device.
     """
     with open_regular(path) as file:
         content = file.read(MAX_TEXT + 1)
-    with as_corrupt(f"{path} is damaged, or not {expected}"):
+    with as_corrupt(f"{path} is damaged, or is not {expected}"):
         if len(content) > MAX_TEXT:
-            raise ValueError(f"expected at most {MAX_TEXT} bytes")
+            raise ValueError(f"the file has more than {MAX_TEXT} bytes")
         return parse(content.decode("utf-8-sig"))

@@ -5,8 +5,8 @@ between the formats. A dataset has these files; each episode has its own files i
 
     meta/info.json                              features, numbers of episodes and frames
     meta/stats.json, meta/tasks.parquet
-    meta/episodes/chunk-000/file-000.parquet    a row per episode: its files
-    meta/her_toolkit/chunk-000/file-000.npz     ours: last state, reset info, names and dtypes of arrays
+    meta/episodes/chunk-000/file-000.parquet    a row per episode, with the places of its files
+    meta/her_toolkit/chunk-000/file-000.npz     added by us: last state, reset info, array names and dtypes
     data/chunk-000/file-000.parquet             a row (frame) per step
     videos/KEY/chunk-000/file-000.mp4
 """
@@ -53,7 +53,7 @@ CHUNK_FILES = 1000  # files in a folder
 STATE, ACTION, REWARD = "observation.state", "action", "next.reward"
 DONE, TERMINATED, TRUNCATED, SUCCESS = "next.done", "next.terminated", "next.truncated", "next.success"
 QUANTILES = (1, 10, 50, 90, 99)  # percent, in ``stats.json``
-PIXELS = 1000  # random pixels of each episode, of which the statistics of images are computed
+PIXELS = 1000  # random pixels of each episode, from which the statistics of images are computed
 
 
 def to_lerobot(
@@ -69,23 +69,25 @@ def to_lerobot(
     The features are ``observation.state`` (the key ``observation``), ``observation.achieved_goal``,
     ``observation.desired_goal``, ``observation.images.KEY`` (uint8 arrays with three color channels),
     ``action``, ``next.reward``, ``next.done``, ``next.success`` (if the infos have a success flag),
-    ``next.terminated``, ``next.truncated`` and ``info.KEY``. The arrays keep their dtypes.
+    ``next.terminated``, ``next.truncated`` and ``info.KEY``. KEY is the key in the observations or infos. The
+    arrays keep their dtypes.
 
     Args:
-        episodes: Iterable of episodes of the same structure, such as a list or an `EpisodeArchive`. Only one
-            episode at a time is in memory and, at the end, all values of one feature that is not an image.
-        folder: Folder of the dataset, which must be empty or not exist.
+        episodes: Iterable of episodes of the same structure, such as a list or an `EpisodeArchive`. Only
+            one episode at a time is in memory. At the end, statistics are computed for one feature at a time;
+            all values of this feature are then in memory, unless it is an image.
+        folder: Folder of the new dataset. The folder must be empty or not exist.
         fps: Steps per second.
         task: Description of the task in natural language.
-        use_videos: Whether images are stored as videos (H.264), which changes them slightly. Otherwise, and
-            if their height or width is odd, they are stored exactly, as PNG.
+        use_videos: Whether to store images as videos (H.264), which changes them slightly. If False, or if
+            the height or width is odd, images are stored as PNG, without changes.
 
     Raises:
         ImportError: pyarrow, PyAV or Pillow is not installed.
         OSError: A file cannot be written.
         TypeError: ``episodes`` is a single episode or yields other objects.
-        ValueError: The folder is not empty, there are no episodes, an episode does not fit the first one,
-            or the format cannot store a part of an episode. The incomplete dataset is deleted.
+        ValueError: The folder is not empty, there are no episodes, an episode differs in structure from the
+            first one, or the format cannot store a part of an episode. The incomplete dataset is deleted.
 
     Example:
         >>> to_lerobot(archive, "datasets/push", fps=25, task="Push the cube")  # doctest: +SKIP
@@ -96,13 +98,14 @@ def to_lerobot(
         raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}{fix}")
     root = Path(folder)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise ValueError(f"folder must be empty or not exist, got {root}; choose another folder")
+        problem = "is not empty" if root.is_dir() else "is not a folder"
+        raise ValueError(f"folder must be new or empty, but {str(root)!r} {problem}; choose another folder")
     writer = _Writer(root, fps, task, use_videos)
     try:
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
-                got = type(episode).__name__
-                raise TypeError(f"episodes must yield Episode objects, got {got}")  # noqa: TRY301 - deletes the files
+                got = f"got {type(episode).__name__} at position {number}"
+                raise TypeError(f"each element of episodes must be an Episode, {got}")  # noqa: TRY301 - deletes the files
             try:
                 writer.add(episode)
             except (TypeError, ValueError) as error:
@@ -122,23 +125,27 @@ def from_lerobot(
 ) -> Iterator[Episode]:
     """Yield the episodes of a local LeRobot dataset of format v3.
 
-    Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Other datasets have no
-    state after the last action, so the last frame of an episode becomes its last state, and the last action
-    is left out; all episodes count as truncated. Their observations are a dict with the key ``observation``
-    for ``observation.state``, and the names of the other features without ``observation.``. The only info is
-    ``is_success``, from ``next.success``. Reading starts, and errors are raised, when the first episode is
-    requested.
+    Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Datasets that
+    other programs wrote have no state after the last action. Therefore the last frame of an episode only
+    gives the last state; its action and reward are left out, and the episode is truncated. The observations
+    of such datasets are dicts with the features whose names begin with ``observation.``. The keys are these
+    names without ``observation.``; the key of ``observation.state`` is ``observation``. The only info of such
+    datasets is ``is_success``, from ``next.success``.
+
+    Files are read, and errors are raised, only while you iterate over the returned episodes.
 
     Args:
         folder: Folder of the dataset.
-        achieved_goal: Only for datasets of other programs without goals: function from the dict of (T, ...)
-            observations to (T, G) goals. The desired goal of an episode is its last achieved goal.
-        compute_reward: Only for datasets of other programs: function of (T, G) achieved goals, (T, G) desired
-            goals and T infos that returns (T,) rewards; by default ``next.reward``.
+        achieved_goal: Function from the dict of (F, ...) observations in the F frames of an episode to (F, G)
+            achieved goals, for datasets that other programs wrote without goals. The last achieved goal of an
+            episode becomes its desired goal. None adds no goals.
+        compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the rewards of all steps
+            of an episode, for datasets that other programs wrote; the infos are empty dicts. None uses
+            ``next.reward``.
         on_error: ``"raise"``, or ``"skip"`` to leave out episodes that are not valid, with a warning.
 
     Raises:
-        CorruptFileError: The folder is not a dataset of format v3, or a file is damaged.
+        CorruptFileError: The folder is not a dataset of format v3, or a file is missing or damaged.
         ImportError: pyarrow, PyAV or Pillow is not installed.
         ValueError: An episode is not valid, or has no rewards.
 
@@ -158,9 +165,9 @@ class _Writer:
         self._like: dict[str, np.ndarray] = {}  # the arrays of the first episode, without rows
         self._names: dict[str, str] = {}  # feature of each array
         self._features: dict[str, dict[str, Any]] = {}  # as in ``info.json``
-        self._pixels: dict[str, list[np.ndarray]] = {}  # random ones of each episode, by feature
-        self._rows: list[dict[str, Any]] = []  # of the table of episodes
-        self._rng = np.random.default_rng(0)  # equal episodes are equal files
+        self._pixels: dict[str, list[np.ndarray]] = {}  # random pixels of each episode, by feature
+        self._rows: list[dict[str, Any]] = []  # rows of the table of episodes
+        self._rng = np.random.default_rng(0)  # so that equal episodes give equal files
 
     def add(self, episode: Episode) -> None:
         """Write an episode."""
@@ -171,10 +178,13 @@ class _Writer:
             for name, rows in arrays.items():
                 feature, described = _describe(name, rows, use_videos=self._use_videos)
                 if feature in self._features:
-                    raise ValueError(f"two arrays have the name {feature!r} in the dataset; rename a key")
+                    other = next(each for each, known in self._names.items() if known == feature)
+                    raise ValueError(
+                        f"{other} and {name} would both be stored as {feature!r}; rename one of these keys"
+                    )
                 self._names[name], self._features[feature] = feature, described
         if structure != self._structure:
-            raise ValueError("all episodes must have the same keys of observations, actions and infos")
+            raise ValueError("its observations, actions and infos must have the same keys as in episode 0")
         steps, number = len(episode), len(self._rows)
         begin = self._rows[-1]["dataset_to_index"] if self._rows else 0
         is_last = np.arange(steps) == steps - 1
@@ -204,7 +214,12 @@ class _Writer:
         self._rows.append(row | self._write_frames(frames, ours))
 
     def _write_frames(self, frames: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Write the files of the next episode; return their numbers, for the table of episodes."""
+        """Write the files of an episode; return its entries for the table of episodes.
+
+        The entries are the numbers of the files, and the start and end of the episode in each video.
+        ``frames``, arrays by feature, are written to the data and video files. ``ours``, the arrays that the
+        format of LeRobot has no place for, are written to a file in the folder ``her_toolkit``.
+        """
         number = len(self._rows)
         place = {"chunk_index": number // CHUNK_FILES, "file_index": number % CHUNK_FILES}
         table: dict[str, Any] = {}
@@ -226,13 +241,13 @@ class _Writer:
         return row
 
     def finish(self) -> None:
-        """Write the files that describe the dataset."""
+        """Write the files that describe the whole dataset, in the folder ``meta``."""
         if not self._rows:
-            raise ValueError("expected at least one episode, got none")
+            raise ValueError("episodes must contain at least one episode, got none")
         pq.write_table(
             pa.Table.from_pylist(self._rows), _new(self._root / EPISODES / "chunk-000/file-000.parquet")
         )
-        # A table of pandas, whose index has the texts
+        # Metadata of pandas, which make the texts the index of the table
         index = {"name": None, "field_name": "__index_level_0__", "pandas_type": "unicode"}
         index |= {"numpy_type": "object", "metadata": None}
         described = {"index_columns": [index["field_name"]], "column_indexes": [], "columns": [index]}
@@ -270,7 +285,7 @@ class _Writer:
 
 
 def _describe(name: str, rows: np.ndarray, *, use_videos: bool) -> tuple[str, dict[str, Any]]:
-    """Return the name and the entry in ``info.json`` of the feature for an array of `flatten_tree`."""
+    """Return the LeRobot name and the ``info.json`` entry of an array that `flatten_tree` named ``name``."""
     shape, kind, names = rows.shape[1:], rows.dtype.name, None
     if rows.dtype == np.uint8 and len(shape) == 3 and shape[2] == 3:
         kind = "video" if use_videos and shape[0] % 2 == shape[1] % 2 == 0 else "image"
@@ -279,8 +294,8 @@ def _describe(name: str, rows: np.ndarray, *, use_videos: bool) -> tuple[str, di
         kind = "string"
     elif rows.dtype.kind not in NUMBERS or 0 in shape:
         raise ValueError(
-            f"{name} must have numbers, or one string per step, got {rows.dtype} of shape {shape} per step; "
-            "remove it from the episodes, since LeRobot cannot store it"
+            f"LeRobot stores at least one number or exactly one string per step, but {name} has dtype "
+            f"{rows.dtype} and shape {shape} per step; remove {name} from the episodes"
         )
     tree, *keys = [unquote(part).replace("/", ".") for part in name.split("/")]
     renamed = {"observations": "observation", "actions": ACTION, "rewards": REWARD, "infos": "info"}
@@ -293,7 +308,7 @@ def _describe(name: str, rows: np.ndarray, *, use_videos: bool) -> tuple[str, di
 
 
 def _to_arrow(kind: str, rows: np.ndarray) -> Any:
-    """Return a Parquet column: a number, a text, (nested) lists or a PNG file per row."""
+    """Return ``rows`` as an Arrow array of numbers, strings, (nested) lists of numbers, or PNG files."""
     if kind == "image":
         files = [io.BytesIO() for _ in rows]
         for file, picture in zip(files, rows, strict=True):
@@ -309,7 +324,7 @@ def _to_arrow(kind: str, rows: np.ndarray) -> Any:
 
 
 def _from_arrow(column: Any) -> np.ndarray:
-    """Return the pictures of a Parquet column, or its elements without nesting."""
+    """Return a column as an array: (n, H, W, 3) if it contains image files, else all its values flattened."""
     values = column.combine_chunks()
     if pa.types.is_struct(values.type):
         files = [io.BytesIO(each["bytes"]) for each in values.to_pylist()]
@@ -334,13 +349,13 @@ def _write_video(path: Path, pictures: np.ndarray, fps: int) -> None:
 
 
 def _new(path: Path) -> Path:
-    """Create the folder of a path, and return the path."""
+    """Create the folder that will contain the file ``path``, and return ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def _statistics(values: np.ndarray) -> dict[str, Any]:
-    """Return the statistics of (n, ...) values for each element, in the form of ``stats.json``."""
+    """Return statistics over the first axis of (n, ...) values, in the form of ``stats.json``."""
     with np.errstate(all="ignore"):  # rewards may be infinite
         found = {name: getattr(values, name)(axis=0) for name in ("min", "max", "mean", "std")}
         quantiles = np.percentile(values, QUANTILES, axis=0)
@@ -354,18 +369,18 @@ def _read_episodes(
     achieved_goal: Callable[[Any], Any] | None,
     compute_reward: Callable[[Any, Any, Any], Any] | None,
 ) -> Iterator[Episode]:
-    """Yield the episodes; the caller increments ``errors.number`` after each episode."""
+    """Yield the episodes. Pass the result to ``errors.counted``, which counts them for error messages."""
     with _reading(root / INFO):
         info = json.loads((root / INFO).read_text(encoding="utf-8"))
         version = str(info["codebase_version"])
         if not version.startswith("v3."):
-            raise ValueError(f"expected format v3 of LeRobot, got {version}; convert it with LeRobot")
+            raise ValueError(f"the dataset must have format v3, got {version}; convert it with LeRobot")
         tables = [_read_table(path) for path in sorted((root / EPISODES).glob("*/*.parquet"))]
         rows = {row["episode_index"]: row for table in tables for row in table.to_pylist()}
         if len(rows) != info["total_episodes"]:
             raise ValueError(
-                f"{EPISODES} must have the {info['total_episodes']} episodes that {INFO} declares, got "
-                f"{len(rows)}; copy or download the dataset again"
+                f"it declares {info['total_episodes']} episodes, but {EPISODES} has {len(rows)}; copy or "
+                "download the dataset again"
             )
         files = sorted({(row["data/chunk_index"], row["data/file_index"]) for row in rows.values()})
         others = [
@@ -376,8 +391,8 @@ def _read_episodes(
     is_ours = (root / OURS).parents[1].exists()
     if not is_ours:
         warn_user(
-            f"{root} has no states after the last actions: the last frame of each episode is its "
-            "last state, the last action and its reward are left out, and all episodes count as truncated"
+            f"{root} has no states after the last actions: the last frame of each episode is used only for "
+            "the last state, its action and reward are left out, and all episodes count as truncated"
         )
     for chunk, file in files:
         path = root / DATA.format(chunk_index=chunk, file_index=file)
@@ -403,7 +418,7 @@ def _read_episodes(
 
 
 class _Frames(NamedTuple):
-    """The frames of an episode."""
+    """Reads the frames of one episode."""
 
     root: Path
     info: dict[str, Any]  # of ``info.json``
@@ -427,13 +442,13 @@ class _Frames(NamedTuple):
         pictures: list[np.ndarray] = []
         with _reading(path), av.open(str(path)) as container:
             stream = container.streams.video[0]
-            container.seek(int(begin / stream.time_base), stream=stream)  # to the key frame before it
+            container.seek(int(begin / stream.time_base), stream=stream)  # to the key frame before `begin`
             for frame in container.decode(stream):
                 if frame.time > begin - 0.5 / self.info["fps"]:
                     pictures.append(frame.to_ndarray(format="rgb24"))
                 if len(pictures) == len(self.table):
                     return np.stack(pictures)
-            raise ValueError(f"an episode must have {len(self.table)} pictures, got {len(pictures)}")
+            raise ValueError(f"the video has only {len(pictures)} of {len(self.table)} frames of an episode")
 
 
 def _own_episode(frames: _Frames) -> Episode:
@@ -461,7 +476,7 @@ def _other_episode(
     achieved_goal: Callable[[Any], Any] | None,
     compute_reward: Callable[[Any, Any, Any], Any] | None,
 ) -> Episode:
-    """Return an episode that another program wrote in T frames; the last frame gives the last state only."""
+    """Return an episode that `to_lerobot` did not write; ignore action and reward of its last frame."""
     names = {name: name.removeprefix("observation.") for name in arrays if name.startswith("observation.")}
     names |= {STATE: "observation"} if STATE in names else {}
     observations = {key: arrays[name] for name, key in names.items()}
@@ -470,17 +485,17 @@ def _other_episode(
         desired = np.broadcast_to(achieved[-1], achieved.shape)
         observations |= {"achieved_goal": achieved, "desired_goal": desired}
     if ACTION not in arrays:
-        raise ValueError(f"the dataset must have the feature {ACTION!r}, got {', '.join(arrays)}")
+        raise ValueError(f"the dataset must have the feature {ACTION!r}, got only {list(arrays)}")
     actions = arrays[ACTION][:-1]
     if compute_reward is not None:
         if "achieved_goal" not in observations:
-            raise ValueError("compute_reward needs goals, and the dataset has none; pass achieved_goal")
+            raise ValueError("compute_reward needs goals, but the dataset has none; pass achieved_goal= too")
         goals = observations["achieved_goal"][1:], observations["desired_goal"][:-1]
         rewards = np.asarray(compute_reward(*goals, [{} for _ in actions]))
     elif REWARD in arrays:
         rewards = arrays[REWARD].reshape(-1)[:-1]
     else:
-        raise ValueError(f"the dataset has no {REWARD}; pass compute_reward")
+        raise ValueError(f"the dataset has no feature {REWARD!r}; pass compute_reward=")
     infos = {"is_success": arrays[SUCCESS].reshape(-1)[:-1]} if SUCCESS in arrays else {}
     return Episode(observations, actions, rewards, False, True, infos)
 
@@ -496,6 +511,5 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _read_table(path: Path) -> Any:
-    """Read a Parquet file."""
     with _reading(path):
         return pq.ParquetFile(path).read()

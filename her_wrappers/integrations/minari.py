@@ -18,7 +18,7 @@ from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.spaces import SpaceSpec, leaf_spaces
-from her_wrappers.trees import as_leaf, path_name
+from her_wrappers.trees import as_leaf
 
 
 def to_minari(
@@ -26,14 +26,14 @@ def to_minari(
 ) -> Any:
     """Write episodes as a new Minari dataset.
 
-    Images are stored exactly; by default Minari stores them as JPEG, which changes them.
+    Images are stored without changes. Minari itself stores them as JPEG by default, which changes them.
 
     Args:
-        episodes: Iterable of episodes, such as a list or an `EpisodeArchive`; one episode at a time is in
-            memory.
+        episodes: Iterable of episodes, such as a list or an `EpisodeArchive`. Only one episode at a time is
+            in memory.
         dataset_id: Minari's id of the dataset, with a version, such as ``"reach/random-v0"``.
-        env: Environment of the episodes, or its id or spec. Minari stores the spaces of the environment, and
-            the episodes are cast to the dtypes of these spaces.
+        env: Environment of the episodes, or its id or spec. Minari stores the spaces of the environment; the
+            arrays of the episodes are cast to the dtypes of these spaces.
         **metadata: Other arguments of ``minari.create_dataset_from_buffers``, such as ``author``,
             ``description``, ``code_permalink``. Minari warns about missing arguments.
 
@@ -62,7 +62,7 @@ def to_minari(
     except (TypeError, ValueError) as error:  # Minari could write other ids, but not read them
         raise ValueError(
             f'dataset_id must have the form "namespace/name-v0", got {dataset_id!r}; the '
-            "namespace is optional, and has at least two letters"
+            "namespace is optional, and must have at least two letters"
         ) from error
     observations, actions = _specs_of(env)
     begun = False
@@ -72,7 +72,8 @@ def to_minari(
         begun = True
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
-                raise TypeError(f"episodes must yield Episode objects, got {type(episode).__name__}")
+                got = f"got {type(episode).__name__} at position {number}"
+                raise TypeError(f"each element of episodes must be an Episode, {got}")
             try:
                 cast = Episodes.of([episode]).cast(observations, actions)[0]
             except ValueError as error:
@@ -92,7 +93,7 @@ def to_minari(
             dataset_id, buffers(), env, data_format="hdf5", jpeg_encoding=False, **metadata
         )
     except BaseException:
-        if begun:  # otherwise another dataset has this id
+        if begun:  # otherwise this is the id of an older dataset
             with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
                 minari.delete_dataset(dataset_id)
         raise
@@ -101,7 +102,7 @@ def to_minari(
 def from_minari(dataset: Any, *, on_error: str = "raise") -> Iterator[Episode]:
     """Yield the episodes of a Minari dataset.
 
-    Reading starts, and errors are raised, when the first episode is requested.
+    Files are read, and errors are raised, only while you iterate over the returned episodes.
 
     Args:
         dataset: A ``minari.MinariDataset``, or the id of a local dataset.
@@ -145,21 +146,22 @@ def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceS
         raise TypeError(f"env must be a gymnasium Env, an id or a spec, got {type(env).__name__}")
     for name in ("observation_space", "action_space"):
         for path in leaf_spaces(getattr(env, name)):
-            if any("/" in str(key) for key in path):
+            if bad := [key for key in path if "/" in str(key)]:
                 raise ValueError(
-                    f"Minari cannot store keys with a slash, got {path_name((name, *path))!r}; rename the key"
+                    f"keys in the {name} of env must not contain a slash, which Minari cannot store, got the "
+                    f"key {bad[0]!r}; rename it in the environment"
                 )
     observations = SpaceSpec.of("observations", env.observation_space)
     return observations, SpaceSpec.of("actions", env.action_space)
 
 
 def _as_minari_infos(episode: Episode, number: int) -> dict[str, Any]:
-    """Return infos with T + 1 rows if the reset has infos too, else with T rows."""
+    """Return the infos as Minari stores them: T rows, or T + 1 rows for keys that ``reset_info`` has too."""
     only_at_reset = episode.reset_info.keys() - episode.infos.keys()
     if only_at_reset:
         raise ValueError(
-            f"Minari cannot store a reset info that the steps do not have, got {min(only_at_reset)!r} in "
-            f"episode {number}; remove it from reset_info"
+            f"episode {number} has the key {min(only_at_reset)!r} in reset_info but not in infos, which "
+            "Minari cannot store; remove the key from reset_info, or add it to infos"
         )
     infos: dict[str, Any] = {}
     for key, rows in episode.infos.items():

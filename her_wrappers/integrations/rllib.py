@@ -1,4 +1,4 @@
-"""RLlib: DQN and SAC of its new API stack with hindsight, based on `HindsightReplayBuffer`.
+"""RLlib: DQN and SAC of the new API stack with hindsight replay, based on `HindsightReplayBuffer`.
 
 ``docs/rllib.md`` lists the differences from RLlib's own replay buffers.
 """
@@ -36,27 +36,27 @@ if TYPE_CHECKING:
     from her_wrappers.integrations.rllib_buffer import SampledTransitions
 
 BUFFER_TYPE = "EpisodeReplayBuffer"
-"""The name under ``replay_buffer_config["type"]``, since SACConfig accepts RLlib's names only."""
+"""Value of ``replay_buffer_config["type"]``: a name of RLlib's, since SACConfig accepts no other names."""
 
 GIVEN_BY_RLLIB = {"observation_space", "action_space", "buffer_size", "n_steps", "gamma", "device"}
 OPTIONS = inspect.signature(HindsightReplayBuffer).parameters.keys() - GIVEN_BY_RLLIB
-"""Arguments of `HindsightReplayBuffer` that ``replay_buffer_config`` may have."""
+"""Arguments of `HindsightReplayBuffer` that are allowed as keys of ``replay_buffer_config``."""
 
 STATE_KEY = "replay_buffer"
-"""Key of the buffer in the state of an algorithm."""
+"""Key of the replay buffer in the state dict of an algorithm."""
 
 
 class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
-    """Env-to-module connector that passes the last observations as vectors, and logs the success rate.
+    """Env-to-module connector that gives the networks observations as vectors, and logs the success rate.
 
-    RLlib's ``FlattenObservations`` replaces the observations in the episodes by vectors, so that the buffer
-    would get no goals. This connector does not change the episodes.
+    Unlike RLlib's ``FlattenObservations``, this connector does not replace the observations in the episodes
+    by vectors. The replay buffer needs the dict observations in the episodes, since they contain the goals.
     """
 
     def recompute_output_observation_space(
         self, input_observation_space: spaces.Space[Any], input_action_space: spaces.Space[Any]
     ) -> spaces.Box:
-        """Return the space of the vectors."""
+        """Return the space of the vectors that the networks get."""
         self._inputs = NetworkInputs(input_observation_space)
         return self._inputs.space
 
@@ -68,7 +68,7 @@ class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotatio
         metrics: MetricsLogger | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Add the vectors to the batch."""
+        """Add the latest observation of each episode to the batch; log the success of ended episodes."""
         for episode in self.single_agent_episode_iterator(episodes):
             vector = self._inputs(episode.get_observations(-1), 1)[0]
             self.add_batch_item(batch, Columns.OBS, item_to_add=vector, single_agent_episode=episode)
@@ -80,25 +80,25 @@ class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotatio
 
 
 class ColumnsFromBuffer(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
-    """Learner connector: passes on all columns of the batch that `HerEpisodeReplayBuffer` sampled."""
+    """Learner connector that returns the columns of a sampled batch. By default, RLlib builds them."""
 
     def __call__(self, *, episodes: list[SampledTransitions], **kwargs: Any) -> dict[str, Any]:
-        """Return the columns, so that RLlib's connectors do not look for them in episodes."""
+        """Return all columns of the batch; the connectors that follow only add columns that are missing."""
         columns = [part.columns for part in episodes]
         return dict(columns[0]) if len(columns) == 1 else joined(columns)
 
 
 class ModuleTensors(NumpyToTensor):  # type: ignore[misc] # RLlib has no annotations
-    """Learner connector: converts the columns to tensors for the only module of the learner."""
+    """Learner connector that converts the columns of a batch to tensors, for a learner with one RLModule."""
 
     def __call__(self, *, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Return the tensors under the id of the module."""
+        """Return ``{id: batch}``: the id of the only RLModule, and the columns of ``batch`` as tensors."""
         tensors: dict[str, Any] = super().__call__(batch={DEFAULT_MODULE_ID: batch}, **kwargs)
         return tensors
 
 
 class _HerConfig:
-    """Mixin of the configurations: replay with hindsight, and the connectors that it needs."""
+    """Mixin for `HerDQNConfig` and `HerSACConfig`: connectors, checks of settings, buffer defaults."""
 
     def __init__(self, algo_class: type) -> None:
         super().__init__(algo_class)  # type: ignore[call-arg] # of DQNConfig, SACConfig
@@ -120,20 +120,19 @@ class _HerConfig:
             )
         unknown = sorted(config.keys() - OPTIONS - {"type", "capacity"})
         if unknown:
-            raise ValueError(
-                f"replay_buffer_config may have the keys capacity, {', '.join(sorted(OPTIONS))}, got "
-                f"{unknown[0]!r}; remove it (capacity is the buffer size; training() has n_step and gamma)"
-            )
-        if not settings.enable_env_runner_and_connector_v2 or settings.is_multi_agent:
-            raise ValueError(
-                f"{name} needs the new API stack and a single agent, got another setting; leave out "
-                "api_stack() and multi_agent()"
-            )
+            choices = f"choose from 'capacity', which is the size of the buffer, and {sorted(OPTIONS)}"
+            is_of_training = unknown[0] in {"n_step", "n_steps", "gamma"}
+            fix = "pass n_step= and gamma= to training()" if is_of_training else choices
+            raise ValueError(f"replay_buffer_config has the unknown key {unknown[0]!r}; {fix}")
+        if not settings.enable_env_runner_and_connector_v2:
+            raise ValueError(f"{name} needs the new API stack, got the old one; remove api_stack(...)")
+        if settings.is_multi_agent:
+            raise ValueError(f"{name} needs a single agent, got several; remove multi_agent(...)")
         for key in ("env_to_module_connector", "learner_connector"):
             if getattr(settings, f"_{key}") is not None:
                 raise ValueError(
-                    f"{key} must be None, got a function; {name} has connectors of its own, so remove "
-                    f"{key}=, and change observations by a wrapper of the environment"
+                    f"{key} must be None, got a function; {name} sets this connector itself, so remove "
+                    f"{key}=, and change observations in a wrapper of the environment instead"
                 )
         if not isinstance(settings.n_step, int):
             raise ValueError(  # noqa: TRY004 - a setting, as in the checks above
@@ -141,7 +140,8 @@ class _HerConfig:
             )
         models = [settings.model_config, settings.rl_module_spec.model_config or {}]
         if any((each if isinstance(each, dict) else vars(each)).get("use_lstm") for each in models):
-            raise ValueError(f"use_lstm must be False, got True; {name} samples single steps")
+            reason = f"because the buffer of {name} samples single steps, not sequences"
+            raise ValueError(f"use_lstm must be False, {reason}; remove use_lstm=True from model_config")
         super().validate()  # type: ignore[misc] # of DQNConfig, SACConfig
 
     def build_env_to_module_connector(
@@ -156,7 +156,7 @@ class _HerConfig:
     def build_learner_connector(
         self, input_observation_space: Any, input_action_space: Any, device: Any = None
     ) -> ConnectorV2:
-        """Return a pipeline that takes all columns from the buffer."""
+        """Return a pipeline that turns the columns of a batch from the buffer into tensors."""
         return LearnerConnectorPipeline(
             connectors=[
                 ColumnsFromBuffer(),
@@ -170,10 +170,10 @@ class _HerConfig:
 
 
 class _HerAlgorithm:
-    """Mixin of the algorithms: they make the buffer, and save it with their checkpoints."""
+    """Mixin for `HerDQN` and `HerSAC`: makes the replay buffer, and saves it in checkpoints."""
 
     def _create_local_replay_buffer_if_necessary(self, config: Any) -> HerEpisodeReplayBuffer:
-        """Return the buffer; RLlib calls this method when it builds the algorithm."""
+        """Return a new buffer; RLlib calls this method when it builds the algorithm."""
         settings: Any = self.config  # type: ignore[attr-defined] # of Algorithm
         options = {name: value for name, value in settings.replay_buffer_config.items() if name != "type"}
         creator: Any = self.env_creator  # type: ignore[attr-defined] # of Algorithm
@@ -190,10 +190,11 @@ class _HerAlgorithm:
         super().setup(config)  # type: ignore[misc] # of DQN
         if self._module_is_stateful:  # type: ignore[attr-defined] # of DQN
             name = type(self).__name__
-            raise ValueError(f"{name} samples single steps; use an RLModule without get_initial_state()")
+            fix = "use an RLModule without get_initial_state()"
+            raise ValueError(f"{name} samples single steps, but the RLModule is recurrent; {fix}")
 
     def training_step(self) -> None:
-        """Collect steps and update the networks; until the first episode has ended, only collect steps."""
+        """Collect steps until the buffer has at least one episode; then run the training step of RLlib."""
         algorithm: Any = self
         buffer: HerEpisodeReplayBuffer = algorithm.local_replay_buffer
         while not len(buffer):
@@ -209,7 +210,7 @@ class _HerAlgorithm:
         super().training_step()  # type: ignore[misc] # of DQN
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
-        """Return the state of the algorithm, which includes the state of the buffer."""
+        """Return the state of the algorithm, with the buffer if ``store_buffer_in_checkpoints`` is True."""
         algorithm: Any = super()
         state = algorithm.get_state(components, not_components=not_components, **kwargs)
         mine: Any = self
@@ -219,7 +220,7 @@ class _HerAlgorithm:
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the algorithm, and the buffer if the state has one."""
+        """Restore the algorithm, and the buffer if ``state`` contains one."""
         algorithm: Any = super()
         algorithm.set_state(state)
         if STATE_KEY in state:
@@ -235,7 +236,7 @@ class _HerAlgorithm:
 
 
 class HerDQN(_HerAlgorithm, DQN):  # type: ignore[misc] # RLlib has no annotations
-    """RLlib's DQN with `HerEpisodeReplayBuffer`; made by `HerDQNConfig`."""
+    """RLlib's DQN with `HerEpisodeReplayBuffer`; build it with `HerDQNConfig`."""
 
     @classmethod
     def get_default_config(cls) -> HerDQNConfig:
@@ -244,7 +245,7 @@ class HerDQN(_HerAlgorithm, DQN):  # type: ignore[misc] # RLlib has no annotatio
 
 
 class HerSAC(_HerAlgorithm, SAC):  # type: ignore[misc] # RLlib has no annotations
-    """RLlib's SAC with `HerEpisodeReplayBuffer`; made by `HerSACConfig`."""
+    """RLlib's SAC with `HerEpisodeReplayBuffer`; build it with `HerSACConfig`."""
 
     @classmethod
     def get_default_config(cls) -> HerSACConfig:
@@ -255,9 +256,9 @@ class HerSAC(_HerAlgorithm, SAC):  # type: ignore[misc] # RLlib has no annotatio
 class HerDQNConfig(_HerConfig, DQNConfig):  # type: ignore[misc] # RLlib has no annotations
     """Configuration of RLlib's DQN with hindsight, for goal environments with Discrete actions.
 
-    The methods are the same as in ``DQNConfig``. ``training(replay_buffer_config=...)`` takes the
-    ``capacity`` and the arguments of `HindsightReplayBuffer`. Checkpoints contain the buffer unless
-    ``store_buffer_in_checkpoints`` is False.
+    The methods are the same as in ``DQNConfig``. ``training(replay_buffer_config=...)`` takes a dict with
+    the ``capacity`` of the buffer and other arguments of `HindsightReplayBuffer`. Checkpoints contain the
+    buffer unless ``store_buffer_in_checkpoints`` is False.
 
     Example:
         >>> config = HerDQNConfig().environment("her_envs:her_envs/BitFlipping-v0")

@@ -1,4 +1,4 @@
-"""RLlib: the replay buffer of `her_wrappers.integrations.rllib`, and the inputs of its networks."""
+"""RLlib: the replay buffer of `HerDQN` and `HerSAC`, and how observations become inputs of the networks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from her_wrappers.trees import Tree
 
 INPUT_KEYS = ("observation", "desired_goal")
-"""Parts of an observation that the networks get."""
+"""Keys of the parts of an observation that the networks get."""
 
 
 class NetworkInputs:
-    """Concatenates observation and desired goal to vectors: the inputs of the networks.
+    """Concatenates observation and desired goal to one vector, the input of the networks.
 
     Discrete values become one-hot vectors; other arrays are flattened. All values become float32.
 
@@ -62,7 +62,7 @@ class NetworkInputs:
         self.space = spaces.Box(-np.inf, np.inf, (int(sum(widths)),), np.float32)
 
     def __call__(self, observations: Tree, rows: int) -> np.ndarray:
-        """Return the (rows, D) float32 vectors of observations, whose leaves have a leading axis."""
+        """Convert observations to (rows, D) float32. With ``rows=1``, the observation needs no batch axis."""
         parts = []
         for path, leaf in self._leaves:
             values = np.asarray(reduce(getitem, path, observations)).reshape(rows, -1)
@@ -74,10 +74,10 @@ class NetworkInputs:
 
 
 class SampledTransitions:
-    """A batch of transitions, which RLlib's learners get from the buffer instead of a list of episodes.
+    """A batch of transitions, which RLlib's learners can slice as if the batch were an episode.
 
     Args:
-        columns: (B, ...) arrays by the names that the learners use.
+        columns: Dict from RLlib's names of columns to (B, ...) arrays.
     """
 
     def __init__(self, columns: dict[str, np.ndarray]) -> None:
@@ -88,22 +88,21 @@ class SampledTransitions:
         return len(self.columns[Columns.REWARDS])
 
     def __getitem__(self, rows: slice) -> SampledTransitions:
-        """Return some of the transitions, for one of several learners."""
+        """Return a slice of the transitions, such as the part for one of several learners."""
         return SampledTransitions({name: values[rows] for name, values in self.columns.items()})
 
     def slice(self, rows: slice, len_lookback_buffer: int | None = None) -> SampledTransitions:
-        """Return some of the transitions; RLlib's episodes have a method with this name and arguments."""
+        """Return ``self[rows]``; RLlib slices episodes with this method. Ignore ``len_lookback_buffer``."""
         return self[rows]
 
 
 def _as_episode(chunks: list[Any], *, terminated: bool = False, truncated: bool = True) -> Episode:
-    """Return the chunks of an episode as one episode, which is truncated unless flags are given."""
+    """Join the chunks of an episode into an `Episode`, which is truncated by default."""
     observations, actions, rewards, infos = joined(chunks)
     return Episode(observations, actions, rewards, bool(terminated), bool(truncated), infos)
 
 
 def _as_arrays(values: Any) -> Tree:
-    """Return the values of an episode as a tree of arrays; RLlib has a list until it calls ``to_numpy``."""
     return stack(values) if isinstance(values, list) else values
 
 
@@ -114,7 +113,7 @@ def _is_continued(before: Tree, after: Tree) -> bool:
 
 
 def joined(trees: list[Any]) -> Any:
-    """Return trees of arrays as one tree, whose leaves are concatenated along the first axis."""
+    """Return one tree whose leaves are the leaves of all ``trees``, concatenated along the first axis."""
     return tree.map_structure(lambda *parts: np.concatenate(parts), *trees)
 
 
@@ -122,8 +121,8 @@ def _info_column(key: str, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
     for info in infos:
         if key not in info:
             raise ValueError(
-                f"every step must return the infos in info_keys, but a step did not return {key!r}, only "
-                f"{sorted(info)}; remove {key!r} from info_keys, or let step() return it"
+                f"info_keys contains {key!r}, but the info of a step has only the keys {sorted(info)}; "
+                f"remove {key!r} from info_keys, or let step() return it"
             )
     return np.stack([np.asarray(info[key]) for info in infos])
 
@@ -137,11 +136,11 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
     Args:
         env: Goal environment whose spaces and goal functions are used.
         capacity: Maximal number of transitions.
-        num_envs: Number of environments of all env runners together. If more episodes are open, an env runner
-            must have been restarted, and the oldest open episode is stored as truncated.
-        n_step: Maximal number of steps whose rewards are summed, all for one goal.
-        gamma: Discount factor of these sums.
-        **options: Further arguments of `HindsightReplayBuffer`, such as ``n_sampled_goal``.
+        num_envs: Number of environments of all env runners together. An env runner that restarts can leave
+            more open episodes than this. Then the episode whose last chunk is the oldest is truncated.
+        n_step: Maximum number of steps of n-step returns; all rewards of one return are for the same goal.
+        gamma: Discount factor of n-step returns.
+        **options: Other arguments of `HindsightReplayBuffer`, such as ``n_sampled_goal``.
 
     Raises:
         TypeError: ``env`` is not an environment, or an option is unknown.
@@ -167,7 +166,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         self._options = {**options, "buffer_size": capacity, "n_steps": n_step, "gamma": gamma}
         self.hindsight = HindsightReplayBuffer.for_env(env, **self._options)
         self._inputs = NetworkInputs(self.hindsight.observation_space)
-        # Of each open episode, the number of steps and the chunks: observations, actions, rewards, infos.
+        # By id of an open episode: the step at which its next chunk begins, and its chunks, each of which
+        # is a tuple of observations, actions, rewards and infos.
         self._open: dict[str, tuple[int, list[tuple[Tree, ...]]]] = {}
         self.last_batch: Batch | None = None
         self.metrics = MetricsLogger(root=False)
@@ -179,23 +179,26 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
     def add(self, batch: SingleAgentEpisode | list[SingleAgentEpisode], **kwargs: Any) -> None:
         """Add chunks of episodes, as env runners return them.
 
+        If a chunk is not valid, its episode is dropped, and the chunks after this chunk are ignored. If an
+        episode that ends in this call is not valid, all episodes that end in this call are dropped.
+
         Args:
             batch: The chunks. All chunks of an episode have the same id, and are in order.
             **kwargs: Ignored.
 
         Raises:
-            ValueError: An episode does not fit the spaces or the capacity, or an info is missing; the episode
-                is dropped.
+            ValueError: A chunk lacks an info of ``info_keys``, its episode exceeds the capacity, or an
+                episode that ends in this call is not valid.
         """
         ended: list[Episode] = []
         try:
             for chunk in batch if isinstance(batch, list) else [batch]:
                 self._add_chunk(chunk, ended)
-        finally:  # a chunk that is rejected does not affect the other episodes
+        finally:  # also store the episodes that ended before an invalid chunk
             self.hindsight.add_episodes(ended)
 
     def _add_chunk(self, chunk: SingleAgentEpisode, ended: list[Episode]) -> None:
-        """Add a chunk to its episode, and append the episodes that it ends to ``ended``."""
+        """Append a chunk to the open episode with its id; append all episodes that end now to ``ended``."""
         if not len(chunk):
             return
         next_step, chunks = self._open.pop(chunk.id_, (chunk.t_started, []))
@@ -214,8 +217,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         num_steps = sum(len(rewards) for _, _, rewards, _ in chunks)
         if num_steps >= self.hindsight.buffer_size:
             raise ValueError(
-                f"an episode must fit the capacity of {self.hindsight.buffer_size} transitions, got "
-                f"{num_steps} steps that did not end the episode; raise "
+                f"an episode must end after at most {self.hindsight.buffer_size} steps (the capacity of the "
+                f"buffer), but an episode continues after {num_steps} steps; increase "
                 'replay_buffer_config["capacity"], or give the environment a time limit'
             )
         self._open[chunk.id_] = chunk.t, chunks
@@ -230,25 +233,26 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         beta: float | None = None,
         **kwargs: Any,
     ) -> list[SampledTransitions]:
-        """Sample transitions with replacement; relabeled transitions come first.
+        """Sample transitions with replacement; relabeled transitions come first in the batch.
 
         Args:
             num_items: Number of transitions, B.
-            batch_length_T: 0 or None; recurrent networks are not supported.
-            beta: Exponent of the weights of this batch; by default ``prioritized.beta``.
-            **kwargs: Ignored: further arguments of RLlib's buffers.
+            batch_length_T: Must be 0 or None, since sequences for recurrent networks are not supported.
+            beta: Exponent of the importance weights of this batch; by default ``prioritized.beta``.
+            **kwargs: Ignored; RLlib passes arguments of its own buffers.
 
         Returns:
-            A list with one batch, for the learner connector.
+            A list with one batch, which the learner connector converts to tensors.
 
         Raises:
-            ValueError: No episode is complete, ``num_items`` is below 1, or the networks are recurrent.
+            ValueError: No episode is complete, ``num_items`` is None or below 1, or ``batch_length_T`` is
+                above 0.
         """
-        if num_items is None or batch_length_T:
-            raise ValueError(
-                "sample needs num_items and batch_length_T=0, got "
-                f"num_items={num_items}, batch_length_T={batch_length_T}; use networks without an LSTM"
-            )
+        if num_items is None:
+            raise ValueError("sample() got num_items=None; pass the number of transitions as num_items=")
+        if batch_length_T:
+            fix = "use networks without an LSTM, because sample() returns single steps, not sequences"
+            raise ValueError(f"batch_length_T must be 0 or None, got {batch_length_T}; {fix}")
         batch = self.last_batch = self.hindsight.sample(num_items, beta)
         columns = {
             Columns.OBS: self._inputs(batch.observations, num_items),
@@ -263,11 +267,11 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         return [SampledTransitions({name: np.ascontiguousarray(each) for name, each in columns.items()})]
 
     def update_priorities(self, priorities: np.ndarray, module_id: str | None = None) -> None:
-        """Set the priorities of the transitions of the last batch, if the buffer has priorities.
+        """Set the priorities of the last batch; do nothing if the buffer has no priorities.
 
         Args:
-            priorities: (B,) temporal difference errors.
-            module_id: Ignored; RLlib passes it.
+            priorities: (B,) temporal difference errors, whose absolute values become the priorities.
+            module_id: Ignored; RLlib passes the id of its module.
 
         Raises:
             ValueError: ``priorities`` does not have one value for each transition of the batch.
@@ -276,25 +280,25 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             self.hindsight.update_priorities(self.last_batch.index, np.abs(priorities))
 
     def get_metrics(self) -> dict[str, Any]:
-        """Return the numbers of stored transitions and episodes, for the results of ``train``."""
+        """Return the numbers of stored transitions and episodes, for the results of RLlib's ``train``."""
         self.metrics.log_value("num_env_steps_stored", len(self), reduce="item")
         self.metrics.log_value("num_episodes_stored", self.hindsight.num_episodes, reduce="item")
         reduced: dict[str, Any] = self.metrics.reduce()
         return reduced
 
     def get_state(self) -> dict[str, Any]:
-        """Return the state of the buffer: the content of a file that `HindsightReplayBuffer` saves.
+        """Return the state: a saved `HindsightReplayBuffer` as bytes, and the open episodes.
 
-        Open episodes are saved as truncated, since a restored algorithm resets its environments.
+        Open episodes are truncated in the state, since a restored algorithm resets its environments.
 
         Raises:
-            OSError: The file cannot be written.
+            OSError: The temporary file for the bytes cannot be written.
         """
         unfinished = [vars(_as_episode(chunks)) for _, chunks in self._open.values()]
         return {"hindsight": to_bytes(self.hindsight), "unfinished": unfinished}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Replace the content of the buffer by the saved content of a buffer with the same options.
+        """Replace the content of the buffer by the state of a buffer with the same options.
 
         Args:
             state: State that `get_state` returned.
@@ -305,8 +309,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         """
         if "hindsight" not in state:
             raise ValueError(
-                f"state must have the keys hindsight and unfinished, got {sorted(state)}; pass the state of "
-                "a HerEpisodeReplayBuffer"
+                f"state must have the keys 'hindsight' and 'unfinished', got {sorted(state)}; pass a state "
+                "that get_state() of a HerEpisodeReplayBuffer returned"
             )
         self.hindsight = load_same(self.hindsight, state["hindsight"])
         self.hindsight.add_episodes([Episode(**attributes) for attributes in state["unfinished"]])

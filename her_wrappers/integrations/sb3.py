@@ -1,6 +1,6 @@
-"""Stable-Baselines3: a drop-in replacement of its `HerReplayBuffer`, based on `HindsightReplayBuffer`.
+"""Stable-Baselines3: a drop-in replacement for SB3's `HerReplayBuffer`, based on `HindsightReplayBuffer`.
 
-``docs/stable_baselines3.md`` lists the differences.
+``docs/stable_baselines3.md`` lists the differences from SB3's class.
 """
 
 from __future__ import annotations
@@ -59,52 +59,54 @@ FORMER_ARGUMENTS = {
     "online_sampling": "leave it out: goals are always sampled when a batch is sampled",
     "max_episode_length": "leave it out: episodes have any length up to buffer_size / n_envs",
     "env_info": "pass copy_info_dict=True to give compute_reward the infos of the steps",
-    "wrapped_env": "pass env=, the environment whose compute_reward is called; SB3's algorithms pass it",
+    "wrapped_env": "pass the environment whose compute_reward is called as env=; SB3's algorithms pass it",
 }
-"""Arguments of former versions of Stable-Baselines3 and stable-baselines, and their replacements."""
+"""Arguments of older versions of SB3 and stable-baselines, each with advice for the error message."""
 
 
 class HerReplayBuffer(sb3.HerReplayBuffer):
-    """Drop-in replacement for Stable-Baselines3's ``HerReplayBuffer``, faster, and with ``termination``.
+    """Faster drop-in replacement for Stable-Baselines3's ``HerReplayBuffer``, with a ``termination`` option.
 
     The methods, and the arguments up to ``copy_info_dict``, are the same as in SB3's class. An episode longer
-    than ``buffer_size / n_envs`` steps is truncated. An episode that a reset interrupts, such as the reset of
-    a second call of ``learn``, is truncated too.
+    than ``buffer_size / n_envs`` steps is truncated. An episode that is interrupted by a reset, such as the
+    reset at the start of a second call of ``learn``, is truncated too.
 
     Args:
-        buffer_size: Maximal number of transitions, of all environments together.
+        buffer_size: Maximum number of transitions of all environments together.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
         env: Training environment with ``compute_reward``; SB3's algorithms pass it.
         device: Device of the batches.
         n_envs: Number of environments, N.
         optimize_memory_usage: Ignored, since a state is never stored twice.
-        handle_timeout_termination: Whether an episode that ends with ``info["TimeLimit.truncated"]`` is
-            truncated, not terminated.
-        n_sampled_goal: Number of relabeled transitions per original transition; None if a `Mixture` sets the
-            share.
+        handle_timeout_termination: Whether an episode that ends with ``info["TimeLimit.truncated"]`` counts
+            as truncated. If False, it counts as terminated.
+        n_sampled_goal: Number of relabeled transitions per original transition. Must be None if
+            ``goal_selection_strategy`` is a `Mixture` with a share of ``"original"``.
         goal_selection_strategy: SB3's enum or names, or a strategy of `HindsightReplayBuffer`:
             ``"geometric"``, ``"random"``, ``"desired"``, a function, or a `Mixture`.
-        copy_info_dict: Whether ``compute_reward`` gets the recorded infos of the steps, which belong to the
-            recorded goal; otherwise it gets empty dicts.
-        termination: Termination of relabeled steps. ``"keep"``: as recorded, like SB3. None: the same, with
-            one warning if an episode terminated at its goal. ``"success"``: True if the new reward equals the
-            reward of an achieved goal, for environments that end on success. ``"recompute"``: as the
-            environment's ``compute_terminated`` returns. ``"never"``, or a function with the arguments of
-            ``compute_terminated``.
-        n_steps: Maximal number of steps whose rewards are summed, all for one goal. SB3's algorithms ignore
-            their own ``n_steps`` if they have a custom replay buffer.
-        gamma: Discount factor of these sums; must equal the algorithm's gamma. Unused if ``n_steps`` is 1.
-        resample_achieved_goals: Whether a new goal is sampled once more if it was already achieved before the
-            step.
-        seed: Seed of the private generator; None seeds it from NumPy's global generator, which SB3 seeds.
-        demonstrations: Recorded episodes of the environment, and their share of each batch. Their actions are
-            in the units of the environment, not scaled to [-1, 1] as in SB3.
+        copy_info_dict: Whether ``compute_reward`` gets the infos that were recorded with the steps. They
+            describe the original goal, not the new one. If False, ``compute_reward`` gets empty dicts.
+        termination: Rule for the termination of relabeled steps. ``"keep"``: as recorded, as in SB3. None:
+            like ``"keep"``, with one warning if an episode terminated at its goal. ``"success"``: a step
+            terminates if its new reward equals the reward of an achieved goal; for environments that end on
+            success. ``"recompute"``: computed by the environment's ``compute_terminated``. ``"never"``:
+            relabeled steps never terminate. Or a function with the arguments of ``compute_terminated``.
+        n_steps: Maximum number of steps of n-step returns; all rewards of one return are for the same goal.
+            The ``n_steps`` of SB3's algorithms has no effect together with a custom replay buffer.
+        gamma: Discount factor of n-step returns, equal to the algorithm's gamma. Unused if ``n_steps`` is 1.
+        resample_achieved_goals: Whether to draw a second sample in place of a new goal that was already
+            achieved before the step. The second sample is kept, even if it was achieved too.
+        seed: Seed of the buffer's own random generator. None draws the seed from NumPy's global generator,
+            which SB3's algorithms seed.
+        demonstrations: A `Demonstrations` object: recorded episodes of the environment, with their share of
+            each batch. The recorded actions must be in the units of the environment, not scaled to [-1, 1] as
+            SB3 stores actions.
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
-        ValueError: ``observation_space`` has no goals, its goals differ in size from
-            the goals of the environment (VecFrameStack), or an argument is not valid.
+        ValueError: ``observation_space`` has no goals, its goals have another size than the goals of the
+            environment (such as with VecFrameStack), or an argument is not valid.
 
     Attributes:
         hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
@@ -192,13 +194,14 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._batches = TensorBatches(self.hindsight, seed, discounts=n_steps > 1)
 
     def _read(self, demonstrations: Demonstrations) -> Demonstrations:
-        """Return demonstrations in SB3's shapes."""
+        """Read all demonstrations, and return them in SB3's shapes and dtypes."""
         episodes = []
-        for episode in demonstrations.read():
+        for number, episode in enumerate(demonstrations.read()):
             try:
                 read = self._shapes.read_episode(episode)
             except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"demonstrations must fit the spaces of the environment: {error}") from error
+                cause = f"{type(error).__name__}: {error}"
+                raise ValueError(f"demonstration {number} does not fit the spaces of env: {cause}") from error
             infos = {} if self._infos is None else {STEP: self._infos.keep_for_ever(episode)}
             episodes.append(replace(read, infos=infos))
         return replace(demonstrations, episodes=episodes)
@@ -212,26 +215,28 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         done: np.ndarray,
         infos: list[dict[str, Any]],
     ) -> None:
-        """Add one transition of every environment; it can be sampled once its episode has ended.
+        """Add one transition per environment. A transition can be sampled once its episode has ended.
 
         Args:
             obs: Observations of all environments, (N, ...) arrays.
-            next_obs: Next observations, (N, ...) arrays; where an episode ended, its last observation.
-            action: (N, A) actions, in the form that `sample` returns.
+            next_obs: Next observations, (N, ...) arrays. If an episode ended, the row of its environment has
+                the last observation of this episode, not the first observation of the next episode.
+            action: (N, A) actions, scaled to [-1, 1] if the action space is a Box, as SB3's algorithms do.
             reward: (N,) rewards.
             done: (N,) bool, whether the episode ended.
-            infos: N infos of the step.
+            infos: List of N info dicts, one per environment.
 
         Raises:
-            ValueError: A value does not fit its space, or the buffer has no environment; nothing is added.
-                Or an episode ends and one of its rewards is not finite; the episode is dropped.
+            ValueError: A value does not fit its space, or the buffer has no environment to compute rewards
+                (call ``set_env``); then nothing is added. ValueError is also raised if an episode that ends
+                has a reward that is not finite; then all episodes that end in this call are dropped.
         """
         self._require_env()
         states = self._shapes.read_states(obs, self._open.where)
         actions = self._shapes.read_actions(action, self._open.where)
         rewards = as_rewards(reward, self.n_envs).tolist()
         outcomes = self._shapes.read_states(next_obs, partial(self._open.where, ahead=1))
-        if begun := self._open.environments_not_at(states):  # a reset interrupted episodes, or all begin
+        if begun := self._open.environments_not_at(states):  # after a reset, also at the first step
             self._store(begun, [False] * len(begun))
             if self._reuse_watch.is_watching:
                 self._reuse_watch.began(begun, self._shapes.arrays_of(states))
@@ -242,8 +247,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             if any(not end and "terminal_observation" in info for info, end in pairs):  # of an earlier step
                 self._warned_of_infos = True
                 warn_user(
-                    "the environment returns the same info dict at every step, and the reset overwrites the "
-                    "infos of last steps; wrap each environment in her_wrappers.repairs.CopyObservation"
+                    "the environment returns the same info dict at every step, so its reset overwrites the "
+                    "info of an episode's last step; wrap each environment in "
+                    "her_wrappers.repairs.CopyObservation"
                 )
         recorded = None if self._infos is None else self._infos.keep(infos)
         self._open.add(StepBytes(actions, rewards, recorded), outcomes)
@@ -259,16 +265,17 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             self._reuse_watch.ended(over, episodes or ())
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override] # as in SB3's class
-        """Sample transitions uniformly with replacement; relabeled transitions come first.
+        """Sample transitions uniformly with replacement; relabeled transitions come first in the batch.
 
         Args:
             batch_size: Number of transitions, B.
-            env: Environment that normalizes observations and rewards of the batch, or None. Rewards are
-                computed from goals that are not normalized.
+            env: VecNormalize that normalizes the observations and rewards of the batch, or None. Rewards are
+                computed before the goals are normalized.
 
         Raises:
             RuntimeError: No episode is complete yet.
-            ValueError: ``batch_size`` is below 1, or the buffer has no environment for the rewards.
+            ValueError: ``batch_size`` is below 1, or the buffer has no environment to compute rewards (call
+                ``set_env``).
         """
         self._require_env()
         if not self.hindsight.can_sample:
@@ -280,12 +287,15 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         return batch if env is None else normalized(batch, env)
 
     def truncate_last_trajectory(self) -> None:
-        """Truncate the open episodes; warn if there are any."""
+        """Store the open episodes as truncated; warn if there are any.
+
+        If ``handle_timeout_termination`` is False, store them as terminated, as SB3's class does.
+        """
         envs = [i for i, length in enumerate(self._open.lengths) if length > 0]
         if envs:
             warn_user(
                 "The last trajectory in the replay buffer will be truncated; pass truncate_last_traj=False "
-                "to load_replay_buffer if the environment continues the episode"
+                "to load_replay_buffer() if the environment continues the episode"
             )
             self._store(envs, [not self.handle_timeout_termination] * len(envs))
 
@@ -300,17 +310,17 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
-        """A new dict. If ``optimize_memory_usage``, SB3's ``learn`` sets items of it, without effect."""
+        """A new empty dict: SB3's ``learn`` may set an item of ``dones``, which this buffer does not need."""
         return {}
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"this HerReplayBuffer has no attribute {name!r}, since it stores whole episodes instead of "
-            "the arrays of SB3's class; use hindsight.episodes() or sample()"
+            f"HerReplayBuffer has no attribute {name!r} (it stores whole episodes instead of the arrays of "
+            "SB3's class); use buffer.hindsight.episodes() or buffer.sample()"
         )
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
-        """Store the open episodes of some environments, as terminated or as truncated, and return them."""
+        """Close and store the open episodes of ``envs``; arguments and result are those of `_open.finish`."""
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
             self._batches.invalidate()
@@ -324,7 +334,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         if self.env is None and self.her_ratio > 0:
             raise ValueError(
                 "rewards of relabeled transitions need an environment, but this buffer has none; call "
-                "set_env(vec_env), as load_replay_buffer of SB3's algorithms does"
+                "set_env(vec_env), as load_replay_buffer() of SB3's algorithms does"
             )
 
     def _call_env_method(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:

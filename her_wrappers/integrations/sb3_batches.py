@@ -1,4 +1,4 @@
-"""Batches of `HerReplayBuffer`, which are SB3's tuples of tensors. Several batches are sampled at once."""
+"""Batches of `HerReplayBuffer` as SB3's tuples of tensors. Several batches are sampled in one call."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from her_wrappers.replay.buffer import HindsightReplayBuffer
 
 MAX_BATCHES = 64
-"""Maximal number of batches that are sampled at once; more would save little time."""
+"""Maximum number of batches that are sampled at once; more would save little time."""
 
 MAX_BYTES = 2**23
-"""Maximal size in bytes of the batches that are sampled at once, unless one batch is larger."""
+"""Maximum size in bytes of all batches that are sampled at once; a single batch may be larger."""
 
 NUM_INTERVALS = 8
-"""Number of past intervals between changes of the buffer for which the number of used batches is stored."""
+"""Number of latest intervals between additions of episodes for which the number of used batches is stored."""
 
 
 class TensorBatches:
-    """Samples several batches at once from a buffer.
+    """Samples several batches at once from a buffer, and returns them one at a time.
 
-    Sampling several batches takes little more time than one batch, since each function is called only once.
-    Adding episodes drops the unused batches. To drop few, the first call of `next` after an addition samples
-    m batches, where m is the smallest number of batches used between two recent additions. When these are
-    used up, the next calls sample 1, 1, 2, 4, ... further batches. Each batch has the same distribution as if
-    it were sampled alone.
+    Sampling several batches in one call of ``buffer.sample`` takes little more time than sampling one batch.
+    When episodes are added, unused batches are dropped. Few are dropped, since `next` first samples only m
+    batches after an addition (in parts if m is large), where m is the smallest number of batches that were
+    used in one of the last `NUM_INTERVALS` intervals between additions. After these m batches, `next` samples
+    1, 1, 2, 4, ... batches at a time. Each batch has the same distribution as if it were sampled alone.
 
-    With ``discounts=True``, batches contain discounts; otherwise SB3 uses its own gamma. ``seed`` determines
-    the order of batches that were sampled together.
+    With ``discounts=True``, batches contain discounts; otherwise SB3 uses its own gamma. ``seed`` is the seed
+    of the random order in which batches that were sampled together are returned.
     """
 
     def __init__(self, buffer: HindsightReplayBuffer, seed: int, *, discounts: bool) -> None:
@@ -56,7 +56,7 @@ class TensorBatches:
         self._used_before: deque[int] = deque(maxlen=NUM_INTERVALS)
 
     def invalidate(self) -> None:
-        """Drop the unused batches, since the content of the buffer changes."""
+        """Drop the unused batches. Call this whenever episodes are added to the buffer or removed from it."""
         self._batches = []
         if self._used:
             self._used_before.append(self._used)
@@ -79,17 +79,18 @@ class TensorBatches:
 
     def _next_count(self) -> int:
         if not self._bytes:
-            return 1  # to know its size
+            return 1  # to measure the size of a batch
         left = min(self._used_before, default=0) - self._used
         count = left if left > 0 else max(1, -left)
         most = max(1, min(MAX_BATCHES, MAX_BYTES // self._bytes))
-        return -(-count // -(-count // most))  # in equal parts, so that the last one is not small
+        return -(-count // -(-count // most))  # in equal parts, so that no part is small
 
     def _split(self, batch: Batch, count: int, device: torch.device) -> list[DictReplayBufferSamples]:
         """Split a batch into ``count`` batches of equal size, without a copy.
 
-        Relabeled rows come first, so each batch gets every ``count``-th row. Some batches get one relabeled
-        row more than others; the order of the batches is random.
+        Relabeled rows come first in ``batch``. To distribute them evenly, each part gets every ``count``-th
+        row. The first parts can still get one relabeled row more than the last parts; the parts are therefore
+        returned in random order.
         """
 
         def split(array: np.ndarray) -> Sequence[torch.Tensor]:
@@ -112,12 +113,13 @@ class TensorBatches:
         return [made[i] for i in self._rng.permutation(count).tolist()]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without batches: each is a view, whose pickle would contain all batches."""
+        """Return the state without the batches sampled in advance, which would make a pickle large."""
+        # The batches are views of the same tensors; pickle stores a complete tensor for each view.
         return self.__dict__ | {"_batches": []}
 
 
 def normalized(batch: DictReplayBufferSamples, env: VecNormalize) -> DictReplayBufferSamples:
-    """Return a batch that is normalized with the current statistics of a VecNormalize."""
+    """Return the batch with observations and rewards normalized by the current statistics of ``env``."""
     device = batch.rewards.device
 
     def observations(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Records of `HerReplayBuffer`: open episodes, stored as bytes, and infos, dicts of any content."""
+"""Parts of `HerReplayBuffer`: SB3's shapes, infos with any keys and values, and open episodes as bytes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episode import Episode
 
 Row = list[bytes]
-"""Observations or actions of all environments: the bytes of each leaf."""
+"""Observations or actions of all environments at one step: one bytes object per leaf of the space."""
 
 STEP = "step"
-"""Key of the info that the buffer stores: the number of the dict in `RecordedInfos`."""
+"""Info key under which the buffer stores, for each step, the number of its info in `RecordedInfos`."""
 
 
 class RecordedInfos:
-    """Infos of all steps in the buffer and in open episodes of N environments."""
+    """Info dicts, each stored under an integer: those of the steps in the buffer and in open episodes."""
 
     def __init__(self, n_envs: int) -> None:
         self._n_envs = n_envs
@@ -39,17 +39,17 @@ class RecordedInfos:
         self._stored: deque[int] = deque()
 
     def keep(self, infos: Iterable[Mapping[str, Any]]) -> np.ndarray:
-        """Store copies of the infos of a step, and return their numbers, (N,) int64."""
+        """Store copies of the N infos of a step; return the number under which each is stored, (N,) int64."""
         steps = np.arange(self._next, self._next + self._n_envs)
         self._next += self._n_envs
         self._by_step.update(zip(steps.tolist(), map(copy_tree, infos), strict=True))
         return steps
 
     def keep_for_ever(self, episode: Episode) -> np.ndarray:
-        """Store the infos of a demonstration; return the number of each info, (T,) int64.
+        """Store the infos of a demonstration of T steps; return the number of each step's info, (T,) int64.
 
-        The numbers are below -1, so that they differ from the numbers of recorded steps. These infos are
-        never evicted.
+        These numbers are -2 or less, since recorded steps have numbers of at least 0, and -1 means that a
+        number is missing. Infos of demonstrations are never evicted.
         """
         steps = np.arange(len(episode)) + min([-1, *self._by_step]) - len(episode)
         rows = ({key: column[t] for key, column in episode.infos.items()} for t in range(len(episode)))
@@ -57,15 +57,15 @@ class RecordedInfos:
         return steps
 
     def evict(self, episodes: Episodes, count: int) -> None:
-        """Add the steps of new ``episodes``, then drop the infos of all but the last ``count`` steps."""
+        """After ``episodes`` were stored, drop the infos of evicted steps, so that ``count`` steps remain."""
         self._stored.extend(episodes.infos[STEP].tolist())
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]
 
     def of(self, info: Any) -> Any:
-        """Return a copy of the recorded info whose number is ``info[STEP]``.
+        """Return a copy of the stored info whose number is ``info[STEP]``; {} if no info has this number.
 
-        If ``info`` is a list of B dicts, return a (B,) array of the recorded dicts, as SB3's class does.
+        If ``info`` is a list of B dicts, return a (B,) array of infos, which SB3 passes to `compute_reward`.
         """
         if isinstance(info, dict):
             return copy_tree(self._by_step.get(info.get(STEP, -1), {}))
@@ -77,8 +77,9 @@ class RecordedInfos:
 class Sb3Shapes:
     """Shapes and dtypes of transitions in SB3, where Discrete observations and all actions are vectors.
 
-    ``states`` and ``actions`` are the spaces of a stored observation and a stored action of one environment,
-    ``state_spec`` and ``action_spec`` their leaves; ``n_envs`` is N.
+    ``states`` and ``actions`` are the spaces of a stored observation and a stored action of one environment.
+    ``state_spec`` and ``action_spec`` list the leaves of these spaces. ``n_envs`` is N, the number of
+    environments.
     """
 
     def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space[Any], n_envs: int) -> None:
@@ -97,7 +98,7 @@ class Sb3Shapes:
         (self._action_leaf,) = self.action_spec
 
     def read_states(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
-        """Return the bytes of each leaf of the observations of N environments, which must fit their space."""
+        """Return N observations as one bytes object per leaf; raise ValueError if any is not valid."""
         row = [
             value.tobytes()
             for key, shape, dtype in self._parts
@@ -116,7 +117,7 @@ class Sb3Shapes:
         return [as_batch(leaf, value, count=self.n_envs, where=where).tobytes() for leaf, value in leaves]
 
     def read_episode(self, episode: Episode) -> Episode:
-        """Return an episode of the environment in SB3's shapes and dtypes, with scaled actions."""
+        """Return the episode in SB3's shapes and dtypes; actions from a bounded Box are scaled to [-1, 1]."""
         actions, box = episode.actions, self._action_space
         if isinstance(box, spaces.Box) and box.is_bounded():  # as in `scale_action` of SB3's policies
             actions = 2 * (actions - box.low) / (box.high - box.low) - 1
@@ -128,12 +129,12 @@ class Sb3Shapes:
         return replace(episode, observations=states, actions=actions)
 
     def arrays_of(self, states: Row) -> list[np.ndarray]:
-        """Return the leaves of the observations of N environments, each (N, ...)."""
+        """Convert ``states``, N observations from `read_states`, to one (N, ...) array per leaf."""
         parts = zip(self._parts, states, strict=True)
         return [np.ndarray(shape, dtype, data) for (_, shape, dtype), data in parts]
 
     def read_actions(self, action: Any, where: Where) -> list[bytes]:
-        """Return the bytes of the actions of N environments, floats rounded; raise ValueError if invalid."""
+        """Return all N actions as one bytes object, in a list; raise ValueError if an action is not valid."""
         actions, leaf = np.asarray(action), self._action_leaf
         if actions.size != self._action_shape[0] * self._action_shape[1]:
             raise ValueError(f"action must have shape {self._action_shape}, got {actions.shape}")
@@ -144,7 +145,7 @@ class Sb3Shapes:
 
 
 def _with_axis(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return a MultiDiscrete space for a Discrete one, so that elements have an axis."""
+    """Replace a Discrete space by a MultiDiscrete space of shape (1,); return other spaces unchanged."""
     if isinstance(space, spaces.Discrete):
         return spaces.MultiDiscrete([space.n], dtype=space.dtype.type, start=[space.start])
     return space
@@ -161,9 +162,8 @@ class StepBytes(NamedTuple):
 class VectorEpisodeBytes:
     """The open episodes of N environments that step together.
 
-    Steps are stored as bytes, which become arrays when an episode ends. So a step needs fewer function calls
-    than in `EpisodeAccumulator`. Function calls are slow between the updates of a network, since updates fill
-    the caches of the processor.
+    Steps are stored as bytes and become arrays only when their episode ends. Adding a step therefore needs
+    fewer function calls than in `EpisodeAccumulator`.
     """
 
     def __init__(self, shapes: Sb3Shapes) -> None:
@@ -174,15 +174,15 @@ class VectorEpisodeBytes:
 
     @property
     def lengths(self) -> list[int]:
-        """Number of steps of the open episode of each of N environments; -1 if no episode is open."""
+        """For each environment, the number of steps of its open episode, or -1 if no episode is open."""
         return [-1 if begun is None else len(self._steps) - begun for begun in self._begun]
 
     def where(self, env: int, ahead: int = 0) -> str:
-        """Return text for messages: the environment, and its current step plus ``ahead``."""
+        """Return text such as "at step 3 of environment 0"; ``ahead`` is added to the number of the step."""
         return f"at step {max(0, self.lengths[env]) + ahead} of environment {env}"
 
     def environments_not_at(self, states: Row) -> list[int]:
-        """Return the environments without an open episode, or whose current state differs from ``states``."""
+        """Return the environments that have no open episode, or whose last state differs from ``states``."""
         if None not in self._begun and states == self._states[-1]:
             return []
         return [
@@ -193,7 +193,7 @@ class VectorEpisodeBytes:
         ]
 
     def begin(self, envs: Sequence[int], states: Row) -> None:
-        """Open episodes in some environments; ``states`` are the current states of all environments."""
+        """Begin an episode in each of ``envs``; ``states`` are the current states of all environments."""
         self._close(envs)
         self._states[-1:] = [states]
         for i in envs:
@@ -205,9 +205,9 @@ class VectorEpisodeBytes:
         self._states.append(states)
 
     def finish(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
-        """Close the open episodes of ``envs``, and return the episodes that have steps, or None without any.
+        """Close the open episodes of ``envs``, and return them without the empty ones; None if all are empty.
 
-        An episode is terminated if its element of ``terminated`` is True, and truncated otherwise.
+        ``terminated`` has a flag for each of ``envs``: True if its episode is terminated, False if truncated.
         """
         lengths = self.lengths
         ends = {i: end for i, end in zip(envs, terminated, strict=True) if lengths[i] > 0}
@@ -234,7 +234,7 @@ class VectorEpisodeBytes:
         return episodes
 
     def _close(self, envs: Sequence[int]) -> None:
-        """Close episodes, and drop steps that do not belong to an open episode."""
+        """Close the episodes of ``envs``; drop the steps before the oldest episode that is still open."""
         for i in envs:
             self._begun[i] = None
         oldest = min((begun for begun in self._begun if begun is not None), default=len(self._steps))
@@ -247,18 +247,18 @@ def _part(leaf: LeafSpec, data: bytes, env: int) -> bytes:
 
 
 def _rows(spec: SpaceSpec, row: Row, env: int) -> Row:
-    """Return the bytes of each leaf of one environment."""
+    """Return the bytes of one environment, ``env``, from a row with the bytes of all environments."""
     return [_part(leaf, data, env) for leaf, data in zip(spec, row, strict=True)]
 
 
-def _columns(spec: SpaceSpec, rows: Sequence[tuple[int, Sequence[Row]]]) -> Any:
-    """Return the tree of arrays that concatenates the rows of some environments."""
-    count = sum(len(each) for _, each in rows)
+def _columns(spec: SpaceSpec, pairs: Sequence[tuple[int, Sequence[Row]]]) -> Any:
+    """Build a tree of arrays; each pair is the index of an environment, and rows that contain its bytes."""
+    count = sum(len(rows) for _, rows in pairs)
     return spec.build([
         np.ndarray(
             (count, *leaf.shape),
             leaf.dtype,
-            b"".join([_part(leaf, row[number], env) for env, each in rows for row in each]),
+            b"".join([_part(leaf, row[number], env) for env, rows in pairs for row in rows]),
         )
         for number, leaf in enumerate(spec)
     ])

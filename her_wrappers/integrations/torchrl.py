@@ -45,26 +45,26 @@ KEYS: dict[str, NestedKey] = {
     "trajectory": ("collector", "traj_ids"),
     "mask": ("collector", "mask"),
 }
-"""Keys of tensordicts by the names of their content, as in TorchRL's environments, losses and collectors."""
+"""Default keys in tensordicts by their content: those of TorchRL's environments, losses and collectors."""
 
 PATIENCE = 16
-"""An open trajectory is truncated after this many calls of ``extend`` that begin other trajectories and have
-no steps of the open trajectory."""
+"""An open trajectory is truncated if it got no steps in this many calls of ``extend``. Only calls in which
+another trajectory begins are counted."""
 
 
 class HindsightTensorDictReplayBuffer:
     """A replay buffer for TorchRL that relabels goals in hindsight while sampling.
 
-    Tensordicts have the keys of TorchRL: observations and ``action`` at the root; observations, ``reward``,
-    ``done``, ``terminated`` and ``truncated`` under ``"next"``. Other entries are ignored. Steps can be
-    sampled once their episode has ended.
+    Tensordicts have the keys of TorchRL: observations and ``action`` at the root; next observations,
+    ``reward``, ``done``, ``terminated`` and ``truncated`` under ``"next"``. Other entries are ignored. A step
+    can be sampled once its episode has ended.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Action space of one environment.
-        batch_size: Number of transitions of a batch, unless `sample` gets another number; also an attribute.
+        batch_size: Default number of transitions that `sample` returns; also an attribute.
         device: Device of the batches.
-        keys: Dict from names in `KEYS` to the keys in the tensordicts, for keys that differ from `KEYS`.
+        keys: Dict from names in `KEYS` to keys of your tensordicts. Names left out keep their default keys.
         **options: Other arguments of `HindsightReplayBuffer`, such as ``buffer_size``, ``compute_reward`` and
             ``n_sampled_goal``.
 
@@ -104,7 +104,7 @@ class HindsightTensorDictReplayBuffer:
         """Make a buffer with the spaces and goal functions of a Gymnasium environment.
 
         Args:
-            env: A goal environment of Gymnasium, such as the one that a ``GymWrapper`` gets.
+            env: A goal environment of Gymnasium, not yet wrapped in TorchRL's ``GymWrapper``.
             **options: Other arguments of the class, such as ``batch_size``.
 
         Raises:
@@ -127,7 +127,7 @@ class HindsightTensorDictReplayBuffer:
     ) -> None:
         unknown = set(keys or {}) - set(KEYS)
         if unknown:
-            raise ValueError(f"keys has the unknown name {min(unknown)!r}; choose from {', '.join(KEYS)}")
+            raise ValueError(f"keys= has the unknown name {min(unknown)!r}; choose from {list(KEYS)}")
         self.hindsight = hindsight
         self._has_priorities = options.get("prioritized") is not None
         self._n_steps, self._gamma = options.get("n_steps", 1), options.get("gamma", 0.99)
@@ -151,20 +151,22 @@ class HindsightTensorDictReplayBuffer:
 
         Args:
             data: Tensordict of shape (T,) with T consecutive steps, or (N, T) with T consecutive steps of
-                each of N environments. If it has trajectory ids, all steps with the same id are one episode,
-                and the environments may be in any order; otherwise row i continues row i of the previous
+                each of N environments. With trajectory ids, all steps with the same id are one episode, and
+                the rows may be in any order. Without trajectory ids, row i continues row i of the previous
                 call. If a step does not begin in the state in which the step before it ended, the open
                 episode is truncated, and another one begins. Steps whose mask is False are padding, and are
                 ignored.
 
         Raises:
             KeyError: A key is missing.
-            ValueError: ``data`` has another shape, a value does not fit its space, or,
-                without trajectory ids, two successive single steps of a row do not continue each other. The
-                episodes that end in ``data`` are dropped.
+            ValueError: ``data`` has another shape; a value does not fit its space; the state after the last
+                step of an episode is all zeros, which means that it is missing; or, without trajectory ids, a
+                row seems to mix environments: a single step would truncate an open episode of one step. In
+                all cases, episodes that end in ``data`` are not stored.
         """
         if data.ndim not in {1, 2}:
-            raise ValueError(f"data must have shape (T,) or (N, T), got {tuple(data.shape)}")
+            shape = tuple(data.shape)
+            raise ValueError(f"data must have shape (steps,) or (environments, steps), got {shape}")
         steps, ids, mask = self._select(data if data.ndim == 2 else data.unsqueeze(0))
         self.write_count += int(mask.sum())
         begins = ids is not None and not set(ids[mask].tolist()) <= self._open.keys()
@@ -186,22 +188,24 @@ class HindsightTensorDictReplayBuffer:
         self.extend(data.unsqueeze(0))
 
     def sample(self, batch_size: int | None = None) -> TensorDict:
-        """Sample transitions with replacement; relabeled transitions come first.
+        """Sample transitions with replacement; relabeled transitions come first in the batch.
 
         Args:
-            batch_size: Number of transitions, B; None for the attribute ``batch_size``.
+            batch_size: Number of transitions, B; None uses the attribute ``batch_size``.
 
         Returns:
-            Tensordict of shape (B,) on ``device`` with the entries of `extend`, ``index`` (step numbers) and
-            ``relabeled`` (bool). If the buffer has priorities, also with ``priority_weight``; if ``n_steps``
-            is above 1, also with ``steps_to_next_obs``, which the value estimators of TorchRL read.
+            Tensordict of shape (B,) on ``device``. It has the entries that `extend` stores, except infos, and
+            ``index`` (step numbers) and ``relabeled`` (bool). With priorities, it also has
+            ``priority_weight``. With ``n_steps`` above 1, it also has ``steps_to_next_obs``, which the value
+            estimators of TorchRL read.
 
         Raises:
-            ValueError: No batch size is given, or `HindsightReplayBuffer.sample` raises.
+            ValueError: No batch size is given, or `HindsightReplayBuffer.sample` raises ValueError, such as
+                before the first episode has ended.
         """
         size = self.batch_size if batch_size is None else batch_size
         if size is None:
-            raise ValueError("batch_size is missing; pass it to sample or to the buffer")
+            raise ValueError("batch_size is missing; pass it to sample() or when you make the buffer")
         batch = self.hindsight.sample(size).to_torch(self._device)
         entries: list[tuple[NestedKey, torch.Tensor]] = [
             *self._states.write(batch.observations, ()),
@@ -225,11 +229,12 @@ class HindsightTensorDictReplayBuffer:
         return sampled
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
-        """Set the priorities of sampled transitions; does nothing if the buffer has no priorities.
+        """Set the priorities of sampled transitions; do nothing if the buffer has no priorities.
 
         Args:
-            data: Tensordict that `sample` returned, with the additional key ``td_error`` (or its replacement
-                in ``keys``): (B,) or (B, 1) numbers of at least 0.
+            data: Tensordict that `sample` returned, with one more entry: the priorities, (B,) or (B, 1)
+                non-negative numbers. Their key is ``td_error``, unless the argument ``keys`` of the buffer
+                sets another key for ``priority``.
 
         Raises:
             KeyError: ``index`` or the priority is missing.
@@ -248,13 +253,13 @@ class HindsightTensorDictReplayBuffer:
         """
         if index is None:
             raise ValueError(
-                f"index must be the index of a sampled batch, got None; extend of {type(self).__name__} "
-                "returns no index, since steps are stored when their episode ends"
+                'update_priority() got index=None; pass the "index" of a batch that sample() returned. '
+                f"extend() returns no index, since {type(self).__name__} stores steps when their episode ends"
             )
         self.hindsight.update_priorities(index.cpu(), priority.cpu())
 
     def truncate_open_episodes(self) -> None:
-        """Truncate the open episodes, for example after ``collector.reset()``.
+        """Store the open episodes as truncated, for example after ``collector.reset()``.
 
         Raises:
             ValueError: A value does not fit its space; the episodes are dropped.
@@ -272,7 +277,7 @@ class HindsightTensorDictReplayBuffer:
         self.hindsight.save(path)
 
     def loads(self, path: str | os.PathLike[str] | bytes) -> None:
-        """Replace the content by a saved buffer with the same options; open episodes are dropped.
+        """Replace the content by that of a saved buffer with the same options; drop open episodes.
 
         Args:
             path: File that `dumps` wrote, or its content as bytes.
@@ -289,18 +294,18 @@ class HindsightTensorDictReplayBuffer:
         self._forget_open()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a dict with the content of the file that `dumps` writes and the number of added steps."""
+        """Return a dict with the bytes that `dumps` writes to a file, and with the number of added steps."""
         self._attach()
         return {"hindsight": to_bytes(self.hindsight), "write_count": self.write_count}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Replace the content by a buffer that `state_dict` returned, see `loads`."""
+        """Restore the state that `state_dict` returned; see `loads` for conditions and errors."""
         self.loads(state_dict["hindsight"])
         self.write_count = state_dict["write_count"]
 
     @property
     def shared(self) -> bool:
-        """Whether several processes can write: False; TorchRL's collectors with workers call `share`."""
+        """Always False: the buffer cannot be shared. Collectors then call `share`, which raises an error."""
         return False
 
     def share(self, shared: bool = True) -> NoReturn:
@@ -311,7 +316,7 @@ class HindsightTensorDictReplayBuffer:
         )
 
     def _attach(self) -> None:
-        """Attach to the buffer, for its saved files, which Discrete values are one-hot vectors."""
+        """Make ``hindsight.save`` also store which Discrete spaces use one-hot vectors in the tensordicts."""
         forms = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
         self.hindsight._attachment = {"one_hot": forms}  # noqa: SLF001
 
@@ -319,7 +324,10 @@ class HindsightTensorDictReplayBuffer:
         self._open, self._begun_at_last_step = {}, {}
 
     def _select(self, data: TensorDictBase) -> tuple[TensorDict, Any, np.ndarray]:
-        """Return copies of the needed entries on the CPU, (N, T) trajectory ids or None, and (N, T) mask."""
+        """Return the entries to store, the trajectory ids or None, and the mask, which is False for padding.
+
+        All have the shape (N, T), and are on the CPU.
+        """
         source = data.detach()
         shape = data.shape
         keys = source.keys(True)  # TorchRL's info readers write infos under "next"
@@ -343,7 +351,7 @@ class HindsightTensorDictReplayBuffer:
         return steps.cpu().clone(), None if ids is None else ids.reshape(shape).cpu().numpy(), is_step
 
     def _segments(self, steps: TensorDictBase, ids: np.ndarray | None) -> Iterator[tuple[int, int]]:
-        """Yield the first index and the end of each run of steps without a reset."""
+        """Yield (begin, end), with an exclusive end, of each sequence of consecutive steps of one episode."""
         last = steps["done"].numpy().copy()
         last[:-1] |= ~_same(steps["state/next"][:-1], steps["state"][1:])
         if ids is not None:
@@ -353,14 +361,14 @@ class HindsightTensorDictReplayBuffer:
         yield from zip([0, *ends], ends, strict=False)
 
     def _continue(self, key: Any, piece: TensorDictBase, *, has_ids: bool) -> list[Episode]:
-        """Append steps to an open episode; return the episodes that end."""
+        """Append ``piece`` to the open episode ``key``; return the episodes that end with this call."""
         ended = []
         if piece["done"][-1]:
             before, after = (self._states.to_tree(piece[name][-1:]) for name in ("state", "state/next"))
             if _has_values(before["desired_goal"]) and not _has_values(after):
                 raise ValueError(
-                    "data must have the state after the last step of each episode, got zeros, "
-                    "which GymEnv(id, num_envs=N) returns instead; use SerialEnv(N, lambda: GymEnv(id))"
+                    "the state after the last step of an episode is 0 in data; GymEnv(id, num_envs=N) does "
+                    "not return this state, so use SerialEnv(N, lambda: GymEnv(id)) instead"
                 )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
@@ -368,10 +376,10 @@ class HindsightTensorDictReplayBuffer:
             ended.append(self._close(key, truncated=True))
             if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
-                    "data without trajectory ids must have consecutive steps of one environment in each row, "
-                    "got a step that does not continue the previous one; pass steps of N "
-                    "environments in shape (N, T), such as extend(data.unsqueeze(-1)) for T = 1, and call "
-                    "truncate_open_episodes() after a reset"
+                    "each row of data without trajectory ids must have consecutive steps of one environment, "
+                    "but a step does not begin where the previous one ended. If data has one step of each "
+                    "environment, call extend(data.unsqueeze(-1)). If the environment was reset, call "
+                    "truncate_open_episodes() before extend()"
                 )
         self._begun_at_last_step[key] = self._num_begun
         self._open.setdefault(key, []).append(piece)
@@ -380,7 +388,7 @@ class HindsightTensorDictReplayBuffer:
         return ended
 
     def _warn_of_reuse(self, before: TensorDictBase, after: TensorDictBase) -> None:
-        """Warn once if a leaf never changes within a call of `extend`, but differs between two calls."""
+        """Warn once if the environment seems to return the same array, with other values, in each step."""
         reused = []
         for position, leaf in enumerate(self._states.spec):
             pieces = [
@@ -393,13 +401,13 @@ class HindsightTensorDictReplayBuffer:
         if reused and not self._warned_of_reuse:
             self._warned_of_reuse = True
             warn_user(
-                f"{', '.join(reused)} is the same in all states of an episode in one call of extend, but "
+                f"{', '.join(reused)} is the same in all states of an episode in one call of extend(), but "
                 "different in the next call: the environment seems to reuse its arrays, which collectors "
                 "do not copy in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
             )
 
     def _close(self, key: Any, *, truncated: bool) -> Episode:
-        """Return an open episode, and remove it."""
+        """Remove the open episode ``key``, and return it."""
         del self._begun_at_last_step[key]
         steps = TensorDict.cat(self._open.pop(key))
         states = TensorDict.cat([steps["state"], steps["state/next"][-1:]])
@@ -414,7 +422,7 @@ class HindsightTensorDictReplayBuffer:
 
 
 class _SpaceKeys:
-    """Reads and writes elements of a space in tensordicts, where Discrete values can be one-hot."""
+    """Reads and writes elements of a space in tensordicts, where Discrete values can be one-hot vectors."""
 
     def __init__(self, name: str, space: spaces.Space[Any], keys: Mapping[str, NestedKey]) -> None:
         self.name, self._keys = name, keys
@@ -424,10 +432,11 @@ class _SpaceKeys:
         }
         self.one_hot: dict[str, str] = {}  # dtypes of one-hot vectors by the positions of their leaves
         if not all(isinstance(part, str) for path in self.spec.paths for part in path):
-            raise TypeError(f"a tensordict cannot have the elements of a Tuple, got {space}; use a Dict")
+            fix = "use a Dict space, since a tensordict cannot store tuples"
+            raise TypeError(f"{name}_space must not contain a Tuple space, got {space}; {fix}")
 
     def read(self, data: TensorDictBase, where: tuple[str, ...]) -> dict[str, torch.Tensor]:
-        """Return the values of the leaves, named by position; one-hot vectors become integers."""
+        """Return the tensors of the leaves, with keys "0", "1" and so on; one-hot vectors become integers."""
         leaves = {}
         for position, path in enumerate(self.spec.paths):
             value = _require(data, (*where, *self._key(path)))
@@ -439,7 +448,10 @@ class _SpaceKeys:
         return leaves
 
     def write(self, tree: Any, where: tuple[str, ...]) -> Iterator[tuple[NestedKey, torch.Tensor]]:
-        """Yield keys and values; integers that `read` made of one-hot vectors become such vectors."""
+        """Yield the key and the tensor of each leaf of ``tree``; the keys begin with ``where``.
+
+        Integers that `read` converted from one-hot vectors are converted back to one-hot vectors.
+        """
         for position, leaf in enumerate(self.spec):
             value, dtype = leaf.find(tree, "in the batch"), self.one_hot.get(str(position))
             if dtype is not None:
@@ -449,11 +461,11 @@ class _SpaceKeys:
             yield (*where, *self._key(leaf.path)), value
 
     def to_tree(self, steps: TensorDictBase) -> Any:
-        """Return the element of the space, as a tree of arrays."""
+        """Convert ``steps``, a tensordict of leaves as in `read`, to a tree of arrays as in the space."""
         return self.spec.build([steps[str(position)].numpy() for position in range(len(self.spec.leaves))])
 
     def _key(self, path: Path) -> tuple[str, ...]:
-        """Return the key of a leaf in a tensordict, with its name in the argument ``keys``, if any."""
+        """Return the key, in tensordicts, of the leaf at ``path`` in the space."""
         first, *rest = map(str, (self.name, *path) if self.name == "action" else path)
         return (*_path(self._keys.get(first, first)), *rest)
 
@@ -466,8 +478,9 @@ def _require(data: TensorDictBase, key: NestedKey) -> torch.Tensor:
     """Return an entry, or raise KeyError."""
     value: torch.Tensor | None = data.get(key, None)
     if value is None:
-        found = ", ".join(map(str, data.keys(include_nested=True, leaves_only=True)))
-        raise KeyError(f"data must have the key {key!r}, got {found}; pass keys= for other names")
+        found = list(data.keys(include_nested=True, leaves_only=True))
+        fix = "if your data has this entry under another key, name that key in keys= of the buffer"
+        raise KeyError(f"data must have the key {key!r}, got {found}; {fix}")
     return value
 
 
@@ -477,7 +490,7 @@ def _has_values(tree: Any) -> bool:
 
 
 def _same(some: TensorDictBase, others: TensorDictBase) -> np.ndarray:
-    """Whether each of T pairs of states is equal, (T,) bool."""
+    """Compare T pairs of states; return whether the states of each pair are equal, (T,) bool."""
     pairs = [equal_rows(values.numpy(), others[key].numpy()) for key, values in some.items()]
     same: np.ndarray = np.logical_and.reduce(pairs)
     return same

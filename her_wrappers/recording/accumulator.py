@@ -1,11 +1,12 @@
 """EpisodeAccumulator: the open episodes of one environment, or of N environments that step together.
 
-A `StepRing` has one row for each moment, the time between two steps. An open episode consists of the rows
-from its first moment to the current moment, ``_now``. A step first writes the next row, which belongs to no
-episode yet; then the assignment of ``_now`` adds this row to the open episodes. After an interruption,
-`is_moving` is True if the environments may have taken a step that is not recorded, and `truncate` closes all
-episodes at the step before. Episodes are closed before their last row is added, and opened after their first
-row is added, so that an interruption can lose episodes, but not mix them.
+A *moment* is the time between two steps, and a `StepRing` has one row for each moment. An open episode
+consists of the rows from its first moment to the current moment, ``_now``. A step writes the next row first;
+this row belongs to no episode until ``_now`` is set to its moment. After an interruption, `is_moving` is True
+if the environments may have taken a step that is not recorded; `truncate` then ends each open episode with
+its last recorded step. When an episode ends, it is first removed from the open episodes, then ``_now``
+is increased, and then the next episode is added. So if an exception interrupts this, an episode can be lost,
+but two episodes are never mixed.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from her_wrappers.spaces import LeafSpec, SpaceSpec
 from her_wrappers.trees import Tree, try_as_array
 
 Flags: TypeAlias = Any
-"""(N,) bools, or one bool for a single environment. Both support ``&``, ``|``, and ``^ True`` for "not"."""
+"""(N,) bools, or one bool for a single environment. ``flags ^ True`` means "not" for arrays and for bools."""
 
 
 class EpisodeAccumulator:
     """The open episodes of one environment or of ``num_envs`` environments.
 
-    Call `begin` to open episodes. Then call `act` before every step of the environments, since they might
-    change the array of the actions, and `observe` after the step, which returns the episodes that ended.
+    Call `begin` to open episodes, `act` before every step of the environments, and `observe` after the step.
+    The step might change the array of actions, so `act` copies it. `observe` returns the episodes that ended.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class EpisodeAccumulator:
         mode: AutoresetMode = AutoresetMode.DISABLED,
         *,
         info_keys: Iterable[str] = (),
-        max_steps: int | None = None,  # then an episode ends as truncated; the next begins in the same state
+        max_steps: int | None = None,  # then an episode is truncated; the next one begins in its last state
         may_reset_twice: bool = False,  # environments may reset themselves at the step after ``reset`` too
         watches_reuse: bool = True,
     ) -> None:
@@ -83,9 +84,10 @@ class EpisodeAccumulator:
         return np.where(self._is_open, self._now - self._begun, -1)
 
     def begin(self, observations: Tree, infos: Any, chosen: np.ndarray | None = None) -> None:
-        """Open episodes of the environments ``chosen``, (N,) bool or None for all, with their first states.
+        """Open an episode in each of the environments ``chosen``, (N,) bool or None for all.
 
-        Unlike the infos of a step, ``infos`` may lack keys that are to be recorded.
+        ``observations`` and ``infos`` are the first states and their infos. Unlike the infos of a step,
+        ``infos`` may lack keys that are to be recorded.
         """
         self.is_ready = False
         ring = self._ring
@@ -113,7 +115,7 @@ class EpisodeAccumulator:
         self._is_open = self._is_open | chosen
 
     def act(self, actions: Tree) -> None:
-        """Record the actions of the next step, with floats rounded to the dtype of the space."""
+        """Record the actions of the next step; round floats to the dtype of the action space."""
         if not self.is_ready:
             self._prepare()
         self.is_ready = False
@@ -123,7 +125,7 @@ class EpisodeAccumulator:
     def observe(
         self, observations: Tree, rewards: Any, terminated: Any, truncated: Any, infos: Any
     ) -> Episodes | None:
-        """Record the outcome of the step, and return the episodes that ended; an error changes no episode."""
+        """Record the outcome of a step; return the episodes that ended with it, or None if none ended."""
         if not self.is_single:
             return self._observe_rows(observations, rewards, terminated, truncated, infos)
         ring, now = self._ring, self._now + 1
@@ -145,8 +147,8 @@ class EpisodeAccumulator:
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
         """Close the open episodes of environments ``which``, (N,) bool or None for all, as truncated.
 
-        Return the closed episodes that have at least one step, or None if there are none. If the environments
-        may have taken a step that is not recorded, the episodes of all environments are closed.
+        Return the closed episodes that have at least one step, or None if there are none. If the last step
+        was interrupted, for example by an error, all open episodes are closed, whatever ``which`` is.
         """
         closed = self._every if which is None or self.is_moving else which
         if self.is_moving:
@@ -160,23 +162,23 @@ class EpisodeAccumulator:
         return episodes
 
     def copy(self) -> Episodes | None:
-        """Return truncated copies of the open episodes that have steps, or None; they stay open."""
+        """Return truncated copies of all open episodes that have steps, or None. The originals stay open."""
         return self._collect(self._every, self._now, self._none, self._every)
 
     def set_autoreset(self, mode: AutoresetMode, is_ended: np.ndarray) -> None:
-        """Set the autoreset mode, and the environments, (N,) bool, that the next step resets."""
+        """Set the autoreset mode; ``is_ended``, (N,) bool, marks environments that the next step resets."""
         self._mode = mode
         self._is_ended = is_ended.copy()
 
     def compare(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
-        """Yield each leaf, its values in the current states, and its values in ``observations``."""
+        """Yield (leaf, values in the current states, values in ``observations``) for each leaf."""
         for leaf, was in zip(self.observations, self._ring.states_at(self._now), strict=True):
             yield leaf, was, self._check(leaf, observations, 0)
 
     def where(self, ahead: int | None) -> Where:
-        """Return a function that describes the current step of environment i, for messages.
+        """Return a function that maps an environment's index to a text such as "at step 3 of environment 0".
 
-        ``ahead`` is added to the number of the step; None describes a reset instead of a step.
+        ``ahead`` is added to the number of the current step; with None, the text is about a reset.
         """
 
         def place(i: int) -> str:
@@ -188,7 +190,6 @@ class EpisodeAccumulator:
     def _observe_rows(
         self, observations: Tree, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> Episodes | None:
-        """Record the outcome of a step of N environments."""
         ring, now, count = self._ring, self._now + 1, self.num_envs
         terminated = as_flags("terminations", terminations, count, ValueError)
         truncated = as_flags("truncations", truncations, count, ValueError)
@@ -216,11 +217,11 @@ class EpisodeAccumulator:
         self,
         terminated: Flags,
         truncated: Flags,
-        batches: Mapping[str, InfoBatch],
-        begins: Flags = False,
-        last: LastStates | None = None,
+        batches: Mapping[str, InfoBatch],  # infos of the step
+        begins: Flags = False,  # environments in which this step was a reset
+        last: LastStates | None = None,  # of the episodes that end, in mode SAME_STEP
     ) -> Episodes | None:
-        """Finish a step: close and open episodes. ``begins`` marks the environments that it has reset."""
+        """Close the episodes that end at this step, open the next ones, return the closed ones or None."""
         now, opened, episodes = self._now + 1, begins, None
         ended = over = terminated | truncated
         cut = self._none
@@ -257,7 +258,7 @@ class EpisodeAccumulator:
             rows = np.flatnonzero(self._every if self.is_moving else is_idle)
             raise ResetNeeded(
                 f"no episode is being recorded in the environments {rows.tolist()}; "
-                "call reset() before step(), or reset(options={'reset_mask': ...}) for those that ended"
+                "call reset(), or reset(options={'reset_mask': ...}) for these environments, before step()"
             )
         if not self._any(self._is_open):  # the first rows are likely in the processor's cache
             self._now = 0
@@ -274,7 +275,11 @@ class EpisodeAccumulator:
     def _collect(
         self, which: Flags, now: int, terminated: Flags, truncated: Flags, last: LastStates | None = None
     ) -> Episodes | None:
-        """Return copies of the open episodes with steps in the environments ``which``, or None."""
+        """Return copies, up to the moment ``now``, of the open episodes of the environments ``which``.
+
+        Episodes without steps are left out; the result is None if no episode has steps. ``terminated`` and
+        ``truncated`` become the flags of the copies, and ``last``, if given, replaces their last states.
+        """
         chosen = which & self._is_open & (self._begun < now)
         if not self._any(chosen):
             return None
@@ -301,7 +306,7 @@ class EpisodeAccumulator:
         return episodes
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
-        """Return the infos to record, by key; infos that no environment has are left out."""
+        """Return the infos to record, by key. ``required`` marks environments that must have all keys."""
         if not self._info_keys:
             return {}
         is_dict = isinstance(infos, Mapping)
@@ -320,13 +325,13 @@ class EpisodeAccumulator:
         return batches
 
     def _mark_first(self, batches: Mapping[str, InfoBatch], opened: Flags) -> None:
-        """Store which infos the first states have, in the environments ``opened``."""
+        """Store, for the environments ``opened``, which infos came with their first states."""
         for key, has in self._has_first.items():
             present = batches[key].present if key in batches else self._none
             self._has_first[key] = has & (opened ^ True) | present & opened
 
     def _read_last(self, ended: np.ndarray, infos: Any) -> LastStates:
-        """Return the last states of the episodes that end at this step of mode SAME_STEP."""
+        """Return the last states of the episodes that end at this step, in autoreset mode SAME_STEP."""
         rows, where = np.flatnonzero(ended), self.where(0)
         observations = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
         final = infos.get("final_info", {})
@@ -334,7 +339,10 @@ class EpisodeAccumulator:
         return LastStates(rows, observations, {key: batch.values[rows] for key, batch in batches.items()})
 
     def _check(self, leaf: LeafSpec, tree: Tree, ahead: int, rounding: bool = False) -> np.ndarray:
-        """Return a leaf of a tree with the dtype and shape of the ring's rows."""
+        """Return the values of ``leaf`` in ``tree``, for all environments, as one array of the leaf's dtype.
+
+        Floats are rounded to this dtype only if ``rounding``. Errors name the current step plus ``ahead``.
+        """
         value: Any = tree[leaf.key] if type(tree) is dict and leaf.key in tree else tree
         shape = leaf.shape if self.is_single else (self.num_envs, *leaf.shape)
         if type(value) is int and leaf.dtype == np.int64:  # an action of a Discrete space

@@ -1,7 +1,7 @@
 """EpisodeArchive: episodes on disk, in shards that a manifest lists.
 
-The manifest is a JSON file in the folder of the shards, and is replaced after each new shard. If the process
-was killed in between, the manifest does not list the new shard, which is then found by its name and header.
+The manifest, a JSON file in the folder of the shards, is replaced after each new shard. If the process is
+killed before this replacement, a reader finds the new shard by the shard's file name and header.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Shard:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if type(value) is not int or not 0 <= value <= MAX_COUNT:
-                raise TypeError(f"{name} must be an integer in [0, {MAX_COUNT}], got {value!r}")
+                raise TypeError(f"{name!r} of a shard must be an integer in [0, {MAX_COUNT}], got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -84,29 +84,29 @@ class EpisodeArchive:
     completely or not at all. If the process is killed, episodes that are not in a shard yet are lost. `flush`
     writes them to a shard; so do `close`, the end of a ``with`` block, and a regular end of the program.
 
-    If the folder has an archive, episodes are added to it. All episodes must have the same spaces: the spaces
-    of ``env`` or, without ``env``, the spaces of the first episode. Only one archive at a time can write to a
-    folder. Any number of archives can read at the same time; each reads the shards that existed when it was
-    opened.
+    If the folder already has an archive, new episodes are added to it. All episodes must have the same
+    spaces: the spaces of ``env`` or, without ``env``, the spaces of the first episode. Only one
+    `EpisodeArchive` object at a time can write to a folder. Any number of objects can read the folder at the
+    same time, but an object that only reads does not see shards that are written after its creation.
 
     Args:
         path: The folder. If it does not exist, it is created when the archive is opened for writing: at once
             if ``env`` is given, otherwise when the first episode is added.
         env: Environment of the episodes, single or vectorized. The archive stores its id, arguments and
             spaces, and is opened for writing at once.
-        shard_steps: Number of steps after which a shard is written. A shard is also written after about 64
-            MiB.
+        shard_steps: Number of steps after which a shard is written. If steps are large, as with images, a
+            shard is written earlier, when it has about 64 MiB.
 
     Raises:
-        CorruptFileError: The archive is damaged, or the manifest is not of an archive; or with ``env``, a
-            shard is missing.
+        CorruptFileError: The archive is damaged, ``manifest.json`` does not belong to an archive, or ``env``
+            is given and a shard is missing.
         InUseError: ``env`` is given, and another archive writes to the folder.
-        OSError: The archive cannot be read; or with ``env``, ``path`` is not a folder, the folder has other
-            files, or it cannot be written.
+        OSError: The archive cannot be read. Or ``env`` is given, and ``path`` is not a folder, the folder has
+            files but no archive, or the folder cannot be written.
         TypeError: ``env`` is not an environment, a space of ``env`` cannot be described as JSON, or a key of
             a space is not a string.
         ValueError: ``shard_steps`` is not an integer of at least 1, ``env`` has other spaces or another id
-            than the archive, or elements of a space cannot be stored.
+            than the archive, or the arrays of a space cannot be stored in a shard.
 
     Example:
         >>> import gymnasium as gym, her_envs, tempfile
@@ -140,7 +140,7 @@ class EpisodeArchive:
             self._state = _ArchiveState(read_manifest(self.path))
 
     def add_episode(self, episode: Episode) -> None:
-        """Add a copy of a finished episode; `add_episodes` lists the errors."""
+        """Add a copy of a finished episode; the errors are those of `add_episodes`."""
         self.add_episodes([episode])
 
     __call__ = add_episode
@@ -154,14 +154,14 @@ class EpisodeArchive:
         Raises:
             CorruptFileError: The archive in the folder is damaged.
             InUseError: Another archive writes to the folder.
-            OSError: The folder cannot be opened for writing, or has other files; or a full shard of episodes
-                that were added before cannot be written. The archive keeps these episodes in memory, and
-                tries to write them again when more episodes are added, or at `flush`.
+            OSError: The folder cannot be opened for writing, or has files but no archive. Or a shard of
+                earlier episodes cannot be written. The archive keeps the earlier episodes in memory, and
+                tries to write them again at the next call and at `flush`.
             RuntimeError: This process is a fork of the process that opened the archive.
             TypeError: An element is not an `Episode`, a key is not a string, or an array has elements that
                 are not numbers, bools or strings.
             ValueError: An episode has other leaves or shapes than the archive, values that the dtypes of the
-                archive do not hold, or keys or arrays that cannot be stored.
+                archive cannot represent, or keys or arrays that cannot be stored.
         """
         blocks = [episodes] if isinstance(episodes, Episodes) else [Episodes.of([each]) for each in episodes]
         if not blocks:
@@ -188,7 +188,7 @@ class EpisodeArchive:
                 self._write_full_shards()
 
     def flush(self) -> None:
-        """Write all episodes that are only in memory to shards.
+        """Write to disk all episodes that are only in memory.
 
         Raises:
             OSError: The episodes cannot be written; the archive keeps them in memory.
@@ -199,7 +199,7 @@ class EpisodeArchive:
                 self._write_shard(pending)
 
     def close(self) -> None:
-        """Write all episodes that are only in memory to shards, and allow other archives to write.
+        """Write to disk all episodes that are only in memory, and unlock the folder for other writers.
 
         A closed archive can still be read; adding episodes opens it again. In a fork of the process that
         opened the archive, this method does nothing.
@@ -256,23 +256,26 @@ class EpisodeArchive:
         return None if self.source is None else space_from_json(self.source.action_space)
 
     def __iter__(self) -> Iterator[Episode]:
-        """Flush, and iterate over all episodes.
+        """Call `flush`, and iterate over all episodes.
 
-        The order is the order in which the episodes were added, except that episodes whose infos differ in
-        their keys, shapes or dtypes, or whose rewards differ in their dtype, are in separate shards.
+        Episodes are in the order in which they were added, with one exception. All episodes of a shard have
+        the same type of rewards and the same keys, types and shapes of infos. An episode that differs goes to
+        a later shard, so it can follow episodes that were added later.
 
         Raises:
-            CorruptFileError: A shard is damaged; `iter_shards` lists the other errors.
+            CorruptFileError: A shard is damaged. All other errors are the same as in `iter_shards`.
         """
         self.flush()
         for number, shard in enumerate(self._state.manifest.shards):
             path = shard_path(self.path, number)
             if path.stat().st_size < max(shard.episodes, shard.steps):  # list() reserves memory for len()
-                raise CorruptFileError(f"{path} is damaged, or too short for {shard.steps} steps")
+                size = f"{path.stat().st_size} bytes, too few for {shard.steps} steps"
+                fix = 'restore this file, or skip it with iter_shards(on_error="skip")'
+                raise CorruptFileError(f"{path} is damaged: it has {size}; {fix}")
         return (episode for episodes in self.iter_shards() for episode in episodes)
 
     def iter_shards(self, on_error: str = "raise") -> Iterator[Episodes]:
-        """Flush, and iterate over the shards, which is faster than iterating over the episodes.
+        """Call `flush`, and iterate over the shards, which is faster than iterating over the episodes.
 
         Args:
             on_error: ``"raise"``, or ``"skip"`` to leave out damaged shards, with a warning.
@@ -284,18 +287,18 @@ class EpisodeArchive:
             CorruptFileError: A shard is damaged.
             FileNotFoundError: The folder has no archive, or a shard is missing.
             OSError: A shard cannot be read or written.
-            RuntimeError: This process is a fork of the process that opened the archive, and episodes are not
-                in shards yet.
+            RuntimeError: This process is a fork of the process that opened the archive, and some episodes
+                are not in shards yet.
         """
         errors = EpisodeErrors(on_error)
         yield from errors.counted(self.read_shards(errors))
 
     def read_shards(self, errors: EpisodeErrors) -> Iterator[Episodes]:
-        """Flush, and yield the shards without counting their episodes; ``errors`` handles damaged shards."""
+        """Call `flush`, and yield the shards; the caller adds the length of each to ``errors.number``."""
         self.flush()
         manifest = self._state.manifest
         if not manifest.archive:
-            raise FileNotFoundError(f"there is no archive at {self.path}: it has no {MANIFEST}")
+            raise FileNotFoundError(f"there is no archive at {self.path}: {MANIFEST} does not exist there")
         for number, shard in enumerate(manifest.shards):
             try:
                 episodes = shards.read_shard(shard_path(self.path, number), shard.checksum)
@@ -305,20 +308,21 @@ class EpisodeArchive:
                 yield episodes
 
     def _open_for_writing(self, source: Source | None) -> None:
-        """Lock the folder and read its manifest, unless this archive has the lock."""
+        """Lock the folder, and read or create its manifest; do nothing if this object already holds it."""
         self._require_own_process()
         if self._writer_lock is not None and self._writer_lock.is_locked:
             return
         specs = None if source is None else _specs_of_source(source)  # before the folder is made
         folder = self.path
         if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
-            raise NotADirectoryError(f"expected the path of a folder, got the file or broken link {folder}")
+            raise NotADirectoryError(f"an archive must be a folder, got the file or broken link {folder}")
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / MANIFEST).exists():
             read_manifest(folder)  # raises an error before a lock is written
         elif others := [path.name for path in folder.iterdir() if path.name != LOCK and path.suffix != PART]:
             raise FileExistsError(
-                f"expected an archive or an empty folder, got {folder} with {min(others)!r} in it"
+                f"the folder {folder} must be an archive or empty, but it contains {min(others)!r}; "
+                "choose another folder"
             )
         self._writer_lock = acquire_lock(folder / LOCK, f"the archive {folder}")
         try:
@@ -331,8 +335,8 @@ class EpisodeArchive:
     def _read_for_writing(
         self, source: Source | None, specs: tuple[SpaceSpec, SpaceSpec] | None
     ) -> _ArchiveState:
-        """Read or write the manifest of a locked folder; raise ValueError if its environment differs."""
-        for part in self.path.glob(f"*{PART}"):  # left by killed writers: the folder is locked
+        """Read the manifest or create one; raise ValueError if the archive contradicts the arguments."""
+        for part in self.path.glob(f"*{PART}"):  # left by killed writers: this process has locked the folder
             part.unlink()
         if not (self.path / MANIFEST).exists():
             versions = {name: version(name) for name in ("her-toolkit", "gymnasium", "numpy")}
@@ -340,18 +344,20 @@ class EpisodeArchive:
         manifest = read_manifest(self.path)
         for number in range(len(manifest.shards)):
             if not (path := shard_path(self.path, number)).exists():
-                raise CorruptFileError(f"{path} is missing; restore it, or write to another folder")
+                raise CorruptFileError(f"{path} is missing; restore this file, or record into another folder")
         if manifest.source is not None:
             if source is not None:
                 manifest.source.require_same(self.path, source)
             return _ArchiveState(manifest, specs=_specs_of_source(manifest.source))
         if manifest.shards:
             known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.shards[0].checksum))
-            if specs is not None and not all(map(SpaceSpec.same_arrays, known, specs)):
-                raise ValueError(
-                    f"the spaces of the environment differ from the spaces of the archive {self.path}; "
-                    "write to another folder"
-                )
+            for pair in zip(known, specs or known, strict=True):
+                if not SpaceSpec.same_arrays(*pair):
+                    was, now = ({leaf.name: f"{leaf.dtype} {leaf.shape}" for leaf in each} for each in pair)
+                    raise ValueError(
+                        f"the archive {self.path} has episodes with {was}, but the space of env has {now}; "
+                        "use the environment of these episodes, or choose another folder"
+                    )
             specs = known
         if source is not None:
             manifest = replace(manifest, source=source)
@@ -378,19 +384,19 @@ class EpisodeArchive:
     def _require_own_process(self) -> None:
         if self._process not in {None, os.getpid()}:
             raise RuntimeError(
-                f"the archive {self.path} was opened before this process was forked; "
-                "open it in this process, or flush it before the fork"
+                f"the archive {self.path} was opened before this process was forked. To write here, close "
+                "the archive in the original process, then create a new EpisodeArchive here. To read here, "
+                "call flush() in the original process before the fork"
             )
 
 
 def _specs_of(episodes: Episodes) -> tuple[SpaceSpec, SpaceSpec]:
-    """Return the leaves of the observations and actions of episodes."""
     observations = SpaceSpec.of_rows("observations", episodes.observations)
     return observations, SpaceSpec.of_rows("actions", episodes.actions)
 
 
 def _specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
-    """Return the leaves of the observations and actions of an environment, which a shard can store."""
+    """Return the specs of the spaces of ``source``; raise an error if a shard cannot store their elements."""
     observations = SpaceSpec.of("observations", space_from_json(source.observation_space))
     actions = SpaceSpec.of("actions", space_from_json(source.action_space))
     for spec in (observations, actions):
@@ -405,7 +411,7 @@ def shard_path(folder: Path, number: int) -> Path:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest file, which lists at most `MAX_LISTED` shards."""
+    """Replace the manifest file, which lists up to `MAX_LISTED` shards; later ones are found by file name."""
     listed = replace(manifest, shards=manifest.shards[:MAX_LISTED])
     counts = {name: sum(getattr(shard, name) for shard in listed.shards) for name in ("episodes", "steps")}
     content = {"kind": KIND, "version": VERSION, **counts, **vars(listed)}
@@ -415,10 +421,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest with all shards; raise CorruptFileError if it is damaged or of another version."""
+    """Return the manifest, completed by shards that it does not list; raise CorruptFileError if invalid."""
     path, expected = folder / MANIFEST, "the manifest of an archive"
     content: dict[str, Json] = parse_file(path, json.loads, expected)
-    with as_corrupt(f"{path} is damaged, or not {expected}"):
+    with as_corrupt(f"{path} is damaged, or is not {expected}"):
         require_version(path, content, KIND, VERSION)
         if content.pop("crc32") != _checksum(content):
             raise ValueError("the checksum is wrong")
@@ -426,7 +432,7 @@ def read_manifest(folder: Path) -> Manifest:
         if source is not None:
             source = Source(**source)
             if not isinstance(source.kwargs, dict) or not isinstance(source.kwargs_as_text, dict):
-                raise TypeError("kwargs and kwargs_as_text of the environment must be dicts")
+                raise TypeError("'kwargs' and 'kwargs_as_text' of the environment must be dicts")
             space_from_json(source.observation_space)
             space_from_json(source.action_space)
         archive, versions = str(content["archive"]), dict(content["versions"])
@@ -434,8 +440,11 @@ def read_manifest(folder: Path) -> Manifest:
     while (path := shard_path(folder, len(found))).exists():  # written after the manifest
         with ArrayFile(path, kind=shards.KIND, version=shards.VERSION) as file:
             header, checksum = file.header, file.checksum
-        if (header.get("archive"), header.get("number")) != (archive, len(found)):
-            raise CorruptFileError(f"{path} belongs to another archive, or was renamed; move it elsewhere")
+        if header.get("archive") != archive:
+            raise CorruptFileError(f"{path} belongs to another archive; move it out of this folder")
+        if (number := header.get("number")) != len(found):
+            fix = f"rename it to shard-{number!s:0>6}.npz or, if this file exists, move it elsewhere"
+            raise CorruptFileError(f"{path} was renamed: it is shard {number} of this archive; {fix}")
         with as_corrupt(f"{path} is damaged"):
             found.append(Shard(header["episodes"], header["steps"], checksum))
     return Manifest(archive, source, versions, tuple(found))

@@ -1,4 +1,4 @@
-"""Dataset: the interface of Minari's datasets, read without importing Minari; and EpisodeErrors."""
+"""Dataset: protocol that Minari's datasets follow. EpisodeErrors: raises errors, or skips bad episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from her_wrappers.user_warning import warn_user
 
 
 class EpisodeErrors:
-    """Handles errors in single episodes: raises them with the number of the episode, or skips episodes."""
+    """Handles errors in single episodes: raises the error with the episode's number, or skips the episode."""
 
     def __init__(self, on_error: str) -> None:
         if on_error not in {"raise", "skip"}:
@@ -24,7 +24,7 @@ class EpisodeErrors:
         self.number = 0  # of the next episode of the source
 
     def handle(self, error: Exception, count: int = 1) -> None:
-        """Skip the next ``count`` episodes, in which ``error`` occurred, or raise ``error``."""
+        """Handle an error in the next ``count`` episodes of the source: raise it, or skip these episodes."""
         is_file = isinstance(error, CorruptFileError | OSError)  # the message names the file
         message = str(error) if is_file else f"episode {self.number}: {error}"
         if not self._skips:
@@ -34,14 +34,14 @@ class EpisodeErrors:
         self.number += count
 
     def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
-        """Yield the parts of a source, count their episodes, and call `finish` at the end."""
+        """Yield each `Episode` or `Episodes` of ``parts``; count the episodes; call `finish` at the end."""
         for part in parts:
             yield part
             self.number += 1 if isinstance(part, Episode) else len(part)
         self.finish()
 
     def finish(self) -> int:
-        """Return the number of skipped episodes; warn of them, or raise ValueError if all were skipped."""
+        """Return the number of skipped episodes; warn unless it is 0; raise ValueError if all are skipped."""
         if self._skipped:
             counts = f"{len(self._skipped)} of {self.number} episodes were skipped"
             message = f"{counts}; the first error: {self._skipped[0]}"
@@ -53,14 +53,14 @@ class EpisodeErrors:
 
 @runtime_checkable
 class Dataset(Protocol):
-    """A dataset with the method of ``minari.MinariDataset`` that returns its episodes."""
+    """A dataset that has the method ``iterate_episodes`` of ``minari.MinariDataset``."""
 
     def iterate_episodes(self) -> Iterable[Any]:
         """Return the episodes, which have the attributes of ``minari.EpisodeData``."""
 
 
 def episodes_of(dataset: Dataset, errors: EpisodeErrors) -> Iterator[Episode]:
-    """Yield the episodes of a dataset; the caller increments ``errors.number`` after each episode."""
+    """Yield the episodes of a dataset; after each episode, the caller adds 1 to ``errors.number``."""
     for data in dataset.iterate_episodes():
         try:
             episode = _episode_of(data)
@@ -71,12 +71,15 @@ def episodes_of(dataset: Dataset, errors: EpisodeErrors) -> Iterator[Episode]:
 
 
 def _episode_of(data: Any) -> Episode:
-    """Return an episode; infos with T + 1 rows for T steps begin with the info of the reset."""
+    """Convert a Minari episode of T steps. Its infos may have T + 1 rows, if row 0 is from the reset."""
     steps = len(data.rewards)
     infos = _flat(data.infos or {})
     for key, rows in infos.items():
         if len(rows) not in {steps, steps + 1}:
-            raise ValueError(f"info {key!r} must have {steps} or {steps + 1} rows, got {len(rows)}")
+            raise ValueError(
+                f"info {key!r} must have {steps} rows (one per step) or {steps + 1} rows (the first from the "
+                f"reset), got {len(rows)} rows"
+            )
     return Episode(
         observations=map_tree(np.asarray, data.observations),
         actions=map_tree(np.asarray, data.actions),

@@ -25,14 +25,15 @@ class Episode:
         truncated: Whether the episode was truncated after the last step, by the environment or by the
             recorder.
         infos: Arrays (T, ...) of the recorded infos, by key.
-        reset_info: Recorded infos of the first state, by key: from ``reset``, or from the step after which
-            ``max_episode_steps`` truncated the previous episode.
+        reset_info: Recorded infos of the first state, by key. They come from the reset. If a recorder's
+            ``max_episode_steps`` truncated the previous episode, there was no reset: then they come from the
+            last step of the previous episode.
 
     Raises:
         TypeError: A flag is not a bool, an array is not a NumPy array, or ``infos`` or ``reset_info`` is not
             a dict whose keys are strings.
-        ValueError: The episode has no steps, ``rewards`` are not (T,) numbers, or the lengths of the arrays
-            do not fit together.
+        ValueError: The episode has no steps, ``rewards`` are not (T,) numbers, ``actions`` or ``infos`` do
+            not have T rows, or ``observations`` do not have T + 1 rows.
     """
 
     observations: Tree
@@ -66,7 +67,7 @@ class Episode:
 
 
 def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
-    """Return an `Episode` or `Episodes` without validation, from valid values of all fields."""
+    """Make an `Episode` or `Episodes` without validating the ``attributes``, which must be valid."""
     made = object.__new__(kind)
     made.__dict__.update(attributes)
     return made
@@ -76,7 +77,7 @@ def require_numbers(name: str, values: np.ndarray) -> None:
     """Raise an error unless ``values``, called ``name`` in messages, is an array (T,) of numbers, T >= 1."""
     require_array(name, values)
     if values.ndim != 1 or len(values) == 0:
-        raise ValueError(f"{name} must have shape (T,) with T >= 1, got {values.shape}")
+        raise ValueError(f"{name} must be a non-empty 1-D array, got shape {values.shape}")
     if values.dtype.kind not in NUMBERS:
         raise ValueError(f"{name} must hold numbers, got dtype {values.dtype}")
 
@@ -93,12 +94,12 @@ def require_infos(name: str, infos: object) -> None:
         raise TypeError(f"{name} must be a dict of arrays, got {type(infos).__name__}")
     for key, value in infos.items():
         if not isinstance(key, str):
-            raise TypeError(f"{name} must have keys that are strings, got {key!r}")
+            raise TypeError(f"the keys of {name} must be strings, got {key!r}")
         require_array(f"{name}/{key}", value)
 
 
 def require_rows(name: str, tree: Tree, rows: int) -> None:
-    """Raise an error unless all leaves of ``tree``, called ``name`` in messages, are arrays (rows, ...)."""
+    """Raise an error unless all leaves of ``tree`` are arrays with ``rows`` rows; messages use ``name``."""
     if isinstance(tree, dict | tuple):
         for key, part in tree.items() if isinstance(tree, dict) else enumerate(tree):
             require_rows(f"{name}/{key}", part, rows)
@@ -106,6 +107,6 @@ def require_rows(name: str, tree: Tree, rows: int) -> None:
     require_array(name, tree)
     if tree.shape[:1] != (rows,):
         raise ValueError(
-            f"{name} must have {rows} rows, got shape {tree.shape}; rewards, actions and infos have one row "
-            "per step, observations one more per episode"
+            f"{name} must have {rows} rows, got shape {tree.shape}; rewards, actions and infos need one row "
+            "per step, and observations need one additional row per episode"
         )

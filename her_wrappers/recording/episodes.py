@@ -36,9 +36,10 @@ from her_wrappers.user_warning import warn_user
 
 @dataclass(frozen=True, eq=False)
 class Episodes(Sequence[Episode]):
-    """n episodes of the same spaces, concatenated: a sequence of `Episode` objects with views of the arrays.
+    """n episodes of the same spaces, concatenated in shared arrays.
 
-    If the episodes have T1, .., Tn steps, they have T = T1 + .. + Tn steps and T + n states together.
+    ``episodes[i]`` is an `Episode`, whose arrays are views. If the episodes have T1, .., Tn steps, the arrays
+    contain T = T1 + .. + Tn steps and T + n states.
 
     Attributes:
         observations: Tree of (T + n, ...) arrays.
@@ -52,8 +53,8 @@ class Episodes(Sequence[Episode]):
 
     Raises:
         TypeError: An array is not a NumPy array, or ``infos`` is not a dict whose keys are strings.
-        ValueError: The lengths of the arrays do not fit together, ``lengths`` is empty or has a number below
-            1, or ``rewards``, ``lengths``, ``terminated`` or ``truncated`` has a wrong dtype or shape.
+        ValueError: An array has a wrong number of rows, ``lengths`` is empty or has a number below 1, or
+            ``rewards``, ``lengths``, ``terminated`` or ``truncated`` has a wrong dtype or shape.
 
     Example:
         >>> one = Episode(np.arange(3), np.zeros(2), np.zeros(2), terminated=True, truncated=False)
@@ -80,17 +81,18 @@ class Episodes(Sequence[Episode]):
         lengths = self.lengths
         whole = lengths.ndim == 1 and lengths.dtype.kind in "iu"
         if not whole or len(lengths) == 0 or lengths.min() < 1:
-            raise ValueError(f"lengths must be one integer >= 1 per episode, for at least one, got {lengths}")
+            raise ValueError(f"lengths must be a non-empty 1-D array of integers >= 1, got {lengths!r}")
         for name in ("terminated", "truncated"):
             flags = getattr(self, name)
             if flags.shape != lengths.shape or flags.dtype != np.bool_:
                 raise ValueError(
-                    f"{name} must be a bool array of shape {lengths.shape}, got {flags.dtype} {flags.shape}"
+                    f"{name} must be a bool array of shape {lengths.shape}, like lengths, got dtype "
+                    f"{flags.dtype} and shape {flags.shape}"
                 )
         if len(self.reset_infos) not in {0, len(self)}:
             raise ValueError(
-                f"reset_infos must be empty or have a dict for each of {len(self)} episodes, got "
-                f"{len(self.reset_infos)}"
+                f"reset_infos must have one dict for each of the {len(self)} episodes, or be empty, got "
+                f"{len(self.reset_infos)} dicts"
             )
         require_numbers("rewards", self.rewards)
         steps = int(self.ends[-1])
@@ -110,9 +112,9 @@ class Episodes(Sequence[Episode]):
 
         Raises:
             TypeError: An element is not an `Episode`.
-            ValueError: ``episodes`` is empty, the episodes have different keys or shapes, or arrays of
-                different dtypes have values that their common dtype does not hold, such as large int64 values
-                with float64.
+            ValueError: ``episodes`` is empty; or the episodes have different keys or shapes; or they have
+                different dtypes whose common dtype cannot represent a value exactly, such as a large int64
+                value in float64.
         """
         if isinstance(episodes, Episodes):
             return episodes
@@ -122,7 +124,7 @@ class Episodes(Sequence[Episode]):
                 raise TypeError(f"episodes[{number}] must be an Episode, got {type(episode).__name__}")
             lengths.append(len(episode.rewards))
         if not listed:
-            raise ValueError("expected at least one episode, got none")
+            raise ValueError("episodes must contain at least one episode, got none")
         if len(listed) == 1:  # faster
             trees = [episode.observations, episode.actions, episode.rewards, episode.infos]
             ends = [0, *lengths]
@@ -158,17 +160,18 @@ class Episodes(Sequence[Episode]):
     ) -> Episodes:
         """Return the episodes of a dataset with one array of N rows per quantity, as in D4RL and OGBench.
 
-        Without ``next_observations``, the last row of each episode is used only as the last state of the
-        episode, and all episodes count as truncated. The last of the N rows always ends an episode.
+        Without ``next_observations``, the state after the last row of an episode is not known. So this row is
+        used only as the last state of the episode, its step is left out, and the episode counts as truncated
+        even if ``terminals`` marks the row. The last of the N rows always ends an episode.
 
         Args:
             observations: (N, ...) array or tree of arrays, the states before the steps.
             actions: (N, ...) array or tree of arrays.
             rewards: (N,) rewards of the steps, or a function ``(achieved_goal, desired_goal, info)``, which
                 is called once for each episode and returns the rewards of its T steps.
-            terminals: (N,) bools or numbers 0 and 1, whether a row terminated its episode. Omit this argument
-                if episodes continue after such rows, as after a success in D4RL's AntMaze.
-            timeouts: (N,) bools or numbers 0 and 1, whether the episode was truncated after a row.
+            terminals: (N,) bools or numbers 0 and 1, whether a row's step terminated the episode. Omit this
+                argument if episodes continue after such rows, as after a success in D4RL's AntMaze.
+            timeouts: (N,) bools or numbers 0 and 1, whether the episode was truncated after a row's step.
             next_observations: States after the steps, like ``observations``.
             achieved_goal: Function from (n, ...) observations to (n, ...) goals; None if ``observations`` are
                 a dict of observations, achieved goals and desired goals.
@@ -176,8 +179,9 @@ class Episodes(Sequence[Episode]):
                 the desired goal of each episode is the achieved goal of its last state.
 
         Raises:
-            ValueError: The numbers of rows differ, flags are not bools, no episode has a step, or
-                ``next_observations`` differ from the next row of ``observations`` within an episode.
+            ValueError: The numbers of rows differ, ``terminals`` or ``timeouts`` are not bools or 0 and 1, no
+                episode has a step, or ``next_observations`` differ from the next row of ``observations``
+                within an episode.
 
         Example:
             >>> xy = np.array([[0.0, 0.0], [1, 0], [2, 0], [5, 5], [6, 5]])
@@ -197,9 +201,15 @@ class Episodes(Sequence[Episode]):
 
         is_terminal, is_timeout = column("terminals", terminals, bool), column("timeouts", timeouts, bool)
         recorded = None if callable(rewards) else column("rewards", rewards, np.float64)
-        for leaf in (*leaf_arrays(observations), *(leaf_arrays(after) if has_after else ())):
+        named = [("observations", leaf) for leaf in leaf_arrays(observations)]
+        named += [("next_observations", leaf) for leaf in leaf_arrays(after)] * has_after
+        for name, leaf in named:
             if len(leaf) != count:
-                raise ValueError(f"observations must have {count} rows, as actions, got {len(leaf)}")
+                raise ValueError(
+                    f"{name} must have {count} rows, one per action, got {len(leaf)} rows; if episodes have "
+                    "one more observation than actions, pass all but the last as observations, and all but "
+                    "the first as next_observations"
+                )
         is_last = is_terminal | is_timeout
         is_last[-1:] = True
         if has_after:
@@ -230,15 +240,16 @@ class Episodes(Sequence[Episode]):
             episodes.append(Episode(states, take_rows(actions, steps), numbers, terminated, not terminated))
         if skipped := len(parts) - len(episodes):
             warn_user(
-                f"{skipped} of {len(parts)} episodes have one state and no step, and are left out; leave "
-                "terminals out if they mark successes after which episodes continue"
+                f"{skipped} of {len(parts)} episodes are left out, since they have one state and no step; "
+                "omit terminals if it marks successes after which episodes continue"
             )
         return cls.of(episodes)
 
     def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
-        """Return a copy whose observations and actions have the leaves, shapes and dtypes of two specs.
+        """Return a copy whose observations and actions have the dtypes of the specs.
 
-        Only actions may be rounded to a shorter float dtype, since policies often return float64.
+        Raise ValueError if leaves or shapes differ, or a dtype cannot represent a value. Only actions may be
+        rounded to a shorter float dtype, since policies often return float64.
         """
         states = self.num_steps + len(self)
         cast = {
@@ -255,14 +266,14 @@ class Episodes(Sequence[Episode]):
 
     @cached_property
     def ends(self) -> np.ndarray:
-        """(n + 1,) int64: episode i has the steps ``ends[i]`` to ``ends[i + 1] - 1``."""
+        """(n + 1,) int64, beginning with 0: episode i has the steps ``ends[i]`` to ``ends[i + 1] - 1``."""
         ends = np.zeros(len(self.lengths) + 1, np.int64)
         self.lengths.cumsum(out=ends[1:])
         return ends
 
     @cached_property
     def state_of_step(self) -> np.ndarray:
-        """(T,) int64: index in ``observations`` of the state before each step."""
+        """(T,) int64: for each step, the index of the row of ``observations`` with the state before it."""
         lengths = self.lengths
         states: np.ndarray = np.arange(len(self.rewards)) + np.arange(len(lengths)).repeat(lengths)
         return states
@@ -283,7 +294,7 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, key: SupportsIndex | slice) -> Episode | Episodes:
         """Return one episode, or `Episodes` for a slice.
 
-        The arrays are views, except for a slice with a step other than 1.
+        The arrays are views, except if ``key`` is a slice with a step other than 1.
 
         Raises:
             IndexError: The index is out of range.
@@ -308,7 +319,7 @@ class Episodes(Sequence[Episode]):
         if stride != 1:
             return Episodes.of(self[i] for i in range(begin, end, stride))
         if begin >= end:
-            raise ValueError(f"expected at least one episode, got none from {key}")
+            raise ValueError(f"a slice must contain at least one episode, got {key} of {len(self)} episodes")
         steps = slice(self.ends[begin], self.ends[end])
         states = slice(steps.start + begin, steps.stop + end)
 
@@ -329,20 +340,21 @@ class Episodes(Sequence[Episode]):
 
 
 def _require_continuity(observations: Tree, after: Tree, is_last: np.ndarray) -> None:
-    """Raise ValueError if a next observation is not the observation in the next row of its episode."""
+    """Raise ValueError if ``is_last[i]`` is False, but ``after[i]`` differs from ``observations[i + 1]``."""
     for here, there in zip(leaf_arrays(observations), leaf_arrays(after), strict=True):
         jumps = np.flatnonzero(~equal_rows(here[1:], there[:-1]) & ~is_last[:-1])
         if jumps.size:
             raise ValueError(
-                f"next_observations[{jumps[0]}] must equal observations[{jumps[0] + 1}] within an episode; "
-                "pass terminals or timeouts that mark where episodes end"
+                f"next_observations[{jumps[0]}] differs from observations[{jumps[0] + 1}], but row "
+                f"{jumps[0]} is not marked as the last step of an episode; pass rows in order of time, and "
+                "terminals or timeouts that are True at the last step of each episode"
             )
 
 
 def _cast(name: str, tree: Tree, spec: SpaceSpec, rows: int, *, rounding: bool = False) -> Tree:
-    """Return a copy of a tree with the leaves of a spec."""
+    """Return a copy of ``tree`` with the dtypes of ``spec``; raise ValueError if it does not fit ``spec``."""
     paths = SpaceSpec.of_rows(name, tree).paths
     if set(paths) != set(spec.paths):
         expected, got = (sorted(path_name((name, *path)) for path in each) for each in (spec.paths, paths))
-        raise ValueError(f"expected episodes with {', '.join(expected)}, got {', '.join(got)}")
+        raise ValueError(f"{name} must have the keys of the space, {expected}, got {got}")
     return copy_tree(spec.check_rows(tree, rows, "the episodes", rounding=rounding))

@@ -1,4 +1,4 @@
-"""Last states of episodes: reading them in autoreset mode SAME_STEP, and checking for overwritten arrays."""
+"""LastStates: the last states of episodes. ReuseWatch: a warning if environments overwrite last states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from her_wrappers.spaces import SpaceSpec
 from her_wrappers.trees import NUMBERS, leaf_arrays
 from her_wrappers.user_warning import warn_user
 
-MIN_JUMPS = 3  # the warning needs this many last states that equal the next first states after a jump
+MIN_JUMPS = 3  # smallest number of episodes with an overwritten value for a warning
 MAX_EPISODES = 50  # number of episodes that are examined
 
 
@@ -27,10 +27,10 @@ class LastStates(NamedTuple):
     infos: dict[str, np.ndarray]  # the requested infos, each (n, ...)
 
     def put(self, found: Mapping[str, Any], rows: np.ndarray, ends: np.ndarray) -> None:
-        """Overwrite the last states and infos in ``found``, the fields of `Episodes` of m episodes.
+        """Write the last states and infos into ``found``, a dict with the fields of `Episodes`.
 
-        ``rows``, (m,), are the environments of the episodes, and ``ends``, (m,), are the indices after their
-        last steps in the arrays of steps.
+        ``found`` contains m episodes. ``rows``, (m,), are the indices of their environments, and ``ends``,
+        (m,), are the cumulative sums of their lengths.
         """
         which = np.searchsorted(rows, self.rows)
         for array, values in zip(leaf_arrays(found["observations"]), self.observations, strict=True):
@@ -42,13 +42,14 @@ class LastStates(NamedTuple):
 def read_last_observations(
     spec: SpaceSpec, infos: Any, rows: np.ndarray, num_envs: int, where: Where
 ) -> list[np.ndarray]:
-    """Return the leaves of the last observations of the environments ``rows``, each (n, ...)."""
+    """Return the last observations of the n environments ``rows``: a list of leaves, each (n, ...)."""
     final = final_observations(infos)
     missing = rows[~final_mask(infos, num_envs)[rows]]
     if missing.size:
         raise ValueError(
-            f"infos have no final_obs {where(int(missing[0]))}, whose episode ended; "
-            "environments with autoreset_mode SAME_STEP must return it"
+            f"infos have no 'final_obs' {where(int(missing[0]))}, whose episode ended; in mode SAME_STEP, "
+            "step() must return the last observations in infos['final_obs']. If the environment is not reset "
+            "in this step, correct metadata['autoreset_mode']"
         )
     if not (isinstance(final, list) or getattr(final, "dtype", None) == np.object_):  # arrays of all rows
         whole = [(leaf, leaf.find(final, "in final_obs")) for leaf in spec]
@@ -58,12 +59,12 @@ def read_last_observations(
 
 
 class ReuseWatch:
-    """Warns if the environment overwrites its last states with the first states of the next episodes.
+    """Warns if an environment overwrites the last state of an episode with the first state of the next one.
 
-    If a vector environment resets in the step that ends an episode, and reuses an array without copying it,
-    the array of the last observation has the first observation of the next episode. A leaf has this fault if,
-    in all episodes, its last value equals the first value of the next episode, and its change in the last
-    step is larger than in any other step. The second condition excludes leaves that a reset never changes.
+    This happens if a vector environment resets in the step that ends an episode, and reuses an array without
+    copying it. A leaf counts as overwritten if it meets two conditions. In all episodes, its last value
+    equals the first value of the next episode. And in at least half of the episodes, it changes more in the
+    last step than in any other step. The second condition excludes leaves that a reset never changes.
     """
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:
@@ -86,9 +87,10 @@ class ReuseWatch:
     def began(
         self, envs: Iterable[int], states: Sequence[np.ndarray], infos: Mapping[str, InfoBatch] | None = None
     ) -> None:
-        """Compare ended episodes with first states and infos of the next episodes; warn at most once.
+        """Compare last states of ended episodes with first states of the next episodes; warn at most once.
 
-        ``states`` are the leaves, each (N, ...); ``envs`` the environments whose episodes begin.
+        The next episodes begin in the environments ``envs``. ``states`` are the leaves of the observations of
+        all environments, each (N, ...). ``infos`` are the infos of the first states, and are compared too.
         """
         ended, self._ended = self._ended, {}
         envs = [i for i in envs if i in ended]
@@ -106,9 +108,9 @@ class ReuseWatch:
         lost = any(jumps >= max(MIN_JUMPS, self._count / 2) for jumps in self._jumps.values())
         if lost:
             warn_user(
-                f"the last {', '.join(self._jumps)} of all {self._count} episodes equals the first of "
-                "the next episode: the environment seems to reuse its arrays, and overwrites last states "
-                "when it is reset; wrap each environment in her_wrappers.repairs.CopyObservation"
+                f"in all {self._count} episodes, the last value of {', '.join(self._jumps)} equals the first "
+                "value of the next episode: the environment seems to reuse its arrays, so that a reset "
+                "overwrites the last state; wrap each environment in her_wrappers.repairs.CopyObservation"
                 + self._repair
             )
         is_fine = not self._largest.keys() - self._cleared and not infos

@@ -1,4 +1,4 @@
-"""OpenEpisodes: the episodes of one or N environments to which `HindsightReplayBuffer.add` adds steps."""
+"""OpenEpisodes: the episodes, of one or N environments, that `HindsightReplayBuffer.add` is recording."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from her_wrappers.user_warning import warn_user
 
 
 class OpenEpisodes:
-    """The open episodes of `HindsightReplayBuffer.add`; the method `add` has the same arguments.
+    """The open episodes of `HindsightReplayBuffer.add`; `OpenEpisodes.add` has the same arguments.
 
     In an open episode, ``obs`` of each transition must equal the previous ``next_obs``.
     """
@@ -36,7 +36,7 @@ class OpenEpisodes:
         self._observations = SpaceSpec.of("observation", observation_space)
         self._info_keys = info_keys
         self._max_steps = max_steps
-        self.resets_itself = False  # whether a single environment has Gymnasium's wrapper Autoreset
+        self.resets_itself = False  # whether the single environment has Gymnasium's wrapper Autoreset
         self._reuse_watch = ReuseWatch(self._observations)
         self._recorded: EpisodeAccumulator | None = None  # None before the first transition
         self._just_ended = np.zeros(0, bool)  # (N,) environments whose next obs could be the last state
@@ -53,15 +53,16 @@ class OpenEpisodes:
         info: Any,
         skip: Any,
     ) -> Episodes | None:
-        """Add a transition of one environment or of each of N environments; return the episodes that ended.
+        """Add a transition of one environment or of each of N environments; return ended episodes or None.
 
-        If an error is raised, nothing is added.
+        ``skip``, (N,) bool, marks environments whose row is a reset and not a transition; None for no such
+        environment. If an error is raised, nothing is added.
         """
         count = self._num_rows(obs)
         if count is None and skip is not None:
             raise ValueError(
-                "skip must be None for a transition of a single environment (obs has no leading axis), "
-                f"got {skip!r}; leave skip out"
+                "skip= is only for several environments, but obs has no leading axis, so it is of one; "
+                f"omit skip=, got {skip!r}"
             )
         recorded = self._accumulator(count)
         if count is not None:
@@ -70,7 +71,8 @@ class OpenEpisodes:
         length = max(0, int(recorded.lengths[0]))
         number = as_reward(reward, length)
         if not abs(number) < FLOAT32_OVERFLOW:
-            raise ValueError(f"reward must be finite as float32, got {number} at step {length}")
+            got = f"got {number} at step {length}"
+            raise ValueError(f"reward must be between -3.4e38 and 3.4e38, the range of float32, {got}")
         flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
         last = final_observations(info) if any(flags) else None
         if length == 0:
@@ -102,30 +104,32 @@ class OpenEpisodes:
     def copy(self) -> tuple[bool, np.ndarray, Episodes | None]:
         """Return the three arguments of `resume`; the episodes stay open.
 
-        The arguments are: whether transitions have no leading axis; the number of steps of each environment's
-        open episode, (N,) int64, empty before the first transition; and truncated copies of the open episodes
-        that have steps, or None if there are none.
+        The arguments are: True if transitions have no leading axis; the number of steps of each environment's
+        open episode, (N,) int64, or an empty array before the first transition; and copies of the open
+        episodes that have steps, marked as truncated, or None if there are none.
         """
         if self._recorded is None:
             return False, np.zeros(0, np.int64), None
         return self._recorded.is_single, self._recorded.lengths.clip(0), self._recorded.copy()
 
     def resume(self, is_single: bool, lengths: np.ndarray, episodes: Episodes | None) -> None:
-        """Replace the open episodes by the episodes that `copy` returned.
+        """Replace the open episodes; the arguments are the three values that `copy` returned.
 
-        Raise ValueError if ``lengths`` and ``episodes`` do not agree.
+        Raise ValueError if the arguments contradict each other.
         """
         has_steps = lengths > 0
         found = [] if episodes is None else episodes.lengths.tolist()
-        if lengths[has_steps].tolist() != found or (is_single and len(lengths) > 1):
-            raise ValueError(f"the saved open episodes must have {lengths[has_steps]} steps, got {found}")
+        if is_single and len(lengths) > 1:
+            raise ValueError(f"is_single is True, but the header has {len(lengths)} open episodes")
+        if (expected := lengths[has_steps].tolist()) != found:
+            raise ValueError(f"the header has lengths {expected} of open episodes, but the file has {found}")
         self.discard()
         if not len(lengths):
             return
         self._accumulator(None if is_single else len(lengths))
         if episodes is None:
             return
-        first = lengths.max() - lengths  # step at which each episode begins; others are skipped until the end
+        first = lengths.max() - lengths  # step at which each episode begins; lengths.max() if it has no steps
         row = np.zeros((2, len(lengths)), np.int64)  # first step and first state of each episode
         row[:, has_steps] = episodes.ends[:-1], episodes.ends[:-1] + np.arange(len(episodes))
         rows = 0 if is_single else slice(None)
@@ -138,7 +142,7 @@ class OpenEpisodes:
             self.add(obs, action, reward, next_obs, no, no, info, None if is_single else first > t)
 
     def _num_rows(self, obs: Tree) -> int | None:
-        """Return the length of the leading axis of the first leaf, N; None if it has no such axis."""
+        """Return N, the length of the leading axis of ``obs``, or None if ``obs`` has no such axis."""
         leaf = self._observations.leaves[0]
         try:
             shape = np.shape(leaf.find(obs, ""))
@@ -147,19 +151,19 @@ class OpenEpisodes:
         return shape[0] if len(shape) == len(leaf.shape) + 1 else None
 
     def _accumulator(self, count: int | None) -> EpisodeAccumulator:
-        """Return the open episodes of ``count`` environments."""
+        """Return the accumulator for ``count`` environments (None: a single one); create it if needed."""
         recorded = self._recorded
         if recorded is not None and count == (None if recorded.is_single else recorded.num_envs):
             recorded.is_moving = False  # a transition that was rejected does not move an environment
             return recorded
         if count == 0:
-            raise ValueError("obs must have a row for each environment, got none")
+            raise ValueError("obs must have a row for each environment, got 0 rows")
         if recorded is not None and recorded.lengths.max() > 0:
-            expected = f"a row for each of the {recorded.num_envs} environments whose episodes are open"
+            opened = "a single environment" if recorded.is_single else f"{recorded.num_envs} environments"
+            given = "a single environment (no leading axis)" if count is None else f"{count} environments"
             raise ValueError(
-                f"obs must have {'no leading axis' if recorded.is_single else expected}, "
-                f"got {'no leading axis' if count is None else f'{count} rows'}; "
-                "call truncate_open_episode() before steps of other environments"
+                f"obs is of {given}, but the open episodes are of {opened}; call truncate_open_episode() "
+                "before you add transitions of another number of environments"
             )
         options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": False}
         self._recorded = EpisodeAccumulator(*self._spaces, count, **options)
@@ -178,20 +182,22 @@ class OpenEpisodes:
         invalid = ~(np.abs(rewards.astype(np.float64)) < FLOAT32_OVERFLOW) & ~is_skipped
         if invalid.any():
             i = int(invalid.argmax())
-            raise ValueError(f"reward must be finite as float32, got {rewards[i]} of environment {i}")
+            got = f"got {rewards[i]} in environment {i}"
+            raise ValueError(f"reward must be between -3.4e38 and 3.4e38, the range of float32, {got}")
         self._require_room(int(lengths.max()))
         if skip is None and self._may_warn and (is_reset := self._begins_in_last_state(recorded, obs)).any():
             self._may_warn = False
             warn_user(
                 f"the transition of environment {is_reset.argmax()} begins in the last state of its "
                 "previous episode; in autoreset mode NEXT_STEP such a row is a reset and not a transition: "
-                "pass skip, an array that is True for the environments whose episode ended at the previous "
-                "step"
+                "pass skip, a bool array that is True for the environments whose episode ended at the "
+                "previous step"
             )
         if (is_skipped & has_steps).any():
             i = int((is_skipped & has_steps).argmax())
             raise ValueError(
-                f"skip must be False during an episode, got True for environment {i}, whose episode is open"
+                f"skip[{i}] must be False, got True: the episode of environment {i} has not ended; pass True "
+                "only for the step that follows terminated=True or truncated=True"
             )
         infos = info_columns(info, count, self._info_keys)
         self._require_continuation(recorded, obs, np.flatnonzero(has_steps))
@@ -218,12 +224,12 @@ class OpenEpisodes:
     def _require_room(self, length: int) -> None:
         if length >= self._max_steps:
             raise ValueError(
-                f"an episode must fit the buffer of {self._max_steps} transitions, and the open episode "
-                "has that length; raise buffer_size, pass truncated=True, or call truncate_open_episode()"
+                f"the open episode already has {self._max_steps} steps, which fill the buffer; increase "
+                "buffer_size, end episodes with truncated=True, or call truncate_open_episode() in time"
             )
 
     def _require_continuation(self, recorded: EpisodeAccumulator, obs: Tree, rows: np.ndarray) -> None:
-        """Raise ValueError unless ``obs`` equals the last states in the environments ``rows``."""
+        """Raise ValueError unless ``obs`` equals the last recorded states of the environments ``rows``."""
         for leaf, *pair in recorded.compare(obs):
             if pair[0].tobytes() == pair[1].tobytes():  # faster
                 continue
@@ -232,14 +238,15 @@ class OpenEpisodes:
             if not same.all():
                 i = int(rows[same.argmin()])
                 raise ValueError(
-                    f"obs must equal the previous next_obs: {leaf.name} is {given[i]}, was {was[i]} "
-                    f"{recorded.where(0)(i)}; pass terminated or truncated where an episode ends or its goal "
-                    "is changed from outside, call truncate_open_episode() after an interruption, or wrap an "
-                    "environment that reuses its arrays in her_wrappers.repairs.CopyObservation"
+                    f"obs {recorded.where(0)(i)} must equal the previous next_obs, but {leaf.name} is "
+                    f"{given[i]}, not {was[i]}. If the episode ended or its goal changed, pass "
+                    "terminated=True or truncated=True with its last transition. After an interruption, call "
+                    "truncate_open_episode() before add(). If the environment reuses its arrays, wrap it in "
+                    "her_wrappers.repairs.CopyObservation"
                 )
 
     def _begins_in_last_state(self, recorded: EpisodeAccumulator, obs: Tree) -> np.ndarray:
-        """Return (N,) bool: whether ``obs`` equals the last state of an episode that just ended."""
+        """Return (N,) bool: whether each row of ``obs`` is the last state of an episode that just ended."""
         is_reset = self._just_ended
         for leaf, *pair in recorded.compare(obs) if is_reset.any() else ():
             is_reset = is_reset & equal_rows(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))

@@ -19,14 +19,14 @@ from her_wrappers.spaces import require_same_arrays
 
 
 class _Recorder:
-    """The part that both recorders share: a wrapper's ``step`` and ``close``."""
+    """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`: the methods ``step`` and ``close``."""
 
     env: Any
 
     def _record(
         self, sinks: Iterable[Sink], spaces: tuple[Any, Any], info_keys: Iterable[str], **options: Any
     ) -> None:
-        """Create the accumulator; ``options`` are further arguments of `EpisodeAccumulator`."""
+        """Prepare recording for ``sinks``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:
             options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
         self._sinks = Sinks(sinks)
@@ -37,17 +37,20 @@ class _Recorder:
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the environment and record the step.
 
+        If the environment raises an error, or the result of its step cannot be recorded, the sinks get the
+        open episodes up to the previous step, as truncated, and a reset is needed.
+
         Args:
             action: An action as in `gymnasium.Env.step`, or actions of all environments, (N, ...), as in
                 `gymnasium.vector.VectorEnv.step`.
 
         Raises:
             gymnasium.error.ResetNeeded: An environment must be reset before its next step.
-            SinkError: A sink raised an error; ``result`` has what ``step`` would have returned, and
-                ``episodes`` the episodes that the sink did not add. ``result`` is None if the step failed.
-            ValueError: The action cannot be recorded; the environment was not called. Or an observation, a
-                reward or an info cannot be recorded: the sinks got the episodes up to the step before, and a
-                reset is needed, as after any error of the environment.
+            SinkError: A sink raised an error. The error's attribute ``result`` contains the values that
+                ``step`` would have returned (None if the step failed); ``episodes`` contains the episodes
+                for which a sink raised an error.
+            ValueError: The action cannot be recorded (then the environment was not called), or an
+                observation, a reward or an info cannot be recorded.
         """
         recorded = self._recorded
         recorded.act(action)
@@ -71,7 +74,7 @@ class _Recorder:
         """Pass the open episodes to the sinks as truncated, and close the environment.
 
         Raises:
-            SinkError: A sink raised an error; the environment is closed all the same.
+            SinkError: A sink raised an error; the environment is closed in this case too.
         """
         try:
             self._truncate()
@@ -79,7 +82,7 @@ class _Recorder:
             self.env.close(**kwargs)
 
     def _truncate(self, chosen: np.ndarray | None = None) -> None:
-        """Pass the open episodes of some environments to the sinks, as truncated."""
+        """Pass the open episodes of the ``chosen`` environments (None: all) to the sinks, as truncated."""
         episodes = self._recorded.truncate(chosen)
         if episodes is not None:
             self._sinks.deliver(episodes)
@@ -89,27 +92,28 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     """Record the episodes of a single environment.
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
-    terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, it counts as truncated. The
-    resets of Gymnasium's wrapper `Autoreset` inside of the recorder are not recorded as steps.
+    terminates or is truncated. An episode that ``reset`` or ``close`` interrupts counts as truncated. If
+    ``env`` has Gymnasium's wrapper `Autoreset`, the resets of `Autoreset` are not recorded as steps.
 
     After a KeyboardInterrupt, call ``reset``. The open episode, or an episode that is being delivered, may be
-    lost; no sink gets a wrong episode, or an episode twice.
+    lost, but a sink never gets a wrong episode, or the same episode twice.
 
     The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
     without the recorder.
 
     Args:
         env: The environment.
-        *sinks: Receivers of the episodes, called in order with each `Episode`. A sink that has
-            the method ``add_episodes``, or is such a method, gets `Episodes`.
+        *sinks: Receivers of the episodes, in order. A sink with the method ``add_episodes``, such as a
+            buffer, gets `Episodes` by this method. Other sinks are called with each `Episode`. As sinks,
+            ``buffer``, ``buffer.add_episode`` and ``buffer.add_episodes`` are equivalent.
         info_keys: Keys of ``info`` to record, in addition to the ``info_keys`` of the sinks, for example of a
             buffer. The info of every step must have these keys.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
-            reset: the next episode begins in the same state. Use this for tasks that never end.
+            reset: the next episode begins in the last state of this one. Use this for tasks that never end.
 
     Raises:
         TypeError: ``env`` is not a single environment, a sink is neither callable nor has ``add_episodes``,
-            ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
+            ``info_keys`` is not a list of strings, or elements of a space are not arrays of a fixed shape.
         ValueError: ``max_episode_steps`` is not an integer of at least 1.
 
     Example:
@@ -136,7 +140,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         if not isinstance(env, gym.Env):
             use = "; use VectorEpisodeRecorder" if isinstance(env, gym.vector.VectorEnv) else ""
-            raise TypeError(f"EpisodeRecorder records a single gymnasium Env, got {type(env).__name__}{use}")
+            raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}{use}")
         spaces = env.observation_space, env.action_space
         mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
         self._record(sinks, spaces, info_keys, max_steps=max_episode_steps, mode=mode)
@@ -144,7 +148,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
 
     @property
     def spec(self) -> EnvSpec | None:  # type: ignore[override] # a property in gym.Wrapper too
-        """The environment's own spec."""
+        """The spec of the wrapped environment; it does not list the recorder as a wrapper."""
         spec: EnvSpec | None = self.env.spec
         return spec
 
@@ -158,9 +162,9 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             options: Options, as in `gymnasium.Env.reset`.
 
         Raises:
-            SinkError: A sink raised an error; the environment is not reset yet.
-            ValueError: The observation does not fit its space, an info cannot be recorded, or a space
-                changed.
+            SinkError: A sink raised an error, and the environment was not reset; call ``reset`` again.
+            ValueError: The observation does not fit its space, an info cannot be recorded, or a space of the
+                environment changed.
         """
         self._truncate()
         observation, info = self.env.reset(seed=seed, options=options)
@@ -175,27 +179,28 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
     terminates or is truncated. Episodes that ``reset`` or ``close`` interrupts are passed on as truncated. In
-    mode NEXT_STEP the step that begins the next episode is a reset, which is not recorded as a transition. In
-    mode SAME_STEP the last state of an episode is read from ``final_obs`` and ``final_info``.
+    mode NEXT_STEP, the step that begins the next episode is a reset, and is not recorded as a transition. In
+    mode SAME_STEP, the last state of an episode is read from ``final_obs`` and ``final_info``.
 
     After a KeyboardInterrupt, call ``reset``. Open episodes, and episodes that are being delivered, may be
-    lost; no sink gets a wrong episode, or an episode twice.
+    lost, but a sink never gets a wrong episode, or the same episode twice.
 
     Args:
         env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
-        *sinks: Receivers of the episodes, called in order with each `Episode`. If a sink is an object with
-            the method ``add_episodes``, or a method ``add_episodes`` or ``add_episode`` of such an object, it
-            gets all episodes that ended at the same step in one call, as `Episodes`.
+        *sinks: Receivers of the episodes, in order. A sink with the method ``add_episodes``, such as a
+            buffer, gets all `Episodes` that ended at the same step in one call of this method. Other sinks
+            are called with each `Episode`. As sinks, ``buffer``, ``buffer.add_episode`` and
+            ``buffer.add_episodes`` are equivalent.
         info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, for example of
             a buffer. The infos of every step and environment must have these keys.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
-            reset: the next episode begins in the same state. Use this for tasks that never end.
+            reset: the next episode begins in the last state of this one. Use this for tasks that never end.
 
     Raises:
         TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
-            ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
-        ValueError: The metadata have no autoreset mode, one environment object is in several slots, or
-            ``max_episode_steps`` is not an integer of at least 1.
+            ``info_keys`` is not a list of strings, or elements of a space are not arrays of a fixed shape.
+        ValueError: ``env.metadata`` has no autoreset mode, ``env`` contains the same environment object more
+            than once, or ``max_episode_steps`` is not an integer of at least 1.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -219,7 +224,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         if not isinstance(env, gym.vector.VectorEnv):
             use = "; use EpisodeRecorder" if isinstance(env, gym.Env) else ""
             raise TypeError(
-                f"VectorEpisodeRecorder records a gymnasium VectorEnv, got {type(env).__name__}{use}"
+                f"VectorEpisodeRecorder needs a gymnasium VectorEnv, got {type(env).__name__}{use}"
             )
         require_distinct(env)
         mode = declared_mode(env)
@@ -227,8 +232,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             raise ValueError(
                 f"metadata['autoreset_mode'] of {env} must be a gymnasium.vector.AutoresetMode, "
                 f"got {env.metadata.get('autoreset_mode')!r}; "
-                "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.NEXT_STEP}, or SAME_STEP "
-                "or DISABLED, depending on how the environment begins its next episodes"
+                "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.X}, where X is SAME_STEP "
+                "if the last step of an episode resets too, NEXT_STEP if the next step resets, else DISABLED"
             )
         # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an end,
         # even if a call of reset() came in between.
@@ -255,15 +260,15 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             options: Options, as in `gymnasium.vector.VectorEnv.reset`.
 
         Raises:
-            SinkError: A sink raised an error; the environments are not reset yet.
+            SinkError: A sink raised an error, and the environments were not reset; call ``reset`` again.
             ValueError: The mask is not valid, an observation does not fit its space, an info cannot be
-                recorded, or a space changed.
+                recorded, or a space of the environments changed.
         """
         mask = (options or {}).get("reset_mask")
         chosen = None if mask is None else np.array(mask)
         if chosen is not None and (chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_):
             raise ValueError(
-                f"reset option 'reset_mask' must be bool of shape ({self.num_envs},), got {mask!r}"
+                f"options['reset_mask'] must be a bool array of shape ({self.num_envs},), got {mask!r}"
             )
         self._truncate(chosen)
         observations, infos = self.env.reset(seed=seed, options=options)

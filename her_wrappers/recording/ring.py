@@ -1,16 +1,15 @@
 """StepRing: the last steps of one environment, or of N environments that step together.
 
 A *moment* is the time between two joint steps of the environments. The ring has one row for each moment, in
-the slot ``moment % capacity``: the states at this moment, and the actions, rewards and infos of the steps
-before it.
+the slot ``moment % capacity``: the states at this moment, and the actions, rewards and infos of the joint
+step that ended at this moment.
 
     moment     4    5    6    7
     state      s0   s1   s2   s3      an episode that began at moment 4
     step            a0   a1   a2      its actions, rewards and infos
 
 Values are copied when they arrive, so environments that reuse their arrays are recorded correctly.
-Observations and actions are written to `io.BytesIO` objects, since assigning a small array to a row of a
-NumPy array takes twice as long.
+Observations and actions are written to `io.BytesIO` objects: this takes half the time of NumPy arrays.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Writer: TypeAlias = tuple[LeafSpec, str | None, np.dtype[Any], tuple[int, ...], 
 
 
 class StepRing:
-    """Rows of observations, actions, rewards and infos; without axis N if ``num_envs`` is None."""
+    """The last steps of N environments, one row (N, ...) per step; without axis N if ``num_envs`` is None."""
 
     def __init__(
         self, observations: SpaceSpec, actions: SpaceSpec, num_envs: int | None, capacity: int = 64
@@ -66,13 +65,13 @@ class StepRing:
         self.state_writers, self.action_writers = _writers(self._states), _writers(self._actions)
 
     def seek(self, moment: int) -> None:
-        """Continue writing at the row of ``moment``."""
+        """Make the row of ``moment`` the next row to be written."""
         slot = moment % self.capacity
         for column in (*self._states, *self._actions):
             column.data.seek(slot * column.nbytes)
 
     def merge_states(self, moment: int, values: Sequence[np.ndarray], chosen: np.ndarray) -> None:
-        """Write the states of the environments ``chosen``, (N,) bool; the row keeps all other states."""
+        """Replace the states of the environments ``chosen``, (N,) bool, at a moment (time index)."""
         self.seek(moment)
         for column, value, kept in zip(self._states, values, self.states_at(moment), strict=True):
             row = kept.copy()
@@ -80,11 +79,11 @@ class StepRing:
             column.data.write(row.data)
 
     def states_at(self, moment: int) -> list[np.ndarray]:
-        """Return views of the leaves of the states, each (N, ...); they are valid until the next write."""
+        """Return views of the states at ``moment``: leaves, each (N, ...), valid until the next write."""
         return [self._view(column)[moment % self.capacity] for column in self._states]
 
     def fit_info(self, key: str, batch: InfoBatch, where: Where) -> None:
-        """Create the array of an info, or convert it to the common dtype of its values and of ``batch``."""
+        """Create the array of the info ``key``, or widen its dtype if the values of ``batch`` do not fit."""
         column, values, lead = self.infos.get(key), batch.values, len(self._lead)
         if column is None:
             self.infos[key] = np.zeros((self.capacity, *values.shape), values.dtype)
@@ -94,7 +93,7 @@ class StepRing:
         before, now = describe_info(column[(0,) * (lead + 1)]), describe_info(values[(0,) * lead])
         if before != now:
             raise ValueError(
-                f"info {key!r} must keep its shape and type, got {before} and then {now} "
+                f"info {key!r} must have the same shape and type at every step, got {before} and then {now} "
                 f"{where(int(np.argmax(batch.present)))}"
             )
         wider, shape = np.promote_types(column.dtype, values.dtype), values.shape[lead:]
@@ -103,15 +102,16 @@ class StepRing:
         self.infos[key] = column.astype(wider, copy=False)
 
     def put_infos(self, moment: int, batches: Mapping[str, InfoBatch], chosen: Any) -> None:
-        """Write the infos of the environments ``chosen``, (N,) bool or True; call `fit_info` first."""
-        for key, batch in batches.items():
+        """Write infos of the environments ``chosen``, (N,) bool or True, at the time index ``moment``."""
+        for key, batch in batches.items():  # `fit_info` made the arrays
             self.infos[key][moment % self.capacity, ...][chosen] = batch.values[chosen]
 
     def collect(self, rows: np.ndarray | None, begun: Any, lengths: Any) -> dict[str, Any]:
-        """Return copies of n episodes, as a dict of the fields of `Episodes` that the ring stores.
+        """Return n episodes, as a dict with copies of those fields of `Episodes` that the ring stores.
 
-        ``rows``, ``begun`` and ``lengths``, (n,), are the environments, first moments and numbers of steps of
-        the episodes. For a single environment, ``rows`` is None, and the other two are integers.
+        For each episode, ``rows``, ``begun`` and ``lengths``, all (n,), give its environment, the moment
+        (time index) of its first state, and its number of steps. For a single environment, n is 1, ``rows``
+        is None, and the other two are integers.
         """
         states = self._index(rows, begun, lengths + 1)
         steps = self._index(rows, begun + 1, lengths)
@@ -126,10 +126,10 @@ class StepRing:
     def first_infos(
         self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
     ) -> list[dict[str, np.ndarray]]:
-        """Return the infos of the first states of n episodes, which are at the moments ``begun``.
+        """Return the infos of the first states of n episodes, one dict for each episode.
 
-        ``present`` has for each key (n,) bools, whether the first state of an episode has this info. For a
-        single environment, ``rows`` is None; otherwise it has the environments of the episodes, (n,).
+        ``rows`` and ``begun`` are those of `collect`. ``present[key]``, (n,) bool, marks the episodes whose
+        first state has this info.
         """
         index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
         values = {key: self._take(column, index) for key, column in self.infos.items()}
@@ -137,7 +137,7 @@ class StepRing:
         return [{key: np.array(v[i]) for key, v in values.items() if present[key][i]} for i in range(count)]
 
     def grown(self, oldest: int, now: int) -> StepRing:
-        """Return a copy with twice the capacity and the rows of the moments ``oldest`` to ``now``."""
+        """Return a ring of twice the capacity with copies of the rows of moments ``oldest`` to ``now``."""
         larger = StepRing(*self.specs, self.num_envs, 2 * self.capacity)
         moments = np.arange(oldest, now + 1)
         old, new = moments % self.capacity, moments % larger.capacity
@@ -164,7 +164,7 @@ class StepRing:
         return ndarray(column.shape, column.leaf.dtype, column.data.getvalue())
 
     def _index(self, rows: np.ndarray | None, first: Any, counts: Any) -> np.ndarray | slice:
-        """Return the flat indices of ``counts`` successive moments of each environment, from ``first`` on."""
+        """Return, for `_take`, ``counts[i]`` moments from ``first[i]`` on in environment ``rows[i]``."""
         first = first % self.capacity
         if rows is None:
             in_order = first + counts <= self.capacity
@@ -178,7 +178,7 @@ class StepRing:
         return index
 
     def _take(self, array: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
-        """Return copies of the values of single environments, (n, ...)."""
+        """Return an array (n, ...), a copy of the values at the n indices that `_index` returned."""
         if isinstance(index, slice):
             return array[index].copy()
         lead = 1 + len(self._lead)
@@ -196,7 +196,10 @@ def _writers(columns: Iterable[Column]) -> list[Writer]:
 def write(
     writers: list[Writer], tree: Tree, check: Callable[..., np.ndarray], ahead: int, rounding: bool = False
 ) -> None:
-    """Write a tree to the current row; ``check`` converts leaves of another dtype or shape."""
+    """Write ``tree`` to the current row of the ring; each element of ``writers`` writes one leaf.
+
+    If a leaf has another dtype or shape, ``check(leaf, tree, ahead, rounding)`` converts it first.
+    """
     for leaf, key, dtype, shape, put in writers:
         try:
             value = tree if key is None else tree[key]

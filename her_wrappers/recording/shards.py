@@ -46,14 +46,14 @@ class Pending(NamedTuple):
         return cls(episodes, before, *(total + number for total, number in zip(totals, added, strict=True)))
 
     def shard_size(self, shard_steps: int) -> int:
-        """Return the number of steps with which a shard is full, at most ``shard_steps``."""
+        """Return the number of steps that fill a shard: ``shard_steps``, or fewer if the steps are large."""
         return max(1, min(shard_steps, SHARD_BYTES * self.num_steps // max(1, self.nbytes)))
 
     def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending | None]:
-        """Return the episodes of the next shard, and the episodes that stay pending, or None.
+        """Return the episodes of the next shard, and the episodes that stay pending (None if there are none).
 
-        The shard gets the oldest episode, and later episodes with the same `_dtypes` until it is full. Its
-        last episode may exceed the size of a full shard.
+        The shard gets the oldest episode, and later episodes with equal types of rewards and infos, until it
+        has at least ``shard_steps`` steps, or about `SHARD_BYTES` bytes.
         """
         size = self.shard_size(shard_steps)
         parts: list[Episodes] = []
@@ -64,7 +64,7 @@ class Pending(NamedTuple):
         shard: list[Episodes] = []
         for part in reversed(parts):
             fits = size > 0 and _dtypes(part) == _dtypes(parts[-1])
-            cut = int(np.searchsorted(part.ends, size)) if fits else 0  # number of episodes that fill it
+            cut = int(np.searchsorted(part.ends, size)) if fits else 0  # episodes that fill the shard
             if fits:
                 shard.append(part[:cut])
                 size -= part.num_steps
@@ -74,7 +74,7 @@ class Pending(NamedTuple):
 
 
 def _dtypes(episodes: Episodes) -> Hashable:
-    """Return the dtypes that all episodes of a shard must share; strings may differ in length."""
+    """Return the dtype of rewards, and keys, shapes and dtypes of infos, without the lengths of strings."""
     return episodes.rewards.dtype, frozenset(
         (key, values.shape[1:], values.dtype.kind if values.dtype.kind in STRINGS else values.dtype)
         for key, values in episodes.infos.items()
@@ -98,7 +98,7 @@ def require_storable_episodes(episodes: Episodes) -> None:
 
 
 def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json]) -> int:
-    """Write episodes of equal `_dtypes`, with labels in the header; return the checksum of the file."""
+    """Write ``parts``, whose `_dtypes` must be equal, and a header with ``labels``; return the checksum."""
     flat = []
     for part in parts:
         arrays: dict[str, np.ndarray] = {name: getattr(part, name) for name in COLUMNS}
@@ -156,7 +156,11 @@ def build_tree(described: Json, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _flatten_reset_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return two arrays for each key, dtype and shape: the values, and the numbers of their episodes."""
+    """Return the reset infos of n episodes as named arrays.
+
+    For each combination of key, dtype and shape that occurs, there are two arrays: the values, and the
+    numbers of the episodes to which they belong.
+    """
     groups: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, np.ndarray]]] = {}
     for number, info in enumerate(infos):
         for key, value in info.items():
@@ -171,10 +175,10 @@ def _flatten_reset_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, np.nda
 
 
 def _name(name: str, key: str) -> str:
-    """Return the name of the array for a key of a dict, with escaped slashes."""
+    """Return ``name``/``key``, the name of the array of a dict entry; slashes in ``key`` are escaped."""
     if not isinstance(key, str):
-        raise TypeError(f"{name} must have keys that are strings, got {key!r}")
+        raise TypeError(f"the keys of {name} must be strings, got {key!r}")
     try:
         return f"{name}/{quote(key, safe='')}"
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} must have keys that can be encoded as UTF-8, got {key!r}") from error
+        raise ValueError(f"the keys of {name} must be strings that UTF-8 can encode, got {key!r}") from error

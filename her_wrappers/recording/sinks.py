@@ -1,4 +1,4 @@
-"""Sinks: the receivers of finished episodes."""
+"""Sinks: receivers of finished episodes, such as replay buffers and archives."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class EpisodesSink(Protocol):
     """A sink with a method that adds many episodes at once."""
 
     def add_episodes(self, episodes: Episodes, /) -> object:
-        """Add ``episodes``, one or more."""
+        """Add all ``episodes``; there is at least one."""
 
 
 Sink: TypeAlias = Callable[[Episode], object] | Callable[[Episodes], object] | EpisodesSink
 """A callable with a finished episode as its argument, such as ``episodes.append``, or an object with a method
-``add_episodes``, which gets all episodes that ended at the same step in one call, as `Episodes`. ``buffer``,
-``buffer.add_episode`` and ``buffer.add_episodes`` are equivalent.
+``add_episodes``, which gets all episodes that ended at the same step in one call, as `Episodes`. For a
+buffer, ``buffer``, ``buffer.add_episode`` and ``buffer.add_episodes`` are equivalent sinks.
 
-If a sink has the attribute ``info_keys``, keys of the infos that it needs, recorders record these infos in
-addition to their own ``info_keys``. The attribute is read once, when the recorder is created.
+If a sink has the attribute ``info_keys``, the keys of the infos that the sink needs, a recorder records these
+infos in addition to its own ``info_keys``. The attribute is read once, when the recorder is created.
 
 A sink gets every episode at most once: after a KeyboardInterrupt, an interrupted delivery is not repeated."""
 
@@ -35,8 +35,8 @@ class SinkError(RuntimeError):
         message: Description of the error.
         episodes: Episodes for which at least one sink raised an error. A sink can add an episode and still
             raise an error: for example, an archive keeps episodes in memory while the disk is full.
-        result: Values that ``step`` would have returned; None if ``reset`` or ``close`` delivered the
-            episodes, or the step failed.
+        result: Values that ``step`` would have returned. None if ``reset`` or ``close`` raised this error, or
+            if ``step`` had already failed with another error.
 
     Attributes:
         episode: The first element of ``episodes``.
@@ -56,7 +56,7 @@ class Sinks:
     """Passes finished episodes to all sinks."""
 
     def __init__(self, sinks: Iterable[Sink]) -> None:
-        self._receivers: list[tuple[str, Any, bool]] = []  # name, function, whether it takes many
+        self._receivers: list[tuple[str, Any, bool]] = []  # name, function, whether it takes `Episodes`
         keys: list[str] = []
         for sink in sinks:
             name = getattr(sink, "__qualname__", repr(sink))
@@ -64,13 +64,13 @@ class Sinks:
             owner = getattr(sink, "__self__", None) if is_method else sink
             add_episodes = getattr(owner, "add_episodes", None)
             if add_episodes is None and not callable(sink):
-                raise TypeError(f"a sink must be callable with an Episode or have add_episodes, got {sink!r}")
+                raise TypeError(f"a sink must be callable or have a method add_episodes(), got {sink!r}")
             self._receivers.append((name, add_episodes or sink, add_episodes is not None))
             keys += require_keys(f"info_keys of {name}", getattr(owner, "info_keys", ()))
         self.info_keys = tuple(dict.fromkeys(keys))  # infos that the sinks need
 
     def deliver(self, episodes: Episodes, result: tuple[Any, ...] | None = None) -> None:
-        """Pass episodes to all sinks, in order; ``result`` is the result of the step that ended them."""
+        """Pass episodes to all sinks. If any fails, raise SinkError with the step's values, ``result``."""
         errors: dict[str, Exception] = {}  # first error of each sink
         missing: set[int] = set()
         for name, call, takes_many in self._receivers:
@@ -87,4 +87,4 @@ class Sinks:
         what = "; ".join(f"{name} raised {type(error).__name__}: {error}" for name, error in errors.items())
         steps = f"{len(kept[0])} steps"
         count = f"an episode of {steps}" if len(kept) == 1 else f"{len(kept)} episodes, the first of {steps},"
-        raise SinkError(f"on {count} {what}", kept, result) from next(iter(errors.values()))
+        raise SinkError(f"delivering {count} failed: {what}", kept, result) from next(iter(errors.values()))

@@ -19,7 +19,7 @@ from her_wrappers.goal_interface import AnyEnv, env_spec
 
 SpaceJson: TypeAlias = dict[str, Any]
 
-MAX_SIZE = 2**23  # elements of an array of a space, since a short damaged text can describe a huge shape
+MAX_SIZE = 2**23  # elements of an array; limited, since a short damaged text can describe a huge shape
 MAX_SOURCE = 2**22  # bytes of the description of an environment
 MAX_REPR = 1000  # characters of the text of an argument that JSON cannot store exactly
 
@@ -42,19 +42,20 @@ def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
     try:
         same = _describe(space_from_json(json.loads(json.dumps(described, allow_nan=False)))) == described
     except (TypeError, ValueError) as error:
-        raise TypeError(f"JSON cannot describe {space}: {error}") from error
+        raise TypeError(f"the space {space} cannot be stored as JSON: {error}") from error
     if not same:
-        raise TypeError(f"JSON cannot describe {space} exactly")
+        fix = "use dtypes in native byte order, such as float32 instead of >f4"
+        raise TypeError(f"the space {space} cannot be stored as JSON without changes; {fix}")
     return described
 
 
 def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
-    """Return the space of a description; raise ValueError for other JSON, as a damaged file may have."""
+    """Return the space that `space_to_json` described; raise ValueError for other JSON (a damaged file)."""
     try:
         return _make(described)
     # Gymnasium 1.1 raises AssertionError, NumPy SyntaxError for names of dtypes, NumPy 1 DeprecationWarning.
     except (*JSON_ERRORS, AssertionError, SyntaxError, DeprecationWarning) as error:
-        reason = str(error)[:200]
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)[:200]
         raise ValueError(f"{str(described)[:200]} does not describe a space: {reason}") from error
 
 
@@ -65,16 +66,16 @@ class Source:
     observation_space: SpaceJson  # of one environment
     action_space: SpaceJson
     env_id: str | None = None  # None if gymnasium.make did not make the environment
-    env_class: str = ""  # without wrappers; of a vector environment, its own class
+    env_class: str = ""  # class of the environment without wrappers, single or vectorized
     max_episode_steps: int | None = None  # of the spec of the environment
-    kwargs: dict[str, Json] = field(default_factory=dict)  # of gymnasium.make, which JSON stores exactly
-    kwargs_as_text: dict[str, str] = field(default_factory=dict)  # the repr of the others
+    kwargs: dict[str, Json] = field(default_factory=dict)  # arguments that JSON stores exactly
+    kwargs_as_text: dict[str, str] = field(default_factory=dict)  # the repr of all other arguments
 
     @classmethod
     def of(cls, env: AnyEnv) -> Source:
         """Return the description of an environment, single or vectorized."""
         if not isinstance(env, gym.Env | gym.vector.VectorEnv):
-            raise TypeError(f"expected a gymnasium Env or VectorEnv, got {type(env).__name__}")
+            raise TypeError(f"env must be a gymnasium Env or VectorEnv, got {type(env).__name__}")
         single = "single_" if isinstance(env, gym.vector.VectorEnv) else ""
         spec = env_spec(env)
         given = {} if spec is None else dict(spec.kwargs)
@@ -91,8 +92,8 @@ class Source:
         size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
         if size > MAX_SOURCE:
             raise ValueError(
-                f"spaces and arguments of env take {size} bytes as JSON, at most {MAX_SOURCE} are possible; "
-                "open the archive without env"
+                "the spaces of env and the arguments of gymnasium.make() (env.spec.kwargs) must take at most "
+                f"{MAX_SOURCE} bytes as JSON, got {size}; shorten them, or make the archive without env="
             )
         return source
 
@@ -104,13 +105,13 @@ class Source:
                 if name != "env_id":
                     expected, got = space_from_json(expected), space_from_json(got)
                 raise ValueError(
-                    f"the archive {folder} has episodes with {name} {expected}, got {got}; "
-                    "write to another folder"
+                    f"the archive {folder} has episodes with {name} {expected}, but env has {name} {got}; "
+                    "choose another folder"
                 )
 
 
 def _is_json(value: Any) -> bool:
-    """Whether JSON stores a value exactly; it does not for tuples and for dicts whose keys are numbers."""
+    """Return whether JSON keeps a value unchanged. Tuples, and dicts whose keys are numbers, change."""
     try:
         return repr(json.loads(json.dumps(value, allow_nan=False))) == repr(value)
     except (TypeError, ValueError, RecursionError):
@@ -133,13 +134,13 @@ def _describe(space: spaces.Space[Any]) -> SpaceJson:
         if isinstance(space, getattr(spaces, kind)):
             return {"type": kind, **{name: _attribute(space, name) for name in names}}
     raise TypeError(
-        f"expected a space that JSON can describe, got {space}; "
-        "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
+        f"the space {space} cannot be stored as JSON; "
+        "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
     )
 
 
 def _attribute(space: spaces.Space[Any], name: str) -> Json:
-    """Return an attribute as JSON; equal bounds become a single number, and infinities become strings."""
+    """Return an attribute as JSON; an array of equal bounds becomes one number, infinities become strings."""
     if name == "dtype":
         return str(space.dtype)
     values = np.asarray(getattr(space, name))
@@ -163,7 +164,7 @@ def _make(described: SpaceJson) -> spaces.Space[Any]:
         values["dtype"] = np.dtype(values["dtype"]).type
     shape = values["shape"] if kind == "Box" else values["n"] if kind == "MultiBinary" else ()
     if (size := math.prod(map(abs, np.atleast_1d(shape).tolist()))) > MAX_SIZE:
-        raise ValueError(f"its arrays have {size} elements, at most {MAX_SIZE} are possible")
+        raise ValueError(f"its arrays must have at most {MAX_SIZE} elements, got {size}")
     if kind == "Box":
         values["shape"] = tuple(values["shape"])
         for name in ("low", "high"):

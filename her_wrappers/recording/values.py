@@ -12,7 +12,7 @@ from her_wrappers.trees import NUMBERS, as_leaf, try_as_array
 
 BATCH_HINT = (
     "; if the environment steps several copies at once, make it a gymnasium.vector.VectorEnv with "
-    "num_envs and metadata['autoreset_mode'], and use VectorEpisodeRecorder or add() with N rows"
+    "num_envs and metadata['autoreset_mode'], and use VectorEpisodeRecorder, or pass add() one row per copy"
 )
 """End of the error message if an environment that is not a vector environment returns a batch."""
 
@@ -29,10 +29,10 @@ def as_reward(reward: Any, step: int) -> float:
 
 
 def as_rewards(rewards: Any, count: int) -> np.ndarray:
-    """Return ``rewards`` as an array of (count,) numbers, or raise ValueError if they have another form."""
+    """Return ``rewards`` as an array, or raise ValueError unless they are numbers of shape (count,)."""
     numbers = try_as_array(rewards)
     if numbers.shape != (count,) or numbers.dtype.kind not in NUMBERS:
-        raise ValueError(f"rewards must be ({count},) numbers, got {rewards!r}")
+        raise ValueError(f"rewards must be numbers of shape ({count},), one per environment, got {rewards!r}")
     return numbers
 
 
@@ -40,20 +40,20 @@ def as_flags(name: str, values: Any, count: int, error: type[Exception] = TypeEr
     """Return ``values``, called ``name`` in messages, as (count,) bools, or raise ``error``."""
     array = try_as_array(values)
     if array.dtype != np.bool_ or array.shape != (count,):
-        raise error(f"{name} must be ({count},) bools, got {values!r}")
+        raise error(f"{name} must be bools of shape ({count},), one per environment, got {values!r}")
     return array
 
 
 def as_batch(leaf: LeafSpec, value: Any, *, count: int, where: Where, rounding: bool = False) -> np.ndarray:
-    """Return ``count`` values of a leaf as an array, (count, ...); an error names the first bad row.
+    """Return a batch of ``count`` values of a leaf as an array (count, ...) in the leaf's dtype.
 
-    A value that already is such an array is returned without a copy.
+    An array that already has this dtype and shape is not copied. An error names the first bad row.
     """
     shape = (count, *leaf.shape)
     if type(value) is np.ndarray and value.dtype is leaf.dtype and value.shape == shape:
         return value
     try:
-        return as_leaf(f"{leaf.name} in the batch", value, shape, leaf.dtype, rounding=rounding)
+        return as_leaf(f"{leaf.name} of all environments", value, shape, leaf.dtype, rounding=rounding)
     except ValueError:
         has_rows = isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
         for i, row in enumerate(value if has_rows and len(value) == count else ()):

@@ -1,4 +1,4 @@
-"""Batch: the transitions that a buffer returns to a learner, and statistics of them."""
+"""Batch: sampled transitions for a learner. Statistics: numbers about a buffer and one of its batches."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ class Provenance(NamedTuple):
     """Episode, source of the new goal, and goal selection strategy of each row of a batch."""
 
     episode: np.ndarray  # (B,) number of the first step of each row's episode
-    goal_index: np.ndarray  # (B,) number of the step that supplied the new goal; any value for original rows
+    goal_index: np.ndarray  # (B,) number of the step that supplied the new goal; arbitrary for original rows
     component: np.ndarray  # (B,) index in `names` of each row's strategy
     names: tuple[str, ...]  # names of the strategies; the last is that of the original rows
 
 
 @dataclass(eq=False)  # freezing would cost 1.5 microseconds, of the 50 that a batch takes
 class Batch(Generic[ArrayT]):
-    """B transitions: NumPy arrays, or torch tensors if the buffer has a device.
+    """A batch of B transitions, as NumPy arrays, or as torch tensors if the buffer has a device.
 
-    For type checkers, ``Batch`` contains arrays; the result of `to_torch` is a ``Batch[torch.Tensor]``.
-    If the buffer has a device, ``batch.to_torch(device)`` returns the same tensors with this type.
-    Relabeled rows come first, so a slice of a batch is not a smaller random batch. A batch owns its memory.
-    Arrays may be strided views of one block of memory, but no two of them overlap.
+    For type checkers, ``sample`` always returns the type with arrays, ``Batch``. If the buffer has a device,
+    call ``batch.to_torch(buffer.device)``, which then copies nothing, to get the type with tensors,
+    ``Batch[torch.Tensor]``. Relabeled rows come first, so a slice of a batch is not a random sample. A batch
+    shares no memory with the buffer. Its arrays may be views of one block of memory, but they never overlap.
 
     Attributes:
         observations: Dict of (B, ...) arrays: ``observation``, ``achieved_goal``, ``desired_goal``.
         actions: Tree of (B, ...) arrays.
         rewards: (B,) float32; with ``n_steps``, discounted sums of m rewards, 1 <= m <= ``n_steps``.
-        next_observations: Like ``observations``, m steps later.
-        terminations: (B,) bool, whether the last step is terminal; then targets do not bootstrap.
-        truncations: (B,) bool, whether the last step truncated the episode; targets still bootstrap.
-        discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, 0 where terminated.
-        weights: (B,) float32 in [0, 1], weight of each row in a loss; ones without priorities.
+        next_observations: Like ``observations``, but m steps later; without ``n_steps``, m is 1.
+        terminations: (B,) bool, whether the last of the m steps is terminal; targets must not bootstrap then.
+        truncations: (B,) bool, whether the last of the m steps truncated the episode; targets bootstrap.
+        discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, or 0 if terminated.
+        weights: (B,) float32 in [0, 1], importance weight of each row in a loss; 1 without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
         index: (B,) int64, step number of each transition. The buffer never uses a step number twice; step
             numbers of demonstrations are negative.
-        provenance: Data of the properties `episode`, `goal_index` and `strategy`, as NumPy arrays on every
-            device. None in the batch that ``reward_fn`` gets; these properties then raise ValueError.
+        provenance: NumPy arrays from which the properties `episode`, `goal_index` and `strategy` are made.
+            None in the batch that ``reward_fn`` gets, where these properties raise ValueError.
     """
 
     observations: dict[str, Tree]
@@ -83,15 +83,15 @@ class Batch(Generic[ArrayT]):
 
     @property
     def episode(self) -> np.ndarray:
-        """Step number of the first transition of each row's episode, (B,) int64."""
+        """Identifier of each row's episode, (B,) int64: the step number of the episode's first transition."""
         return self._require_provenance().episode.copy()
 
     @property
     def goal_index(self) -> np.ndarray:
-        """Step number of the transition that supplied the new goal, (B,) int64; -1 for original rows.
+        """Step number of the transition that supplied each row's new goal, (B,) int64; -1 for original rows.
 
-        This transition achieved the new goal. In rows of the strategy ``"desired"``, the new goal was instead
-        the desired goal of this transition.
+        Step numbers are as in ``index``. This transition achieved the new goal. Only in rows of the
+        strategy ``"desired"``, the new goal is instead the desired goal of this transition.
         """
         origin = self._require_provenance()
         return np.where(origin.component < len(origin.names) - 1, origin.goal_index, -1)
@@ -105,15 +105,18 @@ class Batch(Generic[ArrayT]):
 
     def _require_provenance(self) -> Provenance:
         if self.provenance is None:
-            raise ValueError("a batch must be sampled from a buffer to have episode, goal_index and strategy")
+            raise ValueError(
+                "'episode', 'goal_index' and 'strategy' exist only in batches that sample() returned, not in "
+                "the batch that reward_fn gets"
+            )
         return self.provenance
 
     def to_torch(self, device: str | torch.device = "cpu") -> Batch[torch.Tensor]:
         """Return the batch as torch tensors of the same dtypes.
 
         Args:
-            device: Device of the tensors. On the CPU they share the arrays' memory; copies to CUDA go through
-                pinned memory and are asynchronous.
+            device: Device of the tensors. On the CPU, the tensors share the memory of the arrays. Copies to
+                CUDA go through pinned memory and are asynchronous.
 
         Raises:
             ImportError: torch is not installed.
@@ -133,7 +136,7 @@ class Batch(Generic[ArrayT]):
         return self.map(lambda values: values if isinstance(values, np.ndarray) else values.cpu().numpy())
 
     def map(self, function: Callable[[Any], Any]) -> Batch[Any]:
-        """Return a new batch with a function applied to each array or tensor, except to ``provenance``.
+        """Return a new batch with ``function`` applied to each array or tensor except ``provenance``.
 
         Args:
             function: Function from an array or tensor to its replacement.
@@ -146,24 +149,24 @@ class Batch(Generic[ArrayT]):
 
 @dataclass(frozen=True)
 class Statistics:
-    """Numbers about a buffer and about the rows of a batch.
+    """Statistics of a buffer and of a batch sampled from it.
 
-    A share or mean of rows is NaN if the batch has no such rows.
+    A mean or share over the relabeled or the original rows is NaN if the batch has no such rows.
 
     Attributes:
         num_transitions: Number of stored transitions.
         num_episodes: Number of stored episodes.
         mean_length: Mean number of steps of an episode.
         nbytes: Allocated memory in bytes.
-        relabeled_share: Share of relabeled rows.
+        relabeled_share: Share of relabeled rows among all rows.
         relabeled_reward: Mean reward of the relabeled rows.
         original_reward: Mean reward of the original rows.
-        terminated_share: Share of relabeled rows that terminate.
-        trivial_share: Share of relabeled rows whose new goal was already achieved before the step.
-        mean_ahead: Mean number of steps, over the relabeled rows, from a row's transition to the one that
-            achieved its new goal; 0 if both are the same. The strategy ``"desired"`` is left out.
-        demonstrations: Statistics of the demonstrations, which all other attributes leave out; None without
-            demonstrations.
+        terminated_share: Share of terminated rows among the relabeled rows.
+        trivial_share: Share of the relabeled rows whose new goal was already achieved before the step.
+        mean_ahead: Mean, over the relabeled rows, of the number of steps from the row's transition to the
+            transition that achieved its new goal. Rows of the strategy ``"desired"`` are left out.
+        demonstrations: Statistics of the demonstrations, or None without demonstrations. All other attributes
+            except ``nbytes`` leave the demonstrations out.
     """
 
     num_transitions: int
@@ -180,7 +183,7 @@ class Statistics:
 
 
 def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
-    """Return the statistics of a buffer and of one of its batches, which must contain NumPy arrays."""
+    """Return the statistics of a buffer and of one of its batches; the batch must have NumPy arrays."""
     rows = batch.relabeled
     with_achieved = rows & (batch.strategy != "desired")  # no transition achieved those goals
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))

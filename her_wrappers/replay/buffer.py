@@ -46,71 +46,76 @@ class HindsightReplayBuffer:
     """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
 
     Transitions of complete episodes are sampled uniformly or by priorities, in time that hardly depends on
-    ``buffer_size``. With k = ``n_sampled_goal``, a share of k / (k + 1) of the rows is relabeled, in
-    expectation and for any batch size: an achieved goal replaces the desired goal, the reward is computed
+    ``buffer_size``. With k = ``n_sampled_goal``, an expected share of k / (k + 1) of the rows is relabeled,
+    for any batch size. In a relabeled row, a new goal replaces the desired goal, the reward is computed
     again, and the rule ``termination`` sets the termination flag.
 
     Episodes of up to ``buffer_size`` steps can be added; whole episodes are evicted, oldest first. Memory is
-    allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short, since T steps
-    have T + 1 states. An observation that equals the achieved goal, such as an image, is stored once.
+    allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short, since an
+    episode of T steps has T + 1 states. If an observation always equals the achieved goal, for example if
+    both are the same image, only one of the two is stored.
 
-    Several threads may add episodes and sample; only one thread may call `add`.
+    Several threads may call `add_episode` and `sample` at the same time, but only one thread may call `add`.
 
     Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
-        action_space: Actions of one environment.
+        observation_space: Dict space of one environment: ``observation``, ``achieved_goal``,
+            ``desired_goal``.
+        action_space: Action space of one environment.
         buffer_size: Maximum number of transitions.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
             batch of goals; not needed if nothing is relabeled.
-        reward_fn: Function that returns the (B,) rewards of a `Batch`, instead of ``compute_reward``, if
-            rewards depend on the state or the action. This batch contains the relabeled transitions, with new
-            goals, but with recorded rewards and terminations, discounts ``gamma``, and no infos. With
-            ``n_steps`` it contains every step whose reward may be summed.
+        reward_fn: Function to use instead of ``compute_reward`` if rewards depend on the state or the action:
+            ``reward_fn(batch)`` returns the (B,) rewards of a `Batch`. This batch contains the relabeled
+            transitions: goals are new, rewards and terminations are still the recorded ones, and each
+            discount is ``gamma``. With ``n_steps``, it contains every step whose reward may be summed.
         compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,)
             terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
             nothing is relabeled.
         her_ratio: Share of relabeled transitions, instead of ``n_sampled_goal``.
-        goal_selection_strategy: Source of new goals. ``"future"``: a state of the episode after the step.
-            ``"final"``: the last state of the episode. ``"episode"``: any state of the episode except the
-            first. ``"geometric"``, or `Geometric` with another gamma: a state after the step, with
-            probabilities that decrease with the distance. ``"random"``: any state, except the first, of any
-            stored episode. ``"desired"``: the desired goal of any stored step. Or a function
-            ``(t, length, rng) -> s`` from steps to states, all (B,) integers, or a `Mixture` of these.
+        goal_selection_strategy: Source of new goals, usually the achieved goal of one of these states.
+            ``"future"``: a state of the episode after the step. ``"final"``: the last state of the episode.
+            ``"episode"``: any state of the episode except the first. ``"geometric"``, or `Geometric` with
+            another gamma: a state after the step; nearer states are more likely. ``"random"``: any state,
+            except the first, of any stored episode. A function ``(t, length, rng) -> s`` returns a state
+            number s, 1 <= s <= length, for each step t of an episode of ``length`` steps; t, length and s
+            are (B,) integers. With ``"desired"``, the new goal is the desired goal of any stored step. A
+            `Mixture` combines several.
         termination: Rule for the terminations of relabeled transitions. ``"recompute"``: computed by
             ``compute_terminated``; a step that terminated independently of its goal, such as a crash, still
-            terminates.
-            ``"success"``: a step terminates if its new reward equals the reward of an achieved goal, or if it
-            terminated independently of its goal; rewards must have exactly two values. ``"keep"``: as
-            recorded. ``"never"``: always False. Or a function like ``compute_terminated``. The default is
-            ``"recompute"`` if there is a ``compute_terminated``, and ``"keep"`` otherwise.
-        n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. The window of
-            these steps ends with the episode, with the first step that terminates (under the new goal if
-            relabeled), or, if it is not relabeled, before the goal changes. The reward and termination
-            functions get the steps of all windows in one call; a shorter window repeats its last step.
-        gamma: Discount factor of the sums of rewards and of ``discounts``.
-        resample_achieved_goals: Whether a new goal that was already achieved before the step is sampled once
-            more. `statistics` returns the share of such goals.
-        info_keys: Keys of the infos that are stored for ``compute_reward`` and ``compute_terminated``, as
-            recorded under the original goal. Without ``info_keys``, the functions get an empty dict per row.
-        info_format: Form of the infos that functions get: ``"list"`` of dicts, or ``"columns"``, one dict of
+            terminates. ``"success"``: rewards must have exactly two values, for success and for no success; a
+            step terminates if its new reward is the one for success, or if it terminated independently of
+            its goal. ``"keep"``: as recorded. ``"never"``: always False. Or a function to use in place of
+            ``compute_terminated``. The default is ``"recompute"`` if there is a ``compute_terminated``, and
+            ``"keep"`` otherwise.
+        n_steps: Maximum number of steps whose rewards are summed, see `Batch`. The window of these steps ends
+            early at the end of the episode or at the first step that terminates (under the new goal, if the
+            row is relabeled). In an original row, it also ends before the desired goal changes. The reward
+            and termination functions get the steps of all windows in one call; windows that end early at the
+            end of the episode are padded to equal lengths with copies of their last step.
+        gamma: Discount factor of rewards that are summed, and of ``discounts`` in a `Batch`.
+        resample_achieved_goals: Whether to sample once more if a new goal was already achieved before the
+            step. ``statistics().trivial_share`` is the share of new goals that were achieved before.
+        info_keys: Keys of the infos to store and to pass to ``compute_reward`` and ``compute_terminated``,
+            with the values recorded under the original goal. Without ``info_keys``, these infos are empty.
+        info_format: Form of these infos: ``"list"``, one dict per row, or ``"columns"``, one dict of
             (B, ...) arrays.
-        prioritized: Options of sampling by priorities, which `update_priorities` sets; None for uniform
-            sampling. Priorities take about 8.6 bytes per transition.
-        seed: Seed of the private generator.
+        prioritized: `Priority` options to sample by priorities, which `update_priorities` sets; None to
+            sample uniformly. Priorities take about 8.6 bytes per transition.
+        seed: Seed of the buffer's random generator.
         device: Torch device of the batches, such as ``"cuda"``; None for NumPy arrays. The same seed gives
             the same rows and goals on all devices.
-        tensor_functions: Whether the functions take batches of tensors on ``device``. Then, or if nothing is
-            relabeled, transitions are stored on the device; otherwise batches are copied to it.
+        tensor_functions: Whether the given functions accept tensors on ``device``. If so, or if nothing is
+            relabeled, transitions are stored on the device; otherwise, each batch is copied to the device.
         demonstrations: Episodes that are never evicted and make up a fixed share of each batch. Their step
-            numbers are negative. Only `sample`, `update_priorities`, `statistics`, `save` and ``nbytes``
-            include them; all other methods and properties leave them out.
+            numbers are negative. Only `sample`, `update_priorities`, `statistics`, `save`, `verify` and
+            ``nbytes`` include them; all other methods and properties leave them out.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
         MemoryError: Not enough memory for ``buffer_size`` transitions.
-        TypeError: An argument has a wrong type, elements of a space are not arrays of one shape, or torch
-            does not support their dtype.
+        TypeError: An argument has a wrong type, elements of a space are not arrays of a fixed shape, or
+            ``device`` is given and torch does not support the dtype of a space.
         ValueError: An argument has a wrong value, or a function is missing.
 
     Example:
@@ -156,15 +161,16 @@ class HindsightReplayBuffer:
     def _set_up(
         self, observation_space: Any, action_space: Any, arguments: Any, missing: set[str] | None = None
     ) -> None:
-        """Initialize an empty buffer, which cannot relabel if `load` passes ``missing`` function names."""
+        """Initialize an empty buffer. With ``missing``, functions that `load` lacked, it cannot relabel."""
         self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
         self._options = options = require_options(arguments)
         device, tensor_functions = arguments["device"], arguments["tensor_functions"]
         compute_reward, reward_fn = arguments["compute_reward"], arguments["reward_fn"]
         self._lock = fork_safe_lock()
+        self._is_read_only = False  # True in the buffer of the demonstrations
         self._missing = missing or set()
-        # Arguments that `load_same` passes on; and JSON of an integration that is saved with the buffer
+        # Arguments that `load_same` uses again; and JSON that an integration saves with the buffer
         kept = (*FUNCTIONS, "device", "tensor_functions")
         self._arguments = {name: arguments[name] for name in kept if arguments[name] is not None}
         self._attachment: dict[str, Json] = {}
@@ -172,10 +178,12 @@ class HindsightReplayBuffer:
         mixture, arrays = goal_mixture(options), NumPyArrays()
         by_row = options["info_keys"] and options["info_format"] == "list"
         if require_flag("tensor_functions", tensor_functions) and (device is None or by_row):
-            raise ValueError(
-                "tensor_functions=True needs device= and, with info_keys, info_format='columns', got "
-                f"device={device!r}, info_format={options['info_format']!r}"
+            problem = (
+                "needs a torch device, got device=None; pass device="
+                if device is None
+                else "together with info_keys= needs info_format='columns', got info_format='list'"
             )
+            raise ValueError(f"tensor_functions=True {problem}")
         if device is not None:
             require_torch(f"device={str(device)!r}", otherwise="leave device out")
             from her_wrappers.replay import torch_arrays  # noqa: PLC0415 - imports torch
@@ -190,17 +198,17 @@ class HindsightReplayBuffer:
         self._relabeler: Relabeler | None = None
         self._checks: EpisodeChecks | None = None
         if compute_reward is not None and reward_fn is not None:
-            raise ValueError("rewards need one function, got compute_reward and reward_fn; pass one")
+            raise ValueError("compute_reward and reward_fn must not both be given; pass only one of them")
         if mixture.components and missing is None:
             if compute_reward is None and reward_fn is None:
                 raise ValueError(
-                    "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
-                    "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay"
+                    "relabeling needs compute_reward(achieved_goal, desired_goal, info), got None; "
+                    "pass compute_reward= or reward_fn=, or turn relabeling off with n_sampled_goal=0"
                 )
             goal_space = None if arrays.is_torch else self.observation_space["achieved_goal"]
             rule = resolve_termination(options["termination"], arguments["compute_terminated"], goal_space)
             if options["termination"] is None and rule[0] == "recompute":
-                options["termination"] = "recompute"  # so that a saved buffer never keeps flags instead
+                options["termination"] = "recompute"  # not "keep" after a load without functions
             self._relabeler = Relabeler(compute_reward, reward_fn, *rule, options, arrays)
             self._checks = EpisodeChecks(self._relabeler)
         size, prioritized = options["buffer_size"], options["prioritized"]
@@ -223,7 +231,7 @@ class HindsightReplayBuffer:
             ImportError: ``device`` is given, but torch is not installed.
             MemoryError: Not enough memory for ``buffer_size`` transitions.
             TypeError: ``env`` is not an environment, or an option is unknown or has a wrong type.
-            ValueError: ``env`` has no goal interface, or an option has a wrong value.
+            ValueError: ``env`` is not a goal environment, or an option has a wrong value.
         """
         relabels = bool(goal_mixture(options).components)
         if relabels and options.get("reward_fn") is None:
@@ -254,7 +262,7 @@ class HindsightReplayBuffer:
 
     @property
     def info_keys(self) -> tuple[str, ...]:
-        """Keys of the infos that are stored; recorders that pass episodes to this buffer record them."""
+        """Keys of the infos to store. Recorders whose sink is this buffer add them to their own keys."""
         return tuple(self._options["info_keys"])
 
     @property
@@ -276,7 +284,7 @@ class HindsightReplayBuffer:
 
     @property
     def demonstrations(self) -> HindsightReplayBuffer | None:
-        """The buffer of the demonstrations, to which nothing can be added; None without demonstrations."""
+        """A read-only buffer that contains the demonstrations, or None if there are no demonstrations."""
         return None if self._demonstrations is None else self._demonstrations.buffer
 
     @property
@@ -301,32 +309,33 @@ class HindsightReplayBuffer:
         *,
         skip: Any = None,
     ) -> None:
-        """Add the transition of one environment, or N transitions, one of each of N environments.
+        """Add one transition of a single environment, or one transition for each of N environments.
 
         The transitions of an episode can be sampled once the episode has ended.
 
-        All values of N environments have a leading axis: row i is the transition of environment i, whose
-        episode is separate from the others. Arrays may be torch tensors on any device.
+        With N environments, all values have a leading axis of length N, and row i belongs to environment i.
+        Each environment has its own open episode. Arrays may be torch tensors on any device.
 
         Args:
-            obs: Observation; after the first step of an episode, equal to the previous ``next_obs``.
+            obs: Observation before the step. Within an episode, it must equal the previous ``next_obs``.
             action: Action.
             reward: Reward, a number or (N,).
-            next_obs: Next observation, also at the last step of an episode. With N environments, a
-                ``final_obs`` or ``terminal_observation`` in ``info`` is used instead at that step.
+            next_obs: Observation after the step, also at the last step of an episode. At that step, a
+                ``final_obs`` or ``terminal_observation`` in ``info`` is used instead.
             terminated: Whether the task ended, a bool or (N,) bool.
             truncated: Whether the episode was truncated, a bool or (N,) bool.
-            info: Info, which has the ``info_keys``. For N environments, a list of dicts, or one dict of
-                arrays as Gymnasium's vector environments return.
-            skip: (N,) bool, the environments whose row is not a transition. In Gymnasium's autoreset mode
-                NEXT_STEP, these are the environments whose episode ended at the previous step.
+            info: Info of the step. It must have the buffer's ``info_keys``; other keys are ignored. For N
+                environments, a list of dicts, or one dict of arrays as of Gymnasium's vector environments.
+            skip: (N,) bool, True for environments whose row is not a transition. In Gymnasium's autoreset
+                mode NEXT_STEP, these are the environments whose episode ended at the previous step.
 
         Raises:
-            MemoryError: Not enough memory; the episodes that ended are dropped.
+            MemoryError: Not enough memory; the episodes that end with this step are dropped.
             TypeError: A flag is not a bool; nothing is added.
             ValueError: A value does not fit its space, a reward is not finite, ``obs`` differs from the
-                previous ``next_obs``, N differs while episodes are open, or an episode is longer than the
-                buffer; nothing is added. Or `add_episodes` rejects the ended episodes, which are dropped.
+                previous ``next_obs``, N changes while episodes are open, or an episode is longer than
+                ``buffer_size``; nothing is added. Or an episode that ends with this step is not valid, see
+                `add_episode`; then all episodes that end with this step are dropped.
         """
         with self._lock:
             transition = obs, action, reward, next_obs, terminated, truncated
@@ -335,11 +344,11 @@ class HindsightReplayBuffer:
                 self._add(ended)
 
     def truncate_open_episode(self) -> None:
-        """End the open episodes of `add` as truncated, for example after an interruption.
+        """End all open episodes of `add` as truncated and store them, for example after an interruption.
 
         Raises:
-            MemoryError: Not enough memory; the episodes are dropped.
-            ValueError: `add_episodes` rejects the episodes, which are dropped.
+            MemoryError: Not enough memory; all open episodes are dropped.
+            ValueError: An open episode is not valid, see `add_episode`; all open episodes are dropped.
         """
         with self._lock:
             ended = self._open_episodes.truncate()
@@ -349,25 +358,27 @@ class HindsightReplayBuffer:
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, and evict as many of the oldest episodes as needed.
 
+        If an error is raised, nothing is added or evicted.
+
         Args:
-            episode: An episode of the buffer's spaces; it is copied.
+            episode: An episode with the spaces of the buffer. The buffer stores a copy.
 
         Raises:
             TypeError: ``episode`` is not an `Episode`.
             MemoryError: Not enough memory.
-            ValueError: The episode is longer than the buffer, does not fit the spaces, or has a reward that
-                is not finite; or ``compute_reward`` or ``compute_terminated`` returns a wrong result. Nothing
-                is added or evicted.
+            ValueError: The episode is longer than ``buffer_size``, does not fit the spaces, or has a reward
+                that is not finite; or the reward or termination function returns a wrong result.
         """
         if not isinstance(episode, Episode):
-            raise TypeError(f"add_episode takes an Episode, got {type(episode).__name__}")
+            raise TypeError(f"add_episode() takes an Episode, got {type(episode).__name__}")
         self._add([episode])
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add complete episodes, or none of them if an error is raised; much faster than `add_episode`.
+        """Add complete episodes, or none if an error is raised; much faster than repeated `add_episode`.
 
         Args:
-            episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
+            episodes: `Episodes` or an iterable of `Episode`, with the spaces of the buffer. The buffer stores
+                copies.
 
         Raises:
             TypeError: An element is not an `Episode`.
@@ -379,7 +390,9 @@ class HindsightReplayBuffer:
             self._add(listed)
 
     def _add(self, episodes: Sequence[Episode]) -> None:
-        """Validate, inspect and store episodes."""
+        """Validate and store episodes; check some of them, and warn if relabeling would be wrong."""
+        if self._is_read_only:
+            raise RuntimeError("buffer.demonstrations is read-only; add the episodes to the buffer itself")
         with self._lock:
             validated = self._validated(episodes)
             if self._relabeler is None or self._checks is None:
@@ -392,7 +405,7 @@ class HindsightReplayBuffer:
                 self._checks.inspect_stored(self._storage, len(validated))
 
     def _validated(self, episodes: Sequence[Episode]) -> Episodes:
-        """Return episodes with the dtypes of the spaces."""
+        """Return the episodes in the dtypes of the spaces; raise ValueError for the first invalid episode."""
         try:
             return self._storage.validate(Episodes.of(episodes))
         except ValueError:
@@ -408,12 +421,12 @@ class HindsightReplayBuffer:
         return Episodes.of(validated)
 
     def extend(self, episodes: Iterable[Episode] | Dataset, *, on_error: str = "raise") -> int:
-        """Add the episodes of a source; if one is rejected, the episodes before it stay added.
+        """Add the episodes of a source. If an episode is rejected, earlier episodes stay in the buffer.
 
         Args:
             episodes: An `EpisodeArchive`, `Episodes`, a ``minari.MinariDataset`` or an iterable of `Episode`.
-            on_error: ``"raise"``: the error names the number of the episode. ``"skip"``: episodes that cannot
-                be read or added, and damaged shards, are skipped, and a warning says how many.
+            on_error: ``"raise"``: raise an error with the number of the episode. ``"skip"``: skip damaged
+                shards and episodes that cannot be read or added, and warn of the number of skipped episodes.
 
         Returns:
             Number of episodes that were skipped.
@@ -421,9 +434,10 @@ class HindsightReplayBuffer:
         Raises:
             CorruptFileError: A shard of the archive is damaged.
             MemoryError: Not enough memory.
-            OSError: The archive cannot be read or written.
+            OSError: The archive cannot be read, or the episodes that are not in its folder yet cannot be
+                written to the folder before reading.
             TypeError: An element is not an `Episode`.
-            ValueError: An episode is not valid, see `add_episode`; or all episodes are rejected.
+            ValueError: An episode is not valid, see `add_episode`; or all episodes were skipped.
         """
         errors = EpisodeErrors(on_error)
         blocks: Iterable[Sequence[Episode]]
@@ -453,16 +467,18 @@ class HindsightReplayBuffer:
 
         Args:
             batch_size: Number of transitions, B.
-            beta: Exponent of the weights of this batch; by default ``prioritized.beta``.
+            beta: Exponent of the importance weights of this batch; by default ``prioritized.beta``.
 
         Raises:
-            ValueError: ``batch_size`` is not an integer of at least 1, ``beta`` is out of [0, 1] or given
-                without priorities, no episode is complete, a function returns a wrong result, a sum of
-                ``n_steps`` rewards is not finite as float32, or the buffer was loaded without functions.
+            ValueError: ``batch_size`` is not an integer of at least 1; ``beta`` is out of [0, 1], or is given
+                for a buffer without priorities; no complete episode is stored; a function of the buffer, such
+                as ``compute_reward``, returns a wrong result; a sum of ``n_steps`` rewards is not finite as
+                float32; or rows must be relabeled, but the buffer was loaded without a reward function.
         """
         if beta is not None:
             if self._priorities is None:
-                raise ValueError(f"beta={beta!r} needs a buffer with prioritized=Priority(); leave beta out")
+                fix = "leave beta= out, or make the buffer with prioritized=Priority()"
+                raise ValueError(f"sample() got beta={beta!r}, but this buffer has no priorities; {fix}")
             require_number("beta", beta, "[0, 1]")
         with self._lock:
             batch: Batch[Any] = self._sample(batch_size, beta)
@@ -471,7 +487,7 @@ class HindsightReplayBuffer:
         return batch
 
     def _sample(self, batch_size: int, beta: float | None) -> Batch:
-        """Sample a batch, of tensors if the storage is on a device."""
+        """Sample a batch: tensors if transitions are stored on a torch device (`on_device`), else arrays."""
         if self._demonstrations is None or not self.can_sample:
             return self._make_batch(*self._sampler.next(batch_size), beta)
         count = self._demonstrations.count(require_count("batch_size", batch_size, at_least=1))
@@ -481,7 +497,7 @@ class HindsightReplayBuffer:
         return merge(batches, self._storage.arrays)
 
     def _make_batch(self, draws: Draws, k: int, beta: float | None = None) -> Batch:
-        """Return batch k of ``draws``: tensors if the storage is on a torch device, else arrays."""
+        """Return batch k of ``draws``: tensors if transitions are stored on a torch device, else arrays."""
         storage, arrays = self._storage, self._storage.arrays
         index, rows, relabeled = draws.index[k], draws.rows[k], draws.relabeled[k]
         terminated, truncated, goal_independent = draws.flags[0, k], draws.flags[1, k], draws.flags[2, k]
@@ -496,7 +512,7 @@ class HindsightReplayBuffer:
             self._relabel(batch, goal_independent, num_relabeled)
             arrays.fill(discounts, terminated, 0)
         else:
-            # All steps of the windows are relabeled as single steps, and their rewards summed.
+            # All steps of the windows are relabeled as single steps. Then the rewards are summed.
             steps_left, steps_to_end = draws.windows[:, k]
             windows = Windows.of(steps_left, steps_to_end, self._options["gamma"], arrays)
             width = len(windows.within)
@@ -519,13 +535,13 @@ class HindsightReplayBuffer:
         return batch
 
     def _relabel(self, batch: Batch, goal_independent: Any, num_relabeled: int) -> None:
-        """Compute rewards and terminations in the relabeled rows of a batch of single steps."""
+        """Write the rewards and terminations for the new goals to the relabeled rows of ``batch``."""
         if not num_relabeled:
             return
         if self._relabeler is None:
             raise ValueError(
                 "relabeled transitions need a reward function, but the buffer was loaded without functions; "
-                "load it with env=, compute_reward= or reward_fn="
+                "pass env=, compute_reward= or reward_fn= to load()"
             )
         infos = self._storage.take_infos(batch.index)
         self._relabeler.relabel(batch, infos, goal_independent, num_relabeled)
@@ -533,20 +549,21 @@ class HindsightReplayBuffer:
     def update_priorities(self, index: Any, priorities: Any) -> int:
         """Set the priorities of transitions; transitions with larger priorities are sampled more often.
 
-        New transitions get the largest priority so far, and at least 1.
+        New transitions get the largest priority that was set so far, but at least 1.
 
         Args:
             index: (B,) step numbers of transitions, as in ``batch.index``, an array or a tensor. Evicted
                 transitions are ignored.
-            priorities: (B,) numbers of at least 0, such as ``np.abs(td_errors)``, an array or a tensor; a
-                transition that occurs several times gets the largest.
+            priorities: (B,) numbers of at least 0, such as ``np.abs(td_errors)``, an array or a tensor. A
+                transition that occurs several times in ``index`` gets the largest of its priorities.
 
         Returns:
-            Number of transitions that are ignored.
+            Number of elements of ``index`` that were ignored, since their transitions were evicted.
 
         Raises:
-            ValueError: The shapes differ, a step number was never given to a transition, a priority is
-                negative or not finite, or the buffer has no priorities. No priority changes.
+            ValueError: The shapes differ, an element of ``index`` was never the step number of a transition,
+                a priority is negative or not finite, or the buffer has no priorities. In these cases, no
+                priority changes.
         """
         if self._priorities is None:
             raise ValueError("this buffer has no priorities; make it with prioritized=Priority()")
@@ -565,9 +582,10 @@ class HindsightReplayBuffer:
             return ignored
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
-        """Return statistics of the stored episodes and of a batch.
+        """Return statistics of the stored episodes and of a batch that is sampled for this purpose.
 
-        The batch is sampled with a copy of the generator, so the next batches of `sample` do not change.
+        The batch is sampled with a copy of the random generator, so this call does not change the batches
+        that `sample` returns later.
 
         Args:
             batch_size: Number of rows of the batch.
@@ -587,8 +605,8 @@ class HindsightReplayBuffer:
     def episodes(self) -> Iterator[Episode]:
         """Iterate over copies of the stored episodes, oldest first.
 
-        Episodes added after the iteration began are not returned, nor episodes evicted before their turn.
-        Rewards have the precision of float32; only the infos ``info_keys`` are included.
+        Episodes that are added after the iteration began, or evicted before the iteration reaches them, are
+        left out. Rewards have the precision of float32, and infos have only the keys ``info_keys``.
         """
         with self._lock:
             blocks = self._storage.episode_blocks()
@@ -614,7 +632,7 @@ class HindsightReplayBuffer:
                 self.demonstrations.verify()
 
     def clear(self) -> None:
-        """Remove all transitions and open episodes, and the results of the checks of episodes.
+        """Remove all transitions and open episodes; earlier warnings about episodes may appear again.
 
         Demonstrations are kept. Step numbers of removed transitions are not used again.
 
@@ -631,17 +649,17 @@ class HindsightReplayBuffer:
                 self._priorities.largest = INITIAL_PRIORITY
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
+        """Write the buffer to a file that `load` reads. A crash leaves the previous file intact.
 
-        The file includes the open episodes of `add`, but no functions. Other threads that add or sample wait
-        until the file is written.
+        The file includes the episodes that `add` has begun but not ended. It does not include functions. If
+        other threads call `add` or `sample` at the same time, these calls wait until the file is written.
 
         Args:
             path: The file to write or replace.
 
         Raises:
             OSError: The file cannot be written.
-            TypeError: JSON cannot describe a space.
+            TypeError: The observation space or action space cannot be described in JSON.
         """
         with self._lock:
             save_buffer(path, self)
@@ -654,28 +672,30 @@ class HindsightReplayBuffer:
 
         Sampling continues with the same random sequence, unless options such as ``seed`` change it.
         Transitions keep their step numbers. The file is validated, and no code in it is executed. Functions
-        are not saved: without ``env`` or a reward function, relabeled transitions cannot be sampled.
+        are not saved. If neither ``env`` nor a reward function is given, the buffer is loaded, but `sample`
+        raises ValueError if a row must be relabeled.
 
         Args:
             path: The file.
             env: The environment whose functions are used.
-            **options: Arguments of the class that have precedence over the saved options, such as functions
-                or ``seed``. With a smaller ``buffer_size``, the oldest episodes are evicted.
+            **options: Arguments of the class, such as functions or ``seed``; they replace the saved options.
+                With a smaller ``buffer_size``, the oldest episodes are evicted.
 
         Raises:
-            CorruptFileError: The file is damaged, not a buffer, or of another version.
+            CorruptFileError: The file is damaged, is not a buffer, or has another format version.
             ImportError: ``device`` is given, but torch is not installed.
             MemoryError: Not enough memory.
             OSError: The file does not exist, or cannot be read.
             TypeError: ``env`` is not an environment, or an option is unknown.
-            ValueError: ``env`` has other spaces, an option has a wrong value, or a saved option was a
-                function and is not given again.
+            ValueError: The spaces of ``env`` differ from the saved spaces, an option has a wrong value, or a
+                function is missing: if ``env`` or a reward function is given, then functions that were passed
+                as ``termination`` or in ``goal_selection_strategy`` must be given again.
         """
         buffer: HindsightReplayBuffer = load_buffer(cls, path, env, options)
         return buffer
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the lock. No other thread may add or sample meanwhile."""
+        """Return the state without the lock. During the call, no other thread may add or sample."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -686,8 +706,8 @@ class HindsightReplayBuffer:
 
 def _iterate(method: str, episodes: Any) -> Iterator[Episode]:
     if isinstance(episodes, Episode):
-        raise TypeError(f"{method} takes an iterable of episodes, got one Episode; use add_episode")
+        raise TypeError(f"{method}() takes an iterable of episodes, got one Episode; use add_episode()")
     try:
         return iter(episodes)
     except TypeError as error:
-        raise TypeError(f"{method} takes an iterable of episodes, got {type(episodes).__name__}") from error
+        raise TypeError(f"{method}() takes an iterable of episodes, got {type(episodes).__name__}") from error

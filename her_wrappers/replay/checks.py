@@ -1,4 +1,4 @@
-"""EpisodeChecks: warnings of situations in which relabeling recorded episodes gives wrong transitions."""
+"""EpisodeChecks: warnings if relabeling would make wrong transitions from the recorded episodes."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from her_wrappers.success_flag import FLAG_NAMES
 from her_wrappers.trees import NUMBERS, leaf_arrays
 from her_wrappers.user_warning import warn_user
 
-CHECKED_EPISODES = 4  # number of episodes that are checked from each power of two on
-BLOCK_EPISODES = 10  # number of these episodes if they are added in one call
-STORED_EPISODES = 32  # most episodes that are compared with each other
-STORED_BYTES = 2**22  # largest size of these episodes
-TOLERANCE = 1e-4  # relative and absolute, of rewards: observations may be rounded to float32
-MAX_COMPONENTS = 256  # most components that are compared of a part of a goal, such as an image
+CHECKED_EPISODES = 4  # from each power of two on, this number of episodes is checked
+BLOCK_EPISODES = 10  # maximum number of checked episodes per call that adds episodes
+STORED_EPISODES = 32  # maximum number of episodes that are compared with each other
+STORED_BYTES = 2**22  # maximum size of these episodes in bytes
+TOLERANCE = 1e-4  # relative and absolute tolerance of rewards, since observations may be rounded
+MAX_COMPONENTS = 256  # maximum number of compared components of one part of a goal, such as an image
 JUMP = 3.0  # a change in one step is a jump if it is this many times the largest other change
 
 
 class EpisodeChecks:
-    """Checks the first episodes, and a few more after 2, 4, 8, ... episodes; each check warns once."""
+    """Checks the first added episodes and a decreasing share of later ones; warns once of each problem."""
 
     def __init__(self, relabeler: Relabeler) -> None:
         self._relabeler = relabeler
         self.subject = ""  # first words of each warning
-        self._added = 0  # number of episodes
+        self._added = 0  # number of added episodes
         self._agreed = 0  # number of checked episodes with correct rewards
         self.warned: set[str] = set()  # names of checks
 
     def inspect(self, episodes: Episodes) -> None:
-        """Check new episodes by calling the goal functions; raise ValueError if a result is not valid."""
+        """Compare some of the new ``episodes`` with the results of the goal functions, and warn of errors."""
         before = self._added
         power = 1 << before.bit_length() >> 1  # the last one up to `before`
         begin = 0 if before - power < CHECKED_EPISODES else 2 * power - before
@@ -48,7 +48,10 @@ class EpisodeChecks:
         self._added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
-        """Check the newest episodes together, if the last ``added`` episodes include number 2, 8, 32, ..."""
+        """Check the newest stored episodes, at most 32, if this call reached or passed 2, 8, 32 ... episodes.
+
+        Only this call added ``added`` episodes; the limits count all episodes that were ever added.
+        """
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:
             return
@@ -74,13 +77,13 @@ class EpisodeChecks:
             if clause:
                 self._warn(
                     "goal in observation",
-                    f"{clause}, and relabeling does not change it, so observations of relabeled transitions "
-                    "contradict their new goals; leave such values out of the observation: agents get the "
-                    "desired goal anyway",
+                    f"{clause}, and relabeling does not change the observation, so it contradicts the new "
+                    "goal of a relabeled transition; leave such values out of the observation, since agents "
+                    "get the desired goal anyway",
                 )
 
     def warn_of_kept_terminations(self, episodes: Episodes) -> None:
-        """Warn if episodes end at their goals, and the user has chosen no rule for terminations."""
+        """Warn if an episode terminates at its goal, and the user did not choose a rule for terminations."""
         terminated = episodes.terminated
         is_chosen = self._relabeler.termination != "keep by default"
         if is_chosen or not terminated.any() or "kept terminations" in self.warned:
@@ -88,19 +91,19 @@ class EpisodeChecks:
         if self._are_at_goals(episodes, episodes.ends[1:][terminated] - 1).any():
             self._warn(
                 "kept terminations",
-                "an episode terminated at its goal, but relabeled steps that achieve theirs do not "
+                "an episode terminated at its goal, but relabeled steps that achieve their new goal do not "
                 'terminate; pass termination="success" (sparse rewards), "recompute" (with '
                 'compute_terminated), a function, or "keep" to keep the recorded terminations without '
                 "this warning",
             )
 
     def _are_at_goals(self, episodes: Episodes, steps: NDArray[np.intp] | None = None) -> Bools:
-        """Return which steps get the same reward if their achieved goal becomes their desired goal."""
+        """Return whether each step has the same reward if its achieved goal replaces its desired goal."""
         pair = (self._relabeler.rewards_of(episodes, key, steps) for key in ("desired_goal", "achieved_goal"))
         return np.equal(*pair)
 
     def _compare_rewards(self, episodes: Episodes) -> None:
-        """Warn if recorded rewards differ from the computed rewards."""
+        """Warn if recorded rewards differ from those that the reward function computes."""
         name, recorded = self._relabeler.reward_name, episodes.rewards.astype(np.float32)
         computed = self._relabeler.rewards_of(episodes, "desired_goal")
         with np.errstate(all="ignore"):
@@ -117,30 +120,30 @@ class EpisodeChecks:
         elif _changes(episodes.observations["desired_goal"], episodes.state_of_step[[i]]).any():
             cause = (
                 "the desired goal changed in this step, so likely the step is a reset, such as that of "
-                f"gymnasium.wrappers.Autoreset, or {name} was called with the former goal"
+                "gymnasium.wrappers.Autoreset, or step() computed the reward for the goal before the change"
             )
         elif self._agreed >= BLOCK_EPISODES:
             cause = (
-                f"both agreed in {self._agreed} earlier episodes; likely causes are an environment that was "
-                f"changed since (a curriculum, set_attr(), call()) while {name} belongs to a local copy "
-                f"(AsyncVectorEnv) or to the first environment, or a rare cost outside of {name}; pass "
-                "compute_reward= a function that follows the change"
+                f"the rewards agreed in {self._agreed} earlier episodes. Likely causes: environments were "
+                f"changed since then (a curriculum, set_attr(), call()), but not the one whose {name} is "
+                f"called (the first, or a local copy for AsyncVectorEnv); or {name} leaves out a rare cost. "
+                f"Pass a function that follows the change as {name}="
             )
         else:
             cause = (
-                f"likely causes are a reward wrapper, a cost outside of {name}, a reward that depends on the "
-                "info (pass info_keys=; Stable-Baselines3: copy_info_dict=True), or attributes that were "
-                "set in the environments and not in the one "
-                f"whose {name} is called: the first one, or a local copy (AsyncVectorEnv)"
+                f"likely causes: a reward wrapper, a cost that {name} leaves out, a reward that depends on "
+                "the info (pass info_keys=; Stable-Baselines3: copy_info_dict=True), or attributes that were "
+                f"set in other environments than the one whose {name} is called (the first, or a local copy "
+                "for AsyncVectorEnv)"
             )
         self._warn(
             "rewards",
             f"step {_step(episodes, i)} of an episode has the reward {recorded[i]:g}, but {name} returns "
-            f"{computed[i]:g}, as it will for relabeled steps; {cause}",
+            f"{computed[i]:g}, and relabeled steps get rewards from {name}; {cause}",
         )
 
     def _find_missing_terminations(self, episodes: Episodes) -> None:
-        """Warn if episodes continue where ``compute_terminated`` returns True."""
+        """Warn if a recorded step did not terminate, but ``compute_terminated`` returns True for it."""
         if self._relabeler.termination != "recompute" or "missing terminations" in self.warned:
             return
         expected = self._relabeler.terminated_by_goal(episodes, np.arange(len(episodes.rewards)))
@@ -149,13 +152,17 @@ class EpisodeChecks:
             self._warn(
                 "missing terminations",
                 f"step {_step(episodes, int(expected.argmax()))} of an episode did not terminate, but "
-                "compute_terminated returns True, so relabeled steps terminate where recorded ones do not; "
-                "likely a wrapper hides terminations, or attributes of the environments differ; make them "
-                'agree, or pass termination= a function, or "never" if episodes do not end at their goals',
+                "compute_terminated returns True, so relabeled steps terminate where recorded steps do not. "
+                "Likely a wrapper hides terminations, or the recorded environment has other attributes than "
+                "the one whose compute_terminated is called. Correct this, or pass a function as "
+                'termination=, or termination="never" if episodes do not end at their goals',
             )
 
     def _find_ends_at_goals(self, episodes: Episodes, goal_independent: Bools, at_goal: Bools) -> None:
-        """Warn if episodes end once they achieve their goals, but relabeled transitions do not terminate."""
+        """Warn if episodes are truncated, not terminated, at the step that achieves their goals.
+
+        Also warn if they terminate at this step, but ``compute_terminated`` returns False for it.
+        """
         ends_at_goal = at_goal[episodes.ends[1:] - 1]
         if at_goal.sum() > ends_at_goal.sum():  # success does not end episodes: some continue at their goals
             return
@@ -163,10 +170,10 @@ class EpisodeChecks:
         if self._relabeler.termination == "recompute" and contradicts.sum() >= 3:
             keys = self._relabeler.missing_infos("compute_terminated", episodes)
             fix = (
-                f"it reads infos: {remedy_for_infos(keys)}"
+                f"compute_terminated reads infos that this buffer does not store; {remedy_for_infos(keys)}"
                 if keys
-                else 'pass termination="success" (sparse rewards) or a function if episodes end on success, '
-                "for example by a wrapper"
+                else "if episodes end on success, for example because of a wrapper, pass "
+                'termination="success" (sparse rewards) or a function as termination='
             )
             self._warn(
                 "terminations",
@@ -178,12 +185,12 @@ class EpisodeChecks:
             self._warn(
                 "truncations",
                 f"{is_cut.sum()} of {count} episodes were truncated as soon as they achieved their "
-                "goals, so values are estimated beyond the end; return terminated=True if the task ends "
-                "at the goal",
+                "goals, so learners bootstrap beyond the end; if the task ends at the goal, return "
+                "terminated=True from step()",
             )
 
     def _find_jumps(self, episodes: Episodes) -> None:
-        """Warn if the desired goal changes in a step in which the achieved goal jumps."""
+        """Warn if a step changes the desired goal and makes the achieved goal jump, as a reset would."""
         before = episodes.state_of_step
         achieved, desired = (_changes(episodes.observations[key], before) for key in GOAL_KEYS[1:])
         is_new = desired.max(1) > 0
@@ -200,12 +207,13 @@ class EpisodeChecks:
             i = int((jumps if jumps.any() else larger).argmax())
             self._warn(
                 "jumps",
-                f"at step {_step(episodes, i)} of an episode the desired goal changed and the achieved goal "
-                f"jumped by {achieved[i].max():g} (usual: up to {usual[achieved[i].argmax()]:g}), as in "
-                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes; such episodes contain a "
-                "reset; likely causes are evaluation in the training environment, one environment object in "
-                "several slots, a reset within step() or gymnasium.wrappers.Autoreset (put EpisodeRecorder "
-                "inside of it); record each episode separately",
+                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes contain a reset: for "
+                f"example, at step {_step(episodes, i)} the desired goal changed and the achieved goal "
+                f"jumped by {achieved[i].max():g} (usually at most {usual[achieved[i].argmax()]:g}). Likely "
+                "causes: evaluation in the training environment, one environment object in several slots of "
+                "a vector environment, a reset within step(), or gymnasium.wrappers.Autoreset (put "
+                "EpisodeRecorder inside of this wrapper). Record the steps before and after a reset as "
+                "separate episodes",
             )
 
     def _warn(self, check: str, message: str) -> None:
@@ -215,12 +223,16 @@ class EpisodeChecks:
 
 
 def _step(episodes: Episodes, i: int) -> int:
-    """Return the number of a step in its episode, given its index among the steps of all episodes."""
+    """Return the number of a step within its episode; ``i`` is its index among the steps of all episodes."""
     return i - int(episodes.ends[episodes.state_of_step[i] - i])
 
 
 def _changes(tree: Any, before: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return how much each component of a tree of states changes in each step."""
+    """Return how much the numbers in a state change in each of n steps, as absolute values, (n, K).
+
+    ``before``, (n,), are the indices of the states in which the steps begin. Column 0 is always 0. Each
+    other column belongs to one number of the state; of a large array, only some numbers have a column.
+    """
     leaves = [leaf.reshape(len(leaf), -1) for leaf in leaf_arrays(tree) if leaf.dtype.kind in NUMBERS]
     parts = [leaf[:, :: leaf.shape[1] // MAX_COMPONENTS + 1] for leaf in leaves]
     values = np.concatenate([np.zeros((len(leaves[0]), 1)), *parts], 1)

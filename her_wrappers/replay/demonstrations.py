@@ -1,7 +1,7 @@
-"""Demonstrations: episodes from elsewhere that a buffer never evicts, as a fixed share of each batch.
+"""Demonstrations: episodes of another policy that are never evicted and supply a fixed share of each batch.
 
-A second buffer, inside of the first one and with the same options, stores the demonstrations. So they are
-relabeled by the same strategies and termination rule, and have priorities and n-step returns.
+A second, inner buffer with the options of the user's buffer stores the demonstrations. So demonstrations are
+relabeled by the same strategies and termination rule, and get priorities and n-step returns too.
 
 Sources: Nair et al. 2018, section IV, https://arxiv.org/abs/1709.10089; Ball et al. 2023, section 4.1,
 https://arxiv.org/abs/2302.02948
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class HasEpisodes(Protocol):
-    """An object with the method of `HindsightReplayBuffer` that returns its episodes."""
+    """An object with a method ``episodes``, such as a `HindsightReplayBuffer`."""
 
     def episodes(self) -> Iterable[Episode]:
         """Return the episodes."""
@@ -41,13 +41,13 @@ class Demonstrations:
 
     Attributes:
         episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, a `HindsightReplayBuffer`, `Episodes` or an
-            iterable of `Episode`. They are copied.
-        share: Share of demonstrations among the rows of each batch, in (0, 1). For any batch size, their mean
-            number equals this share of the batch, and their number differs from it by less than one row.
+            iterable of `Episode`. A buffer that is made with these demonstrations copies the episodes.
+        share: Share of demonstrations among the rows of each batch, in (0, 1). If ``share`` times the
+            batch size is not an integer, it is rounded up or down at random, so that the mean is exact.
 
     Raises:
-        TypeError: ``episodes`` is not a source of episodes.
-        ValueError: ``share`` is out of range.
+        TypeError: ``episodes`` is a single `Episode`.
+        ValueError: ``share`` is not a number in (0, 1).
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -62,32 +62,35 @@ class Demonstrations:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.share, Real) and 0 < self.share < 1):
-            raise ValueError(f"share of Demonstrations must lie in (0, 1), got {self.share!r}")
+            raise ValueError(f"share of Demonstrations must be a number in (0, 1), got {self.share!r}")
         if isinstance(self.episodes, Episode):
-            raise TypeError("Demonstrations takes an iterable of episodes, got one Episode; pass [episode]")
+            raise TypeError("Demonstrations() takes an iterable of episodes, got one Episode; pass [episode]")
         object.__setattr__(self, "share", float(self.share))  # the same as from a saved file
 
     def read(self) -> list[Episode]:
         """Return all episodes, or raise ValueError if there are none."""
         source: Any = self.episodes
         if isinstance(source, Dataset):
-            source = episodes_of(source, EpisodeErrors("raise"))
+            errors = EpisodeErrors("raise")
+            source = errors.counted(episodes_of(source, errors))
         elif isinstance(source, HasEpisodes):
             source = source.episodes()
         try:
             listed = list(source)
         except TypeError as error:
-            raise TypeError(f"Demonstrations takes episodes, got {self.episodes!r}") from error
+            got = f"got {self.episodes!r}"
+            raise TypeError(f"Demonstrations() takes an iterable of episodes, {got}") from error
         for each in listed:
             if not isinstance(each, Episode):
-                raise TypeError(f"Demonstrations takes Episode objects, got {type(each).__name__}")
+                got = f"but the iterable contains an object of type {type(each).__name__}"
+                raise TypeError(f"Demonstrations() takes an iterable of Episode objects, {got}")
         if not listed:
             raise ValueError("Demonstrations must contain at least one episode, got none")
         return listed
 
 
 class DemonstrationPart:
-    """The demonstrations of a buffer, the outer buffer, which are stored in an inner buffer.
+    """An inner buffer that stores the demonstrations of the outer buffer, which is the user's buffer.
 
     In batches of the outer buffer, the N steps of the demonstrations have the step numbers -N - 1 to -2. The
     number -1 is left out, since it is the ``goal_index`` of rows that are not relabeled.
@@ -97,13 +100,14 @@ class DemonstrationPart:
         self.buffer, self._share = buffer, share
         self._rng = np.random.default_rng(None if seed is None else (seed, 1))
         self._offset = -len(buffer) - 1
+        buffer._is_read_only = True  # the step numbers depend on its size
 
     @classmethod
     def of(cls, owner: Any, given: Demonstrations, arguments: Mapping[str, Any]) -> DemonstrationPart:
-        """Store demonstrations in a new buffer, with the ``arguments`` of ``owner``, the outer buffer."""
+        """Store the demonstrations ``given`` for ``owner``, the outer buffer, in an inner buffer."""
         episodes, seed = given.read(), arguments["seed"]
         options = {name: arguments[name] for name in type(owner).__init__.__kwdefaults__ or {}}
-        # Success flags are recorded by default, and other sources may lack them.
+        # Recorders record success flags by default, but episodes from other sources may lack them.
         recorded = set.intersection(*(set(episode.infos) for episode in episodes))
         keys = [key for key in arguments["info_keys"] if key in recorded or key not in FLAG_NAMES]
         options |= {"buffer_size": sum(map(len, episodes)), "info_keys": keys, "demonstrations": None}
@@ -120,7 +124,7 @@ class DemonstrationPart:
         if not _have_success(episodes, buffer):
             warn_user(
                 f"none of the {len(episodes)} demonstrations achieves its desired goal; record episodes of a "
-                "policy that does, or leave the demonstrations out"
+                "policy that achieves its goals, or leave demonstrations= out"
             )
         return cls(buffer, given.share, seed)
 
@@ -129,7 +133,7 @@ class DemonstrationPart:
         return int(batch_size * self._share + self._rng.random())
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
-        """Return a batch of demonstrations, with their step numbers in the outer buffer."""
+        """Return a batch of demonstrations; its step numbers are negative, as in the user's buffer."""
         batch: Batch = self.buffer._sample(batch_size, beta)
         batch.index += self._offset
         origin = batch._require_provenance()
@@ -139,7 +143,7 @@ class DemonstrationPart:
         return batch
 
     def find(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which step numbers belong to demonstrations, and their step numbers in the inner buffer."""
+        """Return which steps are demonstrations, (B,) bool, and their step numbers in ``self.buffer``."""
         found = (index >= self._offset) & (index < -1)
         return found, index[found] - self._offset
 
@@ -177,7 +181,7 @@ def merge(batches: list[Batch], arrays: Any) -> Batch:
 
 
 def _have_success(episodes: list[Episode], buffer: Any) -> bool:
-    """Return False if no demonstration achieves its goal, True if one achieves it or if this is unknown."""
+    """Return whether at least one demonstration achieves its goal; also return True if this is unknown."""
     flags = [episode.infos[name] for episode in episodes for name in FLAG_NAMES if name in episode.infos]
     if flags:
         return any(np.any(each) for each in flags)

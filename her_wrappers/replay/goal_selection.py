@@ -1,8 +1,9 @@
-"""Goal selection: the state whose achieved goal replaces the desired goal of a transition, and mixtures.
+"""Goal selection: strategies that choose new goals for relabeled steps, and mixtures of strategies.
 
-A strategy within the episode maps indices of steps to indices of states. To add a strategy, write a function
-like `future` and list it in `STRATEGIES`. The states of an episode of T steps are numbered 0..T: step t leads
-from state t to state t + 1.
+Most strategies choose, for each step, a state of the same episode, whose achieved goal becomes the new goal.
+Such a strategy is a function from indices of steps to indices of states. To add one, write a function like
+`future` and list it in `STRATEGIES`. The states of an episode of T steps are numbered 0..T: step t leads from
+state t to state t + 1.
 
 Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 """
@@ -35,7 +36,9 @@ def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator)
 
 
 def future(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Pick a state after each step, uniformly: (B,) numbers ``s`` of states with ``t < s <= length``.
+    """For each of B steps ``t``, pick a random later state of its episode: ``s`` with ``t < s <= length``.
+
+    ``t``, ``length`` and the result are (B,); ``length`` is the number of steps of each step's episode.
 
     Example:
         >>> future(np.array([0, 3]), np.array([4, 4]), np.random.default_rng(0))
@@ -45,12 +48,12 @@ def future(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
 
 
 def final(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Pick the last state of the episode, ``length``; see `future`."""
+    """For each step, pick the last state of its episode: ``s = length``; see `future`."""
     return length
 
 
 def episode(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Pick any state of the episode except the first, uniformly: ``1 <= s <= length``; see `future`."""
+    """For each step, pick one of the states 1 to ``length`` of its episode at random; see `future`."""
     return 1 + uniform_below(length, len(t), rng)
 
 
@@ -58,8 +61,9 @@ def episode(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
 class Geometric:
     """Pick a state d steps ahead with probability in proportion to gamma^(d - 1), within the episode.
 
-    This is the discounted distribution of future states, from which C-learning (arXiv 2011.08909) and OGBench
-    (arXiv 2410.20092) sample goals, renormalized over the remaining steps of the episode.
+    C-learning (arXiv 2011.08909) and OGBench (arXiv 2410.20092) sample goals from this distribution, the
+    discounted distribution of future states. Here, its probabilities are scaled so that their sum over the
+    remaining steps of the episode is 1.
 
     Attributes:
         gamma: Number in (0, 1); 1 / (1 - gamma) is the mean distance [steps] in an endless episode.
@@ -72,10 +76,10 @@ class Geometric:
 
     def __post_init__(self) -> None:
         gamma = require_number("gamma of Geometric", self.gamma, "(0, 1)")
-        object.__setattr__(self, "gamma", gamma)  # a float, which a saved file has
+        object.__setattr__(self, "gamma", gamma)  # a float, as in a saved file
 
     def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-        """Pick states, see `future`."""
+        """For each step ``t``, pick a later state of its episode at random; arguments are as in `future`."""
         left = length - t
         # The inverse of the distribution function (1 - gamma^d) / (1 - gamma^left).
         tail = 1 - rng.random(len(left)) * -np.expm1(left * np.log(self.gamma))
@@ -94,24 +98,25 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True)
 class ValidatedStrategy:
-    """A user's strategy, which gets read-only arrays, and whose states are validated."""
+    """Wrapper of a user's strategy function that passes read-only arrays and validates the result."""
 
     strategy: Strategy
 
     def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-        """Pick states, see `future`, or raise ValueError unless they are (B,) integers in 1..length."""
+        """Call the strategy; raise ValueError unless it returns (B,) integers in 1..length."""
         given = t.view(), length.view()
         for array in given:
             array.setflags(write=False)
         states = np.asarray(self.strategy(*given, rng))
         if states.shape != t.shape or states.dtype.kind not in "iu":
-            got = f"{states.dtype} of shape {states.shape}"
-            raise ValueError(f"a goal selection strategy must return {t.shape} integers, got {got}")
+            got = f"dtype {states.dtype} and shape {states.shape}"
+            raise ValueError(f"a goal selection strategy must return integers of shape {t.shape}, got {got}")
         outside = np.flatnonzero((states < 1) | (states > length))
         if outside.size:
             i = outside[0]
-            where = f"{states[i]} at step {t[i]} of an episode of length {length[i]}"
-            raise ValueError(f"a goal selection strategy must return states in 1..length, got {where}")
+            valid = "integers from 1 to the length of the episode"
+            got = f"{states[i]} for step {t[i]} of an episode of length {length[i]}"
+            raise ValueError(f"a goal selection strategy must return {valid}, got {got}")
         return states.astype(np.int64, copy=False)
 
 
@@ -127,9 +132,9 @@ class Mixture:
     """Several goal selection strategies, each for a share of the batch.
 
     Attributes:
-        shares: Dict from each strategy, a name or a function, to its share; ``"random"`` and ``"desired"``
-            are allowed. If the dict has the key ``"original"``, for rows that are not relabeled, the values
-            are shares of all rows; otherwise, they are shares of the relabeled rows.
+        shares: Dict from each strategy, a function or a name such as ``"future"`` or ``"desired"``, to its
+            share. The key ``"original"`` is for rows that are not relabeled: if the dict has this key, the
+            values are shares of all rows; otherwise, they are shares of the relabeled rows.
 
     Raises:
         TypeError: ``shares`` is not a dict.
@@ -143,7 +148,7 @@ class Mixture:
 
     def __post_init__(self) -> None:
         if not isinstance(self.shares, Mapping):
-            raise TypeError(f"shares of a Mixture must be a dict of strategies, got {self.shares!r}")
+            raise TypeError(f"shares of a Mixture must be a dict {{strategy: share}}, got {self.shares!r}")
         # As Python floats: a float32 share would make other batches than the same share from a saved file.
         shares = {
             name: require_number(f"the share of {name!r} in a Mixture", share, "(0, 1]")
@@ -151,7 +156,7 @@ class Mixture:
         }
         total = sum(shares.values())
         if not np.isclose(total, 1, rtol=0, atol=1e-9):
-            raise ValueError(f"shares of a Mixture must sum to 1, got {total!r}; divide each by this sum")
+            raise ValueError(f"shares of a Mixture must sum to 1, got {total!r}; divide each by the sum")
         object.__setattr__(self, "shares", shares)
 
 
@@ -161,11 +166,11 @@ GoalSelection: TypeAlias = StrategyName | Literal["random", "desired"] | Strateg
 
 
 class MixtureComponent(NamedTuple):
-    """Rows of a batch that get their goals by the same strategy."""
+    """One strategy of a mixture, and the share of the rows whose goals it selects."""
 
     name: str
     select: Strategy | None  # the strategy within the episode; None for "random" and "desired"
-    share: float  # of all rows
+    share: float  # share of all rows
     takes_desired: bool = False  # whether new goals are desired goals of stored transitions
 
 
@@ -181,7 +186,7 @@ class GoalMixture:
         shares = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(shares.values()) if shares else 0.0
         components = [_component(key, share * scale) for key, share in shares.items()]
-        # As the last component, "desired" is next to the original rows, whose goals are desired goals too.
+        # "desired" is the last component, next to the original rows: desired goals of both are read at once.
         self.components = sorted(components, key=lambda each: each.takes_desired) if total else []
         # Number of components whose new goals are achieved goals: all except "desired".
         self.num_achieved = sum(not component.takes_desired for component in self.components)
@@ -191,14 +196,17 @@ class GoalMixture:
     def sample_components(
         self, batches: int, batch_size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, list[tuple[int, int]]]:
-        """Sample how many rows of each batch get their goals by each component, that is, by each strategy.
+        """Sample how many rows of each batch get their goals from each component, that is, each strategy.
 
         One random number per batch determines the sizes of the components. The mean size of a component is
         its share of the batch, and each size differs from this share by less than one row.
 
         Returns:
-            (batches, batch_size) index of each row's component, ascending; original rows come last. And for
-            each batch, the number of rows that get an achieved goal, and the number that get any new goal.
+            Two values: an array and a list. The array, (batches, batch_size), has the index of each row's
+            component, in ascending order within a batch; original rows come last, with the index
+            ``len(components)``. The list has a pair of numbers for each batch: the number of rows whose new
+            goal is an achieved goal, and the number of all relabeled rows, which also counts rows whose new
+            goal is a desired goal.
         """
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
         some = self.num_achieved
@@ -212,10 +220,13 @@ class GoalMixture:
 
 def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: float | None) -> float:
     given = {"n_sampled_goal": n_sampled_goal, "her_ratio": her_ratio}
-    names = [name for name, value in given.items() if value is not None]
-    names += ["Mixture with a share of 'original'"] * (ORIGINAL in mixture.shares)
+    names = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+    names += ["a Mixture with 'original'"] * (ORIGINAL in mixture.shares)
     if len(names) > 1:
-        raise ValueError(f"the relabeled share must be given once, got {' and '.join(names)}")
+        raise ValueError(
+            f"the share of relabeled rows must be given only once, got {' and '.join(names)}; keep one of "
+            "them. To leave out n_sampled_goal or her_ratio, pass None"
+        )
     if ORIGINAL in mixture.shares:
         return 1 - mixture.shares[ORIGINAL]
     if her_ratio is not None:
@@ -226,7 +237,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
 
 
 def _component(strategy: str | Strategy, share: float) -> MixtureComponent:
-    """Return the component of a strategy, which is a name or a function of the user."""
+    """Return the mixture component for ``strategy``, the name of a strategy or the user's function."""
     if callable(strategy):
         select = strategy if isinstance(strategy, Geometric) else ValidatedStrategy(strategy)
         return MixtureComponent(getattr(strategy, "__name__", repr(strategy)), select, share)

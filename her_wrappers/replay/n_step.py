@@ -1,9 +1,9 @@
-"""Returns of up to n steps, whose rewards all belong to one goal.
+"""n-step returns: sums of up to n discounted rewards, all computed for the same goal.
 
-The window of a sampled row consists of the steps whose rewards are summed. It has fewer than n steps if the
-episode ends, if a step terminates, or, in a row that is not relabeled, if the goal changes. Terminations
-under a new goal have to be computed, so all steps that a window may contain are relabeled before rewards are
-summed.
+The window of a sampled row is the sequence of steps whose rewards are summed. It has n steps, or fewer if the
+episode ends, a step terminates, or, in a row that is not relabeled, the desired goal changes. In a relabeled
+row, the new goal decides which step terminates. So all steps that a window may contain are relabeled first,
+and rewards are summed afterwards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from her_wrappers.replay.batch import Batch
 
 
 class Windows(NamedTuple):
-    """The steps of B windows, each padded to W steps by repeating the last step that it may contain."""
+    """B sequences of steps whose rewards may be summed, padded to W steps with copies of their last step."""
 
     ahead: Any  # (B, W) distance of each step from the first
     is_last: Any  # (B * W,) bool, whether a step is the last of its episode
@@ -25,10 +25,10 @@ class Windows(NamedTuple):
 
     @classmethod
     def of(cls, steps_left: np.ndarray, steps_to_end: np.ndarray, gamma: float, arrays: Any) -> Windows:
-        """Return B windows.
+        """Return B windows, as NumPy arrays or tensors, depending on ``arrays``.
 
-        ``steps_left``, (B,), is the largest number of steps of each window; ``steps_to_end``, (B,), is the
-        number of steps from the start of each window to the end of its episode.
+        ``steps_left``, (B,), is the number of steps that each window may have at most. ``steps_to_end``,
+        (B,), is the number of steps from the start of each window to the end of its episode.
         """
         order = np.arange(int(steps_left.max()))
         ahead = np.minimum(order, steps_left[:, None] - 1)
@@ -38,10 +38,10 @@ class Windows(NamedTuple):
 
 
 def n_step_returns(windows: Windows, steps: Batch, arrays: Any) -> tuple[Any, ...]:
-    """Return the n-step returns of B windows, given their B * W steps: first the W steps of window 0.
+    """Return five (B,) arrays: number of steps m, sum of rewards, termination, truncation and discount.
 
-    The results are five (B,) arrays: number of steps m, sum of rewards, termination, truncation and discount
-    of each window. Sums of tensors are not checked for infinity, since the check would wait for the device.
+    These are the n-step returns of B windows of up to W steps. ``steps`` has W steps for each window, window
+    after window; the windows with fewer steps are padded.
     """
     width = len(windows.within)
     columns = [each.reshape(-1, width).T for each in (steps.rewards, steps.terminations, steps.truncations)]
@@ -54,18 +54,18 @@ def n_step_returns(windows: Windows, steps: Batch, arrays: Any) -> tuple[Any, ..
     terminated = (terminations & counted).any(0)
     with np.errstate(over="ignore"):  # too large sums become infinite, and are rejected
         sums = arrays.float32((rewards * counted * windows.powers[:-1, None]).sum(0))
-    if not arrays.is_torch and not np.isfinite(sums).all():
+    if not arrays.is_torch and not np.isfinite(sums).all():  # with tensors, this would wait for the device
         row = int(np.isfinite(sums).argmin())
         raise ValueError(
-            f"the sum of n_steps rewards must be finite as float32, got {sums[row]} at row {row}; "
-            "multiply the rewards by a smaller factor, or reduce n_steps"
+            f"the sum of {lengths[row]} rewards is too large for float32, got {sums[row]} at row {row} of "
+            "the batch; scale the rewards down, or reduce n_steps="
         )
     discounts = arrays.float32(windows.powers[lengths] * ~terminated)
     return lengths, sums, terminated, (truncations & counted).any(0), discounts
 
 
 def window_lengths(discounts: np.ndarray, gamma: float) -> np.ndarray:
-    """Return the numbers of steps m, (B,) int64, of n-step windows from their (B,) ``discounts`` gamma^m.
+    """Return the number of steps m of each n-step window, (B,) int64, from its discount, which is gamma^m.
 
     If a discount is 0, or ``gamma`` is 0 or 1, the discount does not determine m, and the result is 1.
     """

@@ -1,4 +1,4 @@
-"""Options of a buffer: all arguments except spaces, functions, seed and device; also as JSON."""
+"""Options of a buffer (not spaces, functions, seed, device): validation, and conversion to and from JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def require_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     options |= {name: arguments[name] for name in others}
     demonstrations = arguments["demonstrations"]
     if not isinstance(demonstrations, Demonstrations | None):
-        raise TypeError(f"demonstrations must be Demonstrations or None, got {demonstrations!r}")
+        got = type(demonstrations).__name__
+        raise TypeError(f"demonstrations must be None or Demonstrations(episodes), got {got}")
     options["demonstrations"] = None if demonstrations is None else demonstrations.share
     if options["buffer_size"] > MAX_SIZE:
         raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {options['buffer_size']}")
@@ -72,12 +73,12 @@ def goal_mixture(options: Mapping[str, Any]) -> GoalMixture:
 
 
 def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return saved options, replaced by the given ones; raise ValueError if ``info_keys`` differ."""
+    """Return the saved options updated with ``given``; raise ValueError if ``info_keys`` differ."""
     info_keys = require_keys("info_keys", given.get("info_keys", saved["info_keys"]))
     if list(info_keys) != saved["info_keys"]:
         raise ValueError(
-            f"info_keys must be the keys in the saved buffer, {saved['info_keys']}, got {list(info_keys)}; "
-            "leave info_keys out"
+            f"info_keys must be {saved['info_keys']}, as in the saved buffer, got {list(info_keys)}; "
+            "leave info_keys= out"
         )
     merged = {**saved, **given}
     if _has_share(given.get("goal_selection_strategy")) or any(
@@ -109,7 +110,7 @@ def _to_json(value: Any) -> Json:
 
 
 def option_from_json(value: Json) -> Any:
-    """Return the option whose JSON is ``value``, as returned by `options_to_json`."""
+    """Return the option that `options_to_json` converted to ``value``."""
     if not isinstance(value, dict):
         return value
     [(kind, content)] = value.items()

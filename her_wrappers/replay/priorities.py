@@ -29,8 +29,8 @@ class Priority:
     Attributes:
         alpha: Exponent of the priorities, in [0, 1]; 0 samples uniformly, 1 in proportion to priorities.
         beta: Exponent of the weights, in [0, 1]; with 1 the weights fully correct for the unequal sampling
-            probabilities, with 0 all weights are 1. The paper raises beta to 1 by the end of training; to do
-            so, pass ``beta`` to ``sample``.
+            probabilities, with 0 all weights are 1. Schaul et al. (arXiv 1511.05952) raise beta to 1 by the
+            end of training; to do so, pass ``beta`` to ``sample``.
         eps: Number in [1e-30, 1] that is added to priorities, so that no probability is 0.
 
     Raises:
@@ -63,13 +63,14 @@ class Priorities:
 
     @property
     def nbytes(self) -> int:
-        """Size of the memory in bytes."""
+        """Size of the memory for the priorities, in bytes."""
         return self._tree.nbytes
 
     def follow(self, first: int, end: int) -> None:
-        """Remove evicted steps and add new steps: the buffer now has the steps ``first`` to ``end`` - 1.
+        """Give new steps of the buffer a priority, and remove the priorities of evicted steps.
 
-        Call this method before the other methods.
+        The buffer now stores the steps ``first`` to ``end`` - 1. After each change of ``first`` or ``end``,
+        call this method before any other method.
         """
         if (first, end) == (self._first, self._end):
             return
@@ -79,7 +80,7 @@ class Priorities:
         self._first, self._end = first, end
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Sample steps in proportion to their scaled priorities; step 0 is the oldest stored step."""
+        """Sample steps in proportion to (priority + eps)^alpha; return their offsets from the oldest step."""
         ahead: np.ndarray = (self._tree.find(rng.random(count)) - self._first) % self._capacity
         return ahead
 
@@ -88,18 +89,19 @@ class Priorities:
         return self._tree.get(index % self._capacity)
 
     def weights(self, scaled: np.ndarray, beta: float | None) -> np.ndarray:
-        """Return weights (N P)^-beta, (B,) float32, divided by the largest of these B weights.
+        """Return importance weights (N P)^-beta, (B,) float32, divided by the largest of these B weights.
 
-        P are the sampling probabilities of steps with (B,) scaled priorities; N is the number of steps.
+        P are the sampling probabilities of B steps, whose scaled priorities are ``scaled``. N is the number
+        of stored steps. If ``beta`` is None, it is `Priority.beta`.
         """
         # N and the sum of the scaled priorities cancel, since they are the same for all rows.
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
         return weights.astype(np.float32)
 
     def update(self, index: np.ndarray, priorities: np.ndarray) -> int:
-        """Set priorities that `require_updates` returned; return how many of their steps are evicted."""
+        """Set the priorities of stored steps; return how many steps in ``index`` are no longer stored."""
         given = (index >= 0) & (index < self._end)
-        _require_all("index", index, given, "numbers that this buffer has given, as batch.index")
+        _require_all("index", index, given, "step numbers of this buffer, as in batch.index")
         stored = index >= self._first
         index, priorities = index[stored].astype(np.int64), priorities[stored]
         if len(index):
@@ -109,54 +111,58 @@ class Priorities:
         return len(stored) - len(index)
 
     def restore(self, scaled: np.ndarray, largest: float, priority: Priority | None) -> None:
-        """Set the scaled priorities of all stored steps, which are the last entries of ``scaled``.
+        """Restore saved priorities; do nothing if they were scaled with other options than the current ones.
 
-        ``largest`` is the largest priority so far, and ``priority`` has the options with which the priorities
-        were scaled. If these options differ from the current options, nothing is restored.
+        ``scaled`` has the scaled priorities of the saved steps, oldest first. If only n steps are stored now,
+        they get the last n values. ``largest`` is the largest priority so far, and ``priority`` has the
+        options with which the priorities were scaled; with None, nothing is restored.
         """
         if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
         if not INITIAL_PRIORITY <= largest <= LARGEST:
             raise ValueError(
-                f"the largest priority in the file must be between 1 and {LARGEST:g}, got {largest}"
+                f"'largest_priority' in the file must be between 1 and {LARGEST:g}, got {largest}"
             )
         count = self._end - self._first
         if scaled.ndim != 1 or len(scaled) < count or scaled.dtype != np.float64:
             raise ValueError(
-                f"the file must have {count} float64 priorities, got {scaled.dtype}, {scaled.shape}"
+                f"'priorities' in the file must be an array of {count} or more float64 numbers, got dtype "
+                f"{scaled.dtype} and shape {scaled.shape}"
             )
         # Powers of arrays differ from those of single numbers in the last bit.
         lowest, highest = self._priority.scale(0.0), self._priority.scale(largest)
         possible = (scaled >= lowest * (1 - ROUNDING)) & (scaled <= highest * (1 + ROUNDING))
-        _require_all("priorities", scaled, possible, f"between {lowest:g} and {highest:g}")
+        _require_all("'priorities' in the file", scaled, possible, f"between {lowest:g} and {highest:g}")
         self._set_range(self._first, scaled[len(scaled) - count :])
         self.largest = largest
 
     def verify(self) -> None:
-        """Raise RuntimeError unless exactly the stored steps have priorities, and the sums are right."""
+        """Raise RuntimeError unless exactly the stored steps have priorities, and the tree is consistent."""
         numbers = self._first + np.arange(self._capacity)
         agree = np.array_equal(self.scaled(numbers) > 0, numbers < self._end)
         if not agree or not self._tree.is_consistent():
-            raise RuntimeError("the buffer is corrupted: steps and priorities disagree; load a saved buffer")
+            problem = "the priorities do not fit the stored steps"
+            fix = "load the buffer from a file that was saved earlier, or make a new buffer"
+            raise RuntimeError(f"the memory of the buffer is corrupted ({problem}); {fix}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the priorities of stored steps only."""
         return self.__dict__ | {"_tree": self.scaled(np.arange(self._first, self._end))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the priorities in a new tree."""
+        """Restore the priorities of the stored steps, and compute the sums in the tree again."""
         self.__dict__.update(state, _tree=SumTree(state["_capacity"]))
         self._set_range(self._first, state["_tree"])
 
     def _set_range(self, first: int, scaled: np.ndarray) -> None:
-        """Set the (n,) scaled priorities of consecutive steps."""
+        """Set the (n,) scaled priorities of n consecutive steps, from the step number ``first`` on."""
         for slots, part in ring_slices(first % self._capacity, len(scaled), self._capacity):
             if slots.stop > slots.start:
                 self._tree.set_range(slots.start, slots.stop, scaled[part])
 
 
 def _require_all(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:
-    """Raise ValueError, whose message has the first value that is not valid, unless all are valid."""
+    """Raise ValueError with the first invalid value, unless all values are valid."""
     if not valid.all():
         row = int(valid.argmin())
         raise ValueError(f"{name} must be {expected}, got {values[row]} at row {row}")
@@ -166,20 +172,24 @@ def require_updates(index: Any, priorities: Any) -> tuple[np.ndarray, np.ndarray
     """Return step numbers and priorities as (B,) arrays, or raise ValueError; see `update_priorities`."""
     index, priorities = try_as_array(index), try_as_array(priorities)
     if index.ndim != 1 or (index.dtype.kind not in "iu" and len(index)):
-        raise ValueError(f"index must be (B,) integers, as batch.index, got {index.dtype} {index.shape}")
+        raise ValueError(
+            "index must be an array of integers with one axis, such as batch.index, got dtype "
+            f"{index.dtype} and shape {index.shape}"
+        )
     if priorities.dtype.kind not in "iuf":
-        raise ValueError(f"priorities must be real numbers, got {priorities.dtype} {priorities.shape}")
+        raise ValueError(f"priorities must be real numbers, got dtype {priorities.dtype}")
     priorities = priorities.astype(np.float64)
     rows = priorities.reshape(-1)
-    _require_all("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
+    _require_all("priorities", rows, ~(rows < 0), ">= 0, such as np.abs(td_errors)")
     _require_all("priorities", rows, rows <= LARGEST, "finite as float32")
     if priorities.shape != index.shape:
-        raise ValueError(f"priorities must have the shape of index, {index.shape}, got {priorities.shape}")
+        got = f"got shape {priorities.shape}, but index has shape {index.shape}"
+        raise ValueError(f"priorities must have the same shape as the argument index: {got}")
     return index, priorities
 
 
 class SumTree:
-    """Non-negative values of ``capacity`` slots, initially 0.
+    """Non-negative values of ``capacity`` slots, initially 0, and sums of them for sampling.
 
     The leaves are the values. Each node above them is the sum of 16 children, up to a top level of at most
     4096 nodes, which is searched by bisection. NumPy needs few calls for a wide tree: a million slots make
@@ -221,7 +231,7 @@ class SumTree:
         self._is_stale = False
 
     def set_range(self, first: int, end: int, values: np.ndarray | float) -> None:
-        """Set the values of the slots from ``first`` to before ``end``, to an array or to one number."""
+        """Set the slots ``first`` to ``end`` - 1 to the values of an array, or all of them to one number."""
         self._is_stale = True
         self._levels[0].reshape(-1)[first:end] = values
         for below, level in zip(self._levels[:-1], self._levels[1:], strict=True):
@@ -255,12 +265,15 @@ class SumTree:
 
 
 def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the child with a positive value in which each search continues.
+    """Continue n searches one level down: from each node in ``nodes`` to one of its children.
 
-    Return the (n,) indices of the children in their level, and the (n,) sums that are left to find in them.
+    ``rows``, (n, WIDTH), are the values of each node's children. A search goes to the first child at which
+    the cumulative sum of these values exceeds ``left``, (n,). Return these nodes, and ``left`` minus the sum
+    of the children before each of them, which is the ``left`` of the next level.
 
-    A matrix product takes a fifth of the time of a cumulative sum, but its columns are rounded independently.
-    In about one of 10^15 searches, the child found has value 0; the child with the largest value replaces it.
+    A matrix product gives the cumulative sums in a fifth of the time of ``cumsum``. It rounds each sum
+    independently, so a search can lead to a child of value 0 (about one search of 10^15). Such a search
+    returns the child with the largest value instead.
     """
     ends = rows @ UP_TO
     child = (ends > left[:, None]).argmax(axis=1)

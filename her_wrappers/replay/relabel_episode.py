@@ -36,7 +36,7 @@ def relabel_episode(
     gamma: float = 0.99,
     desired_goals: Tree | None = None,
 ) -> Batch:
-    """Return ``n_sampled_goal`` relabeled copies of every step of an episode, for buffers without goals.
+    """Return ``n_sampled_goal`` relabeled copies of each step of an episode, for buffers that cannot relabel.
 
     This is the original form of HER (Andrychowicz et al. 2017, algorithm 1,
     https://arxiv.org/abs/1707.01495): when an episode ends, each of its steps is stored again with other
@@ -47,26 +47,27 @@ def relabel_episode(
         strategy: Source of the goals: ``"future"``, ``"final"`` (all copies of a step are equal then),
             ``"episode"``, ``"geometric"`` or `Geometric`, ``"desired"`` with ``desired_goals``, a function
             ``(t, length, rng) -> s``, or a `Mixture` of these.
-        n_sampled_goal: Copies of every step, k.
+        n_sampled_goal: Number of copies of every step, k.
         compute_reward: Function that returns the rewards of a batch of goals; it gets the infos of the
             episode as a list of dicts.
-        rng: Source of all randomness.
-        termination: Rule for terminations of the copies, as in `HindsightReplayBuffer`: a function of a batch
-            of goals, such as ``GoalInterface.of(env).compute_terminated``, ``"success"``, ``"never"`` or
-            ``"keep"``. With a function or ``"success"``, an episode that terminated independently of its goal
-            terminates in every copy. The default is ``"keep"``, with a warning if the episode terminated at
-            its goal.
+        rng: Random generator that selects the goals.
+        termination: Rule for terminations of the copies, as in `HindsightReplayBuffer`: ``"success"``,
+            ``"never"``, ``"keep"``, or a function of a batch of goals, such as the method
+            ``GoalInterface.of(env).compute_terminated``. With a function or ``"success"``, if the episode
+            terminated independently of its goal, every copy of its last step terminates. The default is
+            ``"keep"``, with a warning if the episode terminated at its goal.
         gamma: Discount factor, from which the ``discounts`` of the copies are computed.
         desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as the goals of
             earlier episodes: an array, or for goals of several parts a dict or tuple of arrays.
 
     Returns:
-        A batch of T * k transitions, the copies of step 0 first. ``index`` has the number of the step that a
-        row is a copy of, and ``goal_index`` the number of the step that achieved the row's new goal. In rows
-        of the strategy ``"desired"``, ``goal_index`` is T plus the index of the goal in ``desired_goals``.
+        A batch of T * k transitions, the copies of step 0 first. For each row, ``index`` is the number of the
+        copied step, and ``goal_index`` is the number of the step that achieved the new goal. In rows of the
+        strategy ``"desired"``, ``goal_index`` is T plus the index of the goal in ``desired_goals``.
 
     Raises:
-        TypeError: ``episode`` is not an `Episode`, a function is not callable, or ``rng`` is not a generator.
+        TypeError: ``episode`` is not an `Episode`, ``compute_reward`` is not callable, or ``rng`` is not a
+            ``numpy.random.Generator``.
         ValueError: The episode has no goals, the strategy is unknown or needs other episodes, the termination
             rule is unknown or needs a function, ``n_sampled_goal`` is not an integer of at least 1,
             ``desired_goals`` are missing or have another form than the goals of the episode, ``gamma`` is not
@@ -87,8 +88,9 @@ def relabel_episode(
     mixture = GoalMixture(strategy, copies, None)
     for each in mixture.components:
         if each.select is None and not (each.takes_desired and desired_goals is not None):
-            fix = "pass desired_goals=" if each.takes_desired else "use another strategy"
-            raise ValueError(f"strategy must select states of the same episode, got {each.name!r}; {fix}")
+            fix = "pass desired_goals=" if each.takes_desired else "use another strategy, such as 'future'"
+            reason = "takes goals from other episodes, but relabel_episode() has only this one"
+            raise ValueError(f"strategy {each.name!r} {reason}; {fix}")
     source, num_desired = _source_of_goals(episode.observations["achieved_goal"], desired_goals)
     require_function("compute_reward", compute_reward)
     gamma = require_gamma(gamma)
@@ -123,20 +125,24 @@ def relabel_episode(
 
 
 def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
-    """Return the achieved goals of all states, concatenated with the N desired goals; and N."""
+    """Return (goals, N): ``goals`` has a row for each achieved goal, then one for each of N desired goals."""
     if desired_goals is None:
         return achieved, 0
     goals = as_rows_like("desired_goals", desired_goals, achieved)
     counts = {len(leaf) for leaf in leaf_arrays(goals)}
     if len(counts) != 1 or 0 in counts:
-        raise ValueError(f"parts of desired_goals must have N rows each, N >= 1, got {sorted(counts)}")
+        raise ValueError(
+            "all arrays in desired_goals must have the same number of rows, and at least one row, got "
+            f"arrays with {' and '.join(map(str, sorted(counts)))} rows"
+        )
     return concatenate_trees("desired_goals", [achieved, goals]), counts.pop()
 
 
 def _require_goals(episode: Episode) -> None:
     if not isinstance(episode, Episode):
-        raise TypeError(f"relabel_episode takes an Episode, got {type(episode).__name__}")
+        raise TypeError(f"relabel_episode() takes an Episode, got {type(episode).__name__}")
     keys, observations = set(GOAL_KEYS), episode.observations
-    if not isinstance(observations, dict) or not keys <= set(observations):
-        found = sorted(observations) if isinstance(observations, dict) else type(observations).__name__
-        raise ValueError(f"an episode to relabel must have the observations {sorted(keys)}, got {found}")
+    is_dict = isinstance(observations, dict)
+    if not is_dict or not keys <= set(observations):
+        found = f"a dict with the keys {sorted(observations)}" if is_dict else type(observations).__name__
+        raise ValueError(f"episode.observations must be a dict with the keys {sorted(keys)}, got {found}")

@@ -1,9 +1,9 @@
 """Relabeler: rewards and terminations of steps under new desired goals, computed by the user's functions.
 
-In an environment that terminates on success, another goal changes the step that terminates. With the recorded
-termination, the target of a relabeled success bootstraps beyond the end of the episode, a known problem of
-HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the goal, such
-as a crash, hold under every goal.
+If an environment terminates on success, a new goal changes which step terminates. If the recorded
+terminations were kept, learners would bootstrap beyond the end of the episode at a relabeled success, a known
+problem of HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). So the rules ``"recompute"`` and
+``"success"`` keep only terminations that are independent of the goal, such as a crash.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 class WatchedInfo(dict[str, Any]):
-    """A copy of an info, which adds each key that is read but missing to the set ``missing``."""
+    """A copy of an info. If a key that the info lacks is read, the key is added to the set ``missing``."""
 
     def __init__(self, info: Mapping[str, Any], missing: set[str]) -> None:
         super().__init__(info)
@@ -57,7 +57,7 @@ class WatchedInfo(dict[str, Any]):
 
 
 def missing_keys(function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> list[str]:
-    """Call a goal function, and return the info keys that it reads but that its infos do not have."""
+    """Call a goal function, and return the keys that it tries to read, but that ``info`` lacks."""
     missing: set[str] = set()
     is_list = not isinstance(info, dict)
     watched: Any = [WatchedInfo(each, missing) for each in info] if is_list else WatchedInfo(info, missing)
@@ -70,18 +70,19 @@ def remedy_for_infos(keys: Iterable[str]) -> str:
     """Return the end of an error message: how to supply the info ``keys`` that a goal function reads."""
     flags = [key for key in keys if key in FLAG_NAMES]
     if flags:
-        return f"{flags[0]!r} holds for the recorded goal only, so compute it from the two goals"
+        reason = f"because {flags[0]!r} is valid only for the recorded goal"
+        return f"compute success from achieved_goal and desired_goal instead, {reason}"
     return (
         f"pass info_keys={sorted(keys)} to the buffer (Stable-Baselines3: copy_info_dict=True; "
-        f"her train: --info-keys {','.join(sorted(keys))})"
+        f"`her train`: --info-keys {','.join(sorted(keys))})"
     )
 
 
 class GoalTransition(NamedTuple):
-    """B steps with given desired goals: the arguments of goal functions, and recorded flags."""
+    """The arguments of the goal functions for B steps, and the recorded flags of these steps."""
 
     achieved_goal: Any  # (B, G) after the steps, an array or a tree of arrays; read-only
-    desired_goal: Any  # in the same form
+    desired_goal: Any  # desired goals, in the same form
     info: Infos
     terminated: Any  # (B,) bool, as recorded
     goal_independent: Any  # (B,) bool, whether the step terminated independently of the goal
@@ -90,8 +91,8 @@ class GoalTransition(NamedTuple):
 class Relabeler:
     """Calls the reward function and applies the termination rule, for many steps at once.
 
-    ``termination`` and ``compute_terminated`` are the result of `resolve_termination`. The functions get
-    arrays or tensors, depending on ``arrays``.
+    `resolve_termination` returns the arguments ``termination`` and ``compute_terminated``. All functions of
+    the user get tensors if ``arrays`` is a `TorchArrays`, and NumPy arrays otherwise.
     """
 
     def __init__(  # noqa: PLR0917 - the parts of a buffer
@@ -115,10 +116,10 @@ class Relabeler:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the rewards of achieved and missed goals that were found in episodes."""
+        """Forget the reward of achieved goals and the reward of missed goals, as before the first episode."""
         self.state: dict[str, Json] = {
             "termination": self.termination,
-            "achieved_reward": None,  # both for the rule "success"
+            "achieved_reward": None,  # this and the next: for the rule "success"
             "missed_reward": None,
         }
 
@@ -126,13 +127,16 @@ class Relabeler:
         """Restore a saved `state`, which must belong to the episodes that are stored now."""
         for name in ("achieved_reward", "missed_reward"):
             if not isinstance(state[name], float | None):
-                raise TypeError(f"{name} must be a number or None, got {state[name]!r}")
+                raise TypeError(f"{name!r} must be a float or None, got {state[name]!r}")
         self.state = {name: state[name] for name in self.state} | {"termination": self.termination}
 
     def relabel(
         self, batch: Batch, infos: Mapping[str, Any] | None, goal_independent: Any, count: int
     ) -> None:
-        """Write rewards and terminations under the new goals to the first ``count`` rows of a batch."""
+        """Replace the first ``count`` rewards and terminations of ``batch`` by those for its new goals.
+
+        ``goal_independent``, bools, is True for steps that terminated independently of their recorded goal.
+        """
         after = batch.next_observations
         transition = GoalTransition(
             read_only(after["achieved_goal"], count),
@@ -147,9 +151,10 @@ class Relabeler:
             batch.terminations[:count] = self.terminations(transition, rewards)
 
     def rewards(self, transition: GoalTransition, batch: Batch | None) -> Any:
-        """Return the (B,) float32 rewards of the steps of ``transition``, the first B rows of ``batch``.
+        """Return the rewards, (B,) float32, of the B steps in ``transition``.
 
-        Tensors are not checked for values that are not finite, since the check would wait for the device.
+        ``batch`` is only needed for ``reward_fn``; its first B rows must be the same B steps. Tensors are not
+        checked for NaN and infinity: a check would wait until the device has computed them.
         """
         name, count = self.reward_name, len(transition.terminated)
         if name == "reward_fn" and batch is not None:
@@ -163,11 +168,12 @@ class Relabeler:
             array = rewards.astype(np.float32, copy=False)
         if np.count_nonzero(np.isfinite(array)) < count:  # half the time of `all`
             i = np.flatnonzero(~np.isfinite(array))[0]
-            raise ValueError(f"{name} must return finite numbers, got {array[i]} at row {i}")
+            got = f"{rewards[i]} at row {i} of the batch"
+            raise ValueError(f"{name} must return numbers that are finite as float32, got {got}")
         return array
 
     def terminations(self, transition: GoalTransition, rewards: Any) -> Any:
-        """Return whether each step ends the episode, (B,) bool, given the (B,) rewards under its goal."""
+        """Return (B,) bool: whether steps terminate. ``rewards`` are the rewards for their desired goals."""
         if self.termination == "recompute":
             return self._by_goal(transition) | transition.goal_independent
         if self.termination == "success":
@@ -185,18 +191,18 @@ class Relabeler:
             return result.bool()
         bools = result.astype(np.bool_, copy=False)
         if bools is not result and np.count_nonzero(result == bools) < count:
-            got = f"{result.dtype} such as {result[(result != bools).argmax()]!r}"
+            got = f"the value {result[(result != bools).argmax()]} of dtype {result.dtype}"
             raise ValueError(f"{name} must return bools, got {got}")
         return bools
 
     def _call(
         self, name: str, function: Any, arguments: tuple[Any, ...], like: Any, expected: str = "numbers"
     ) -> Any:
-        """Call a user's function; require a result of numbers with the shape and device of ``like``."""
+        """Call a user's function and validate its result; ``name`` and ``expected`` are for the messages."""
         try:
             result = function(*arguments)
         except Exception as error:
-            is_goal_function = len(arguments) == 3  # others get a batch, without infos
+            is_goal_function = len(arguments) == 3  # reward_fn gets a batch, without infos
             key = error.args[0] if isinstance(error, KeyError) and is_goal_function else None
             if key is not None and key in missing_keys(function, *arguments):
                 raise ValueError(
@@ -209,19 +215,27 @@ class Relabeler:
             is_number, where = result.dtype.kind in NUMBERS, ""
         elif isinstance(result, type(like)):
             is_number = not result.dtype.is_complex and result.device == like.device
-            where = f" on {result.device}"
+            expected, where = f"{expected} on {like.device}", f" on {result.device}"
         else:
             got = type(result).__name__
-            raise ValueError(f"{name} must return a tensor if its arguments are tensors, got {got}")
+            raise ValueError(f"with tensor_functions=True, {name} must return a tensor, got {got}")
         if result.shape != like.shape or not is_number:
+            fix = f"convert the result to {expected}"
+            if result.shape != like.shape:
+                fix = "reduce over the goal's own axes only, such as axis=-1"
             raise ValueError(
-                f"{name} must return {expected} of shape {tuple(like.shape)}, one for each step, got "
-                f"{result.dtype} of shape {tuple(result.shape)}{where}; reduce over the goal's own axes only"
+                f"{name} must return {expected} of shape {tuple(like.shape)}, one for each step, got dtype "
+                f"{result.dtype} and shape {tuple(result.shape)}{where}; {fix}"
             )
         return result
 
     def _missed_reward(self, achieved: float, others: np.ndarray) -> float | None:
-        """Return the reward of a missed goal; raise ValueError unless all of ``others`` are this reward."""
+        """Return the reward of a missed goal, or None if no goal was missed so far.
+
+        ``achieved`` is the reward of an achieved goal. ``others`` are rewards that differ from it, so they
+        are for missed goals. Raise ValueError unless all rewards of missed goals, in ``others`` and in
+        earlier episodes, are equal.
+        """
         missed: float | None = self.state["missed_reward"]
         if not len(others):
             return missed
@@ -229,9 +243,9 @@ class Relabeler:
         if (others != second).any():
             values = sorted({float(achieved), second, *others.tolist()})
             raise ValueError(
-                'termination="success" needs rewards of two values, one for an achieved goal and one for a '
-                f"missed goal, got {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
-                "use a sparse reward or pass a function as termination="
+                'termination="success" needs rewards with only two values, one for an achieved goal and one '
+                f"for a missed goal, got the values {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
+                "use a sparse reward, or pass a function as termination="
             )
         return second
 
@@ -245,7 +259,7 @@ class Relabeler:
         return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
 
     def goal_independent(self, episodes: Episodes) -> Bools:
-        """Return which of n validated episodes terminated independently of their goal, (n,) bool."""
+        """Return (n,) bool: whether each of n validated episodes terminated independently of its goal."""
         last, terminated = episodes.ends[1:] - 1, episodes.terminated
         goal_independent = np.zeros(len(terminated), np.bool_)
         if self.termination == "success":
@@ -280,7 +294,7 @@ class Relabeler:
     ) -> GoalTransition:
         """Return the recorded steps with indices ``steps`` as the arguments of goal functions.
 
-        The desired goals are the part ``goal_key`` of the observations.
+        The desired goals are those in ``observations[goal_key]``.
         """
         after, count = episodes.state_of_step[steps] + 1, len(steps)
 
@@ -300,7 +314,10 @@ class Relabeler:
     def rewards_of(
         self, episodes: Episodes, goal_key: str, steps: np.ndarray | None = None
     ) -> NDArray[np.float32]:
-        """Return the rewards that the reward function computes for ``steps``, see `recorded`; None: all."""
+        """Return the rewards that recorded steps (None: all steps) get for given desired goals.
+
+        The desired goal of a step is ``observations[goal_key]`` in the state after the step.
+        """
         steps = np.arange(len(episodes.rewards)) if steps is None else steps
         batch: Batch[Any] | None = None
         if self.reward_name == "reward_fn":
@@ -314,7 +331,7 @@ class Relabeler:
 
 
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:
-    """Return a batch with copies of the recorded ``steps``, whose desired goals are under ``goal_key``."""
+    """Return copies of recorded steps as a batch, with ``observations[goal_key]`` as desired goals."""
     before = episodes.state_of_step[steps]
     observations, next_observations = (
         take_rows(episodes.observations, rows) for rows in (before, before + 1)
@@ -337,7 +354,7 @@ def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: 
 
 
 def flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
-    """Return (T,) bool for the T steps of all episodes: last steps get their episode's flag, others False."""
+    """Return (T,) bool: the flag of an episode at its last step, and False at its other steps."""
     of_steps = np.zeros(len(episodes.rewards), np.bool_)
     of_steps[episodes.ends[1:] - 1] = flags
     return of_steps
@@ -368,10 +385,10 @@ def resolve_termination(
     compute_terminated: GoalFunction | None,
     goal_space: spaces.Space[Any] | None = None,
 ) -> tuple[str, GoalFunction | None]:
-    """Return the rule and the function of a `Relabeler` for the argument ``termination`` of a buffer.
+    """Return the values to pass to `Relabeler` as ``termination`` and ``compute_terminated``.
 
-    If ``goal_space`` is given, the function is called with goals sampled from this space, to find out whether
-    it accepts batches.
+    ``choice`` is the argument ``termination`` of a buffer. If ``goal_space`` is given, the function to return
+    is called with goals sampled from this space, to find out whether it accepts batches.
     """
     require_termination(choice)
     if choice is None or choice == "recompute" or callable(choice):
@@ -382,7 +399,7 @@ def resolve_termination(
             return "recompute", function
         if choice is not None:
             raise ValueError(
-                'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info); '
-                "define it on the environment or pass such a function as termination="
+                'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info), but '
+                "there is no such function; define it in the environment, or pass it as termination="
             )
     return ("keep by default" if choice is None else str(choice)), None

@@ -1,8 +1,8 @@
 """RowStorage: the memory of a replay buffer, with one row for each state.
 
-An episode of T steps has T + 1 states and as many consecutive rows of a ring, which continues at row 0 after
-its last row. The row of a state also has the action and the reward of the step that begins in this state. No
-state is stored twice: the next state of a step is in the next row. Two kinds of integers occur:
+An episode of T steps has T + 1 states, in T + 1 consecutive rows of a ring, whose last row is followed by
+row 0. The row of a state also has the action and the reward of the step that begins in this state. No state
+is stored twice: the next state of a step is in the next row. States have rows, and steps have step numbers:
 
 ::
 
@@ -10,13 +10,13 @@ state is stored twice: the next state of a step is in the next row. Two kinds of
     row               r       r + 1   ...     r + T-1   r + T    r + T+1
     step number       n       n + 1   ...     n + T-1   (none)   n + T
 
-A *step number* is never used twice. A *goal run* is a sequence of steps of one episode with the same desired
-goals before and after the step; most episodes are one goal run. Each stored step refers to its goal run, and
-the goal run to its episode.
+A *step number* is never used twice. A *goal run* is a sequence of steps of one episode without a change of
+the desired goal, or a single step that changes it; most episodes are one goal run. Each stored step refers to
+its goal run, and the goal run to its episode.
 
 The arrays (leaves) of observations and actions that have the same dtype are columns of one matrix, so a batch
-needs one ``take`` per dtype. The achieved goals have separate matrices, since they are also taken alone. The
-desired goals have separate matrices with one row for each goal run.
+needs one ``take`` per dtype. The achieved goals have separate matrices, since new goals are taken from them.
+The desired goals have separate matrices with one row for each goal run.
 
 `RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
 to rows that no stored episode uses, and become visible by one assignment. After an interruption at any
@@ -74,22 +74,22 @@ class Stored(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Number of rows in use: an episode has one state more than steps."""
+        """Number of rows in use: one for each state. An episode of T steps has T + 1 states."""
         return self.end - self.first + self.end_episode - self.first_episode
 
 
 class Matrix(NamedTuple):
-    """Dtype, size and content of one of the matrices of states."""
+    """Layout of one of the matrices in `Stored.states`; each row of a matrix belongs to one state."""
 
     dtype: np.dtype[Any]
     width: int
     parts: int  # rows per step that a batch needs: before and after the step, or only before
-    has_goals: bool  # whether it has achieved goals, for which there is another one of desired goals
-    may_equal_goal: bool  # whether it has one observation that may equal the achieved goal
+    has_goals: bool  # whether it has achieved goals; then desired goals have a matrix with the same columns
+    may_equal_goal: bool  # whether it has one observation that may always equal the achieved goal
 
 
 class Column(NamedTuple):
-    """The columns of a matrix in which a leaf is stored."""
+    """Where a leaf, that is, one array of an observation or action, is stored: columns of one matrix."""
 
     leaf: LeafSpec
     matrix: int
@@ -98,7 +98,7 @@ class Column(NamedTuple):
 
 
 class RowStorage:
-    """Complete episodes, first in, first out, with at most ``buffer_size`` steps."""
+    """Stores complete episodes, with at most ``buffer_size`` steps in total. The oldest are evicted first."""
 
     stored: Stored  # a new object after every change
     matrices: Sequence[Matrix]
@@ -169,9 +169,9 @@ class RowStorage:
             steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
             row_bytes = sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
-            where = f"on {self.arrays.device} " if self.arrays.is_torch else ""
+            where = f" on {self.arrays.device}" if self.arrays.is_torch else ""
             raise MemoryError(
-                f"{where}buffer_size={size} needs {rows * row_bytes / 2**30:.1f} GiB, and there is not "
+                f"buffer_size={size} needs {rows * row_bytes / 2**30:.1f} GiB{where}, and there is not "
                 "enough memory; use a smaller buffer_size"
             ) from error
         runs = np.zeros((MIN_RUNS, 6), np.int64)
@@ -187,18 +187,18 @@ class RowStorage:
 
     @property
     def equal_to_goal(self) -> set[int]:
-        """Indices of the observations that equal the achieved goal in all stored states."""
+        """Indices of observation leaves (arrays) that are not stored, since they equal the achieved goals."""
         states = self.stored.states
         columns = enumerate(self._observed)
         return {i for i, column in columns if not column.is_desired and states[column.matrix] is None}
 
     def validate(self, episodes: Episodes) -> Episodes:
-        """Return episodes in the dtypes of the spaces, with only the infos to store, or raise ValueError."""
+        """Return episodes with the dtypes of the spaces and only the infos to store, or raise ValueError."""
         num_steps, longest = len(episodes.rewards), int(episodes.lengths.max())
         if longest > self.buffer_size:
             raise ValueError(
                 f"an episode must fit the buffer of {self.buffer_size} transitions, got {longest} steps; "
-                "raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
+                "increase buffer_size=, or cut episodes with EpisodeRecorder(max_episode_steps=)"
             )
         if not float(np.abs(episodes.rewards).max()) < FLOAT32_OVERFLOW:  # also for NaN
             _require_finite(episodes)
@@ -213,14 +213,16 @@ class RowStorage:
     def _check_info(self, key: str, infos: Mapping[str, np.ndarray], num_steps: int) -> np.ndarray:
         if key not in infos:
             fix = f"record it with EpisodeRecorder(info_keys=[{key!r}])"
-            raise ValueError(f"infos/{key} is missing in the episode; {fix}")
+            raise ValueError(f"the episode has no info {key!r}, which is in the buffer's info_keys; {fix}")
         column = np.asarray(infos[key])
-        shape = (num_steps, *self.stored.infos.get(key, column).shape[1:])
-        if column.dtype.kind not in NUMBERS or column.shape != shape:
-            got = f"{column.dtype} of shape {column.shape}"
+        name, shape = f"infos[{key!r}]", (num_steps, *self.stored.infos.get(key, column).shape[1:])
+        if column.dtype.kind not in NUMBERS:
+            fix = f"remove {key!r} from info_keys"
+            raise ValueError(f"{name} must be numbers, got dtype {column.dtype}; {fix}")
+        if column.shape != shape:
             raise ValueError(
-                f"infos/{key} of the episode must be numbers of shape {shape}, as in the first episode, "
-                f"got {got}"
+                f"{name} must have shape {shape}: one row per step of the episode, and each row with the "
+                f"same shape as in the buffer, got {column.shape}"
             )
         return column
 
@@ -228,9 +230,9 @@ class RowStorage:
         """Store n validated episodes, and evict as many of the oldest stored episodes as needed.
 
         ``goal_independent``, (n,) bool, marks episodes that terminated independently of their goal. If the n
-        episodes together have more than ``buffer_size`` steps, the first of them use up step numbers, but are
-        not stored. If MemoryError is raised, or ValueError for infos without an exact common dtype, nothing
-        changes.
+        episodes together have more than ``buffer_size`` steps, the oldest of these episodes are not stored,
+        but their steps are numbered. Raise ValueError if no dtype represents both the new and the stored
+        values of an info exactly. After this error or a MemoryError, the storage is unchanged.
         """
         size = self.buffer_size
         num_steps, skipped = len(episodes.rewards), 0
@@ -284,7 +286,7 @@ class RowStorage:
         )
 
     def _with_columns(self, stored: Stored, episodes: Episodes, observed: list[np.ndarray]) -> Stored:
-        """Return the content with memory for new infos and for observations that differ from the goals."""
+        """Return ``stored``, extended by arrays that ``episodes`` need, for example one for a new info."""
         for column, values in zip(self._observed, observed, strict=True):
             if not column.is_desired and stored.states[column.matrix] is None:
                 goals = episodes.observations["achieved_goal"].reshape(values.shape)
@@ -308,7 +310,7 @@ class RowStorage:
         return stored._replace(infos=infos)
 
     def _without(self, stored: Stored, number: int) -> Stored:
-        """Return the content without the episodes that begin before the step ``number``."""
+        """Return ``stored`` without the episodes that begin before the step ``number``."""
         if number <= stored.first:
             return stored
         size, steps, runs = self.buffer_size, stored.steps, stored.runs
@@ -319,7 +321,7 @@ class RowStorage:
         return stored._replace(first=first, first_episode=episode, num_runs=num_runs)
 
     def _with_room(self, stored: Stored, num_states: int, num_runs: int) -> Stored:
-        """Return the content in rings that have free rows for more states and for more goal runs."""
+        """Return ``stored`` with room for ``num_states`` more states and ``num_runs`` more rows of `runs`."""
         capacity, run_capacity = len(stored.states[0]), len(stored.runs)
         num_rows = stored.num_rows
         if num_rows + num_states > capacity:
@@ -342,7 +344,7 @@ class RowStorage:
         return stored
 
     def _resized(self, matrix: Any, first: int, count: int, capacity: int, arrays: Any = None) -> Any:
-        """Return a ring of another capacity that begins with ``count`` rows of ``matrix`` from ``first``."""
+        """Return a ring of ``capacity`` rows: ``count`` rows of ``matrix`` from ``first`` on, then zeros."""
         arrays = arrays or self.arrays
         resized = arrays.zeros((capacity, *matrix.shape[1:]), arrays.to_numpy(matrix[:0]).dtype)
         for rows, part in ring_slices(first, count, len(matrix)):
@@ -350,7 +352,11 @@ class RowStorage:
         return resized
 
     def _run_begins(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
-        """Return the steps at which goal runs begin: first steps of episodes, and changes of the goal."""
+        """Return the indices of the steps that begin a goal run.
+
+        A goal run begins with the first step of an episode, with a step that changes the desired goal, and
+        with the step after such a step.
+        """
         is_begin = np.zeros(len(episodes.rewards) + 1, np.bool_)
         is_begin[episodes.ends[:-1]] = True
         for column, values in zip(self._observed, observed, strict=True):
@@ -369,7 +375,7 @@ class RowStorage:
         observed: list[np.ndarray],
         begins: np.ndarray,
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the rows of `Stored.runs` for goal runs that begin at ``begins``, and their goals."""
+        """Return new rows for `Stored.runs` and `Stored.desired`, one for each run of steps with one goal."""
         states = episodes.state_of_step[begins]
         episode, ends = states - begins, np.empty_like(begins)
         ends[:-1], ends[-1] = begins[1:], len(episodes.rewards)
@@ -393,12 +399,16 @@ class RowStorage:
         return runs, all_goals
 
     def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
-        """Return the desired goals before and after B steps, (B, width) for each matrix of goals.
+        """Return the desired goals of B steps: a list for the states before them, and a list for those after.
 
-        ``goals``, (B,), has three parts. The first ``num_achieved`` elements are rows of states, whose
-        achieved goals become desired goals. The elements from there up to ``num_relabeled`` are goal runs,
-        whose desired goal after the run is returned for both states of the step. The remaining elements are
-        the goal runs of steps that are not relabeled, whose desired goals before and after are returned.
+        Each list has one array, (B, width), for each matrix of goals. ``goals``, (B,), has a row index for
+        each step, in three parts:
+
+        - The first ``num_achieved`` indices are rows of states. Both lists get the state's achieved goal.
+        - The indices up to ``num_relabeled`` are rows of `Stored.desired`. Such a row has two goals, one
+          before and one after a recorded step. Both lists get the goal after the step.
+        - The other indices, for steps that are not relabeled, are rows of `Stored.desired` too. The first
+          list gets the goal before the step, and the second list gets the goal after it.
         """
         take, stored = self.arrays.take, self.stored
         before: list[Any] = []
@@ -418,8 +428,8 @@ class RowStorage:
     def take_steps(self, rows: Any, desired: Sequence[list[Any]]) -> tuple[Any, Any, Any, Any]:
         """Return copies of B steps: observations, actions, rewards, next observations.
 
-        ``rows``, (2, B), are the rows of the states before and after the steps, and ``desired`` is the result
-        of `take_goals`.
+        ``rows``, (2, B), are the rows of the states before and after the steps. ``desired``, the result of
+        `take_goals`, are the desired goals in the observations and next observations.
         """
         take = self.arrays.take
         before: list[Any] = []
@@ -439,7 +449,7 @@ class RowStorage:
     def _build(
         self, spec: SpaceSpec, columns: Sequence[Column], blocks: Sequence[Any], desired: Sequence[Any] = ()
     ) -> Any:
-        """Return B elements of a space as views of ``blocks``, which are B rows of each matrix."""
+        """Return B elements of a space, as views of the arrays in ``blocks`` and ``desired``, (B, ...)."""
         leaves = []
         for leaf, number, place, is_desired in columns:
             block = desired[number] if is_desired else blocks[number]
@@ -458,7 +468,7 @@ class RowStorage:
         return {key: self.arrays.take(column, slots, 0, None, "wrap") for key, column in infos.items()}
 
     def were_achieved(self, rows: np.ndarray, goals: np.ndarray, num_achieved: int) -> np.ndarray:
-        """Return (B,) bool: whether the states in ``rows`` already achieve ``goals``, as in `take_goals`."""
+        """Return (B,) bool: whether B states achieve B goals, which are given as in `take_goals`."""
         arrays, same = self.arrays, np.ones(len(rows), np.bool_)
         desired = self.take_goals(arrays.from_numpy(goals), num_achieved, len(goals))[1]
         for _, number, columns, is_desired in self._observed:
@@ -470,7 +480,7 @@ class RowStorage:
         return same
 
     def stored_runs(self) -> np.ndarray:
-        """Return the rows of `Stored.runs` that are in use, oldest first."""
+        """Return the used rows of the ring `Stored.runs`, oldest first."""
         stored = self.stored
         order = stored.end_run - stored.num_runs + np.arange(stored.num_runs)
         runs: np.ndarray = stored.runs[order % len(stored.runs)]
@@ -491,9 +501,10 @@ class RowStorage:
         return [firsts[begin : end + 1] for begin, end in itertools.pairwise(cuts) if end > begin]
 
     def read_episodes(self, first: int, end: int) -> tuple[Episodes, np.ndarray]:
-        """Return copies of the episodes with the steps ``first`` to ``end`` - 1, with float32 rewards.
+        """Return copies of the n episodes that consist of the steps ``first`` to ``end`` - 1, and flags.
 
-        Also return which of these n episodes terminated independently of their goal, (n,) bool.
+        The flags, (n,) bool, mark episodes that terminated independently of their goals. The rewards of the
+        episodes are float32.
         """
         arrays, stored, index = self.arrays, self.stored, np.arange(first, end)
         run = stored.steps[index % self.buffer_size].astype(np.int64)
@@ -533,7 +544,7 @@ class RowStorage:
         return episodes, goal_independent
 
     def verify(self) -> None:
-        """Raise RuntimeError if steps, goal runs and rings contradict each other."""
+        """Raise RuntimeError if the fields of `stored` contradict each other."""
         stored, runs = self.stored, self.stored_runs()
         is_first = np.diff(runs[:, EPISODE], prepend=-1) != 0
         lengths, begins = runs[is_first, LENGTH], np.diff(runs[:, END], prepend=stored.first)
@@ -543,19 +554,20 @@ class RowStorage:
         slots = np.arange(stored.first, stored.end) % self.buffer_size
         order = (stored.steps[slots] - stored.end_run + stored.num_runs) % len(stored.runs)
         agreement = {
-            "the number of steps": lengths.sum() == stored.num_steps <= self.buffer_size,
-            "the numbers": np.array_equal(runs[:, EPISODE], stored.first_episode + episode)
+            "lengths of episodes": lengths.sum() == stored.num_steps <= self.buffer_size,
+            "episode numbers": np.array_equal(runs[:, EPISODE], stored.first_episode + episode)
             and len(lengths) == stored.end_episode - stored.first_episode,
-            "the steps": np.array_equal(runs[:, [FIRST, LENGTH]], expected[episode]),
-            "the rows": np.array_equal(runs[:, ROW], row[episode] % len(stored.states[0])),
-            "the runs": bool((begins > 0).all())
+            "first steps of episodes": np.array_equal(runs[:, [FIRST, LENGTH]], expected[episode]),
+            "places of states": np.array_equal(runs[:, ROW], row[episode] % len(stored.states[0])),
+            "desired goals": bool((begins > 0).all())
             and np.array_equal(order, np.arange(len(runs)).repeat(begins.clip(0))),
-            "the rings": stored.num_rows <= len(stored.states[0]) and stored.num_runs <= len(stored.runs),
+            "array sizes": stored.num_rows <= len(stored.states[0]) and stored.num_runs <= len(stored.runs),
         }
         for name, agrees in agreement.items():
             if not agrees:
                 raise RuntimeError(
-                    f"the buffer is corrupted: {name} of its episodes disagree; load a saved buffer"
+                    f"the memory of the buffer is corrupted ({name} are inconsistent); load the buffer from "
+                    "a file that was saved earlier, or make a new buffer"
                 )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -564,7 +576,7 @@ class RowStorage:
         return self.__dict__ | {"stored": (self.stored.first, blocks)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Store the episodes in new memory."""
+        """Restore the state: allocate new memory, and copy the saved episodes into it."""
         first, blocks = state["stored"]
         self.__dict__.update(state)
         self.clear(first)
@@ -579,10 +591,10 @@ def row_bytes(rows: np.ndarray) -> np.ndarray:
 
 
 def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
-    """Return where ``count`` values belong in a ring of ``capacity`` rows, from the row ``first`` on.
+    """Return the slices at which ``count`` values lie in a ring of ``capacity`` rows, from row ``first`` on.
 
-    The result is a list of pairs of slices, of the ring and of the values. It has one pair, or two pairs if
-    the values continue at row 0.
+    Each element of the list is a pair: a slice of the ring, and the slice of the values that belong there.
+    The list has one pair, or two if the values continue at row 0.
     """
     until_end = min(count, capacity - first)
     slices = [(slice(first, first + until_end), slice(0, until_end))]
@@ -592,7 +604,7 @@ def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slic
 
 
 def _leaf_rows(spec: SpaceSpec, tree: Tree) -> list[np.ndarray]:
-    """Return the leaves of a tree as arrays (n, width), or (n,) if the shape of a leaf is ()."""
+    """Return the n rows of each leaf of a tree, flattened to (n, width), or (n,) for numbers."""
     rows = []
     for leaf in spec.leaves:
         values = leaf.find(tree, "")

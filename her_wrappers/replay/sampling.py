@@ -1,8 +1,8 @@
-"""Sampler: which steps make up the next batches, and which states or steps supply their goals.
+"""Sampler: draws the steps of the next batches, and, for each relabeled step, the origin of its new goal.
 
 NumPy needs little more time for thousands of rows than for hundreds. So several batches are drawn at once.
-Their number doubles each time, up to `MAX_BATCHES`, and is 1 again after the stored episodes, a priority or
-the batch size changed. The batches have the same distribution as batches that are drawn one by one.
+Their number doubles with each drawing, up to `MAX_BATCHES`. It starts at 1 again when the stored episodes, a
+priority or the batch size change. The batches have the same distribution as batches drawn one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_BATCHES = 16  # maximum number of batches that are drawn at once; more would
 
 
 class Draws(NamedTuple):
-    """K batches of B steps and the sources of their goals; in each batch, relabeled rows come first."""
+    """K batches of B sampled steps and their goals; in each batch, the relabeled steps come first."""
 
     index: Any  # (K, B) step numbers
     rows: Any  # (K, 2, B) rows of the states before and after the steps
@@ -39,7 +39,7 @@ class Draws(NamedTuple):
 
 
 class Sampler:
-    """Draws batches of a storage, uniformly or by priorities."""
+    """Draws batches from a storage, uniformly or by priorities."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Sampler:
         self._generator: Json = None  # state of the generator from which the batches are drawn again
 
     def next(self, batch_size: int) -> tuple[Draws, int]:
-        """Return the draws that contain the next batch, and the position of the batch in them."""
+        """Return the `Draws` that contain the next batch, and the index of this batch in them."""
         is_current = self._stored is self._storage.stored and batch_size == self._batch_size
         draws = self._draws if is_current else None
         if draws is None or self._used == self._num_batches:
@@ -148,11 +148,12 @@ class Sampler:
         return draws
 
     def _look_up(self, stored: Stored, ahead: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return seven (n,) arrays about n steps, which ``ahead`` counts from the oldest stored step.
+        """Return seven (n,) arrays about n steps; ``ahead`` are offsets from the oldest stored step.
 
-        The arrays are: step numbers, rows of the states in which the steps begin, indices t in their
-        episodes, lengths of their episodes, goal runs, numbers of the steps after these goal runs, and flags
-        of their episodes.
+        In this order: number of the step; row of the state in which the step begins; index t of the step in
+        its episode; length of this episode; index, in `Stored.runs`, of the step's goal run; number of the
+        first step after this goal run; and `FLAGS` of the episode. A goal run is a sequence of steps with the
+        same desired goal, or a single step that changes the desired goal.
         """
         index = ahead + stored.first
         run = stored.steps.take(ahead + stored.first % self._storage.buffer_size, 0, None, "wrap")
@@ -163,7 +164,11 @@ class Sampler:
     def _select_goals(
         self, stored: Stored, steps: tuple[np.ndarray, ...], component: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the source of the goal of each of n steps, and the number of the step that supplies it."""
+        """Select n goals for n steps; return (n,) values for `Draws.goals`, and the step number of each goal.
+
+        ``steps`` is the result of `_look_up`. ``component`` is, for each step, the index of its goal
+        selection strategy in ``mixture.components``, or the length of this list if it is not relabeled.
+        """
         components = self._mixture.components
         if len(components) == 1:  # selecting goals for all rows is faster than finding the relabeled rows
             goals, goal_index = self._select(stored, components[0], steps, rng)
@@ -183,7 +188,7 @@ class Sampler:
         steps: tuple[np.ndarray, ...],
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return a goal for each step, chosen by one component of the mixture, see `_select_goals`."""
+        """Do the same as `_select_goals`, but for steps that all have the same strategy, ``component``."""
         index, row, t, length, *_ = steps
         if component.select is not None:
             s = component.select(t, length, rng)
@@ -193,14 +198,14 @@ class Sampler:
         return other_run if component.takes_desired else other_row + 1, other_index
 
     def state_dict(self) -> dict[str, Json]:
-        """Return the generator's state before it drew the current batches, and how many batches were used."""
+        """Return a state with which `load_state_dict` continues the same sequence of batches."""
         if self._stored is not self._storage.stored:
             return {"generator": self.rng.bit_generator.state, "batch_size": 0, "batches": 0, "used": 0}
         numbers = {"batch_size": self._batch_size, "batches": self._num_batches, "used": self._used}
         return {"generator": self._generator, **numbers}
 
     def load_state_dict(self, state: dict[str, Json]) -> None:
-        """Continue with the next batches of a saved state; episodes and priorities must be the same."""
+        """Continue at a saved state of the sequence of batches; episodes and priorities must be unchanged."""
         self.invalidate()
         numbers = (require_count(name, state[name], at_least=0) for name in ("batch_size", "batches", "used"))
         batch_size, num_batches, used = numbers
@@ -208,16 +213,19 @@ class Sampler:
         if num_batches:
             most = max(1, min(MAX_BATCHES, MAX_ROWS // max(1, batch_size)))
             if not (batch_size > 0 and used <= num_batches <= most):
-                raise ValueError(f"expected used <= batches <= {most}, got {used=}, batches={num_batches}")
+                raise ValueError(
+                    f"the saved state of the sampler is not valid: {batch_size=}, batches={num_batches}, "
+                    f"{used=}; expected batch_size >= 1, batches <= {most} and used <= batches"
+                )
             self._prefetch(num_batches, batch_size)
             self._used = used
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the drawn batches; a copy draws the same batches again."""
+        """Return the state without the drawn batches; `__setstate__` draws them again."""
         return self.__dict__ | {"_stored": None, "_draws": None, "state": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and draw the batches again."""
+        """Restore the state, and draw the same batches in advance again, since they are not saved."""
         saved = state.pop("state")
         self.__dict__.update(state)
         self.load_state_dict(saved)

@@ -1,8 +1,8 @@
-"""Buffers in files. A file is written as a whole or not at all, and validated when it is read.
+"""Saving and loading of buffers. A file is written as a whole or not at all, and validated when it is read.
 
-A file has arrays and a JSON header. The arrays contain the episodes, in blocks, the priorities, and the open
-episodes of `add`. The header has spaces, options, the number of the oldest step, and the states of the
-relabeler and of the sampler.
+A file has arrays and a JSON header. The arrays contain blocks of episodes, the priorities, the episodes that
+`add` has begun but not ended, and the bytes of a second buffer file with the demonstrations. The header has
+spaces, options, the number of the oldest step, and the states of the relabeler and of the sampler.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from her_wrappers.trees import path_name
 KIND = "replay buffer"
 VERSION = 5  # version of the format; files of other versions are rejected
 SPACES = ("observation_space", "action_space")
-OF_THE_OWNER = ("buffer_size", "info_keys", "seed")  # arguments that demonstrations do not share
+OF_THE_OWNER = ("buffer_size", "info_keys", "seed")  # arguments that the inner buffer does not share
 # Arguments of a buffer that compute rewards or terminations
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 
@@ -83,7 +83,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
 def _episode_arrays(
     prefix: str, storage: RowStorage, episodes: Episodes, goal_independent: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the arrays of episodes; a desired goal is written once for all successive states that have it."""
+    """Yield the names and arrays in which ``episodes`` are saved. Repeated desired goals are saved once."""
     flags = np.array([episodes.terminated, episodes.truncated, goal_independent])
     yield from ((f"{prefix}{name}", getattr(episodes, name)) for name in ("rewards", "lengths"))
     yield f"{prefix}flags", flags
@@ -107,15 +107,16 @@ def _episode_arrays(
 def _read_episodes(
     file: ArrayFile, prefix: str, storage: RowStorage, info_keys: Sequence[str]
 ) -> tuple[Episodes, np.ndarray]:
-    """Return the episodes that `_episode_arrays` wrote, and which terminated independently of their goal."""
+    """Return the episodes and the ``goal_independent``, (n,) bool, that `_episode_arrays` saved."""
     names = ("rewards", "lengths", "flags", "goal_lengths")
     rewards, lengths, flags, counts = (file.read(prefix + name) for name in names)
     states = rewards.size + lengths.size
     if counts.dtype.kind != "i" or not ((counts > 0) & (counts <= states)).all() or counts.sum() != states:
-        raise ValueError(f"the desired goals must cover {states} states")
+        expected = f"positive integers with the sum {states}"
+        raise ValueError(f"'goal_lengths' in the file must be {expected}, got {counts.tolist()}")
     if flags.shape != (3, lengths.size) or flags.dtype != np.bool_:
-        expected = f"3 bools for each of {lengths.size} episodes"
-        raise ValueError(f"expected {expected}, got {flags.dtype} {flags.shape}")
+        got = f"dtype {flags.dtype} and shape {flags.shape}"
+        raise ValueError(f"'flags' in the file must be bools of shape {(3, lengths.size)}, got {got}")
     observations = []
     goal = next(i for i, leaf in enumerate(storage.observations) if leaf.path[0] == "achieved_goal")
     for number, leaf in enumerate(storage.observations):
@@ -136,7 +137,7 @@ def _read_episodes(
 
 
 def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
-    """Return a buffer of a class from a file; see `HindsightReplayBuffer.load`."""
+    """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         header, damaged = file.header, f"{path} is damaged: its content is not a replay buffer"
         with as_corrupt(damaged):
@@ -146,15 +147,15 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
             size = require_options(cls.__init__.__kwdefaults__ | saved)["buffer_size"]
             state, info_keys = header["relabeler"], saved["info_keys"]
             if not {"goal_selection_strategy", "termination"} >= set(header["functions"]):
-                raise ValueError(f"unexpected functions {header['functions']}")
+                raise ValueError(f"'functions' in the header has an unknown name: {header['functions']}")
             rule = None if state is None else state["termination"]
             first, blocks = (require_count(name, header[name], at_least=0) for name in ("first", "blocks"))
             if first > MAX_SIZE:
-                raise ValueError(f"the number of the oldest step must be at most {MAX_SIZE}, got {first}")
+                raise ValueError(f"'first' in the header must be at most {MAX_SIZE}, got {first}")
             require_goal_space(spaces[0])
             lengths = [require_count("lengths", each, at_least=0) for each in header["open"]["lengths"]]
         if env is not None:
-            _require_same_spaces(path, spaces, goal_spaces(env), "env")
+            _require_same_spaces(spaces, goal_spaces(env), "env")
         arguments, functions = merged_options(saved, given), set(header["functions"])
         buffer = _make_buffer(cls, spaces, env, arguments, functions)
         _require_room(max((each for each in lengths if each <= size), default=0), buffer.buffer_size)
@@ -199,14 +200,13 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
 def _require_room(length: int, buffer_size: int) -> None:
     if length > buffer_size:
         fit = f"an episode must fit the buffer of {buffer_size} transitions, got {length} steps"
-        raise ValueError(f"{fit}; raise buffer_size")
+        raise ValueError(f"{fit}; pass a larger buffer_size=")
 
 
 def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
-    """Return the saved buffer, with the functions of ``buffer``.
+    """Load a buffer from a file, or from the bytes of a file. Functions are taken from ``buffer``.
 
-    Raise ValueError if its options or spaces differ from ``buffer``. The options must not change, since the
-    library of an integration was configured with some of them too, such as ``gamma`` and ``n_steps``.
+    Raise ValueError if a saved option or space differs from the same option or space of ``buffer``.
     """
     if isinstance(source, bytes):
         return _read_bytes(source, lambda path: load_same(buffer, path))
@@ -214,14 +214,14 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     with ArrayFile(source, kind=KIND, version=VERSION) as file, as_corrupt(damaged):
         saved = dict(file.header["options"])
         spaces = [space_from_json(file.header[name]) for name in SPACES]
-    _require_same_spaces(source, spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
+    _require_same_spaces(spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
     mine = options_to_json(buffer._options)
     for name in buffer._options:
         here, there = (options.get(name, "a function") for options in (mine, saved))
         if here != there:
             raise ValueError(
-                f"{name} must be {there} as in the saved buffer, got {here}; make this buffer with the "
-                "options of the saved buffer"
+                f"{name} of this buffer must be {there}, as in the saved buffer, got {here}; make this "
+                "buffer with the options of the saved buffer"
             )
     functions = {name: value for name, value in buffer._options.items() if name not in mine}
     return type(buffer).load(source, **buffer._arguments, **functions)
@@ -238,9 +238,9 @@ def to_bytes(buffer: Any) -> bytes:
 def _restore_demonstrations(
     buffer: Any, file: ArrayFile, env: AnyEnv | None, given: Mapping[str, Any]
 ) -> None:
-    """Give a loaded buffer the demonstrations of its file, and the state of their generator."""
+    """Restore the saved demonstrations; do nothing if the file has none, or if others are ``given``."""
     share = file.header["options"]["demonstrations"]
-    if buffer.demonstrations is not None or share is None:  # given again, or none
+    if buffer.demonstrations is not None or share is None:  # given again, or not in the file
         return
     own = {name: value for name, value in given.items() if name not in OF_THE_OWNER}
     content = file.read("demonstrations").tobytes()
@@ -252,39 +252,45 @@ def _restore_demonstrations(
 
 
 def _read_bytes(content: bytes, read: Callable[[Path], Any]) -> Any:
-    """Write the content to a temporary file, and return what ``read`` returns for its path."""
+    """Write ``content`` to a temporary file, and return ``read(path)``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "buffer")
         path.write_bytes(content)
         return read(path)
 
 
-def _require_same_spaces(path: Any, saved: Sequence[Any], others: Sequence[Any], owner: str) -> None:
+def _require_same_spaces(saved: Sequence[Any], others: Sequence[Any], owner: str) -> None:
     for name, *pair in zip(("observation", "action"), saved, others, strict=True):
         here, there = map(leaf_spaces, pair)
         for leaf in here | there:
             if here.get(leaf) != there.get(leaf):
-                space = f"{name} space" + (f" of {path_name(leaf)}" if leaf else "")
+                space = (f"entry {path_name(leaf)!r} of the " if leaf else "the ") + f"{name} space"
                 raise ValueError(
-                    f"{owner} must have the same spaces as the buffer saved in {path}, but the {space} is "
-                    f"{there.get(leaf)} in {owner} and {here.get(leaf)} in the file"
+                    f"{owner} must have the same spaces as the saved buffer, but {space} is "
+                    f"{there.get(leaf, 'missing')} in {owner} and {here.get(leaf, 'missing')} in the saved "
+                    "buffer; use the environment with which the saved buffer was recorded"
                 )
 
 
 def _make_buffer(
     cls: Any, spaces: Any, env: AnyEnv | None, arguments: dict[str, Any], functions: set[str]
 ) -> Any:
-    """Return an empty buffer, without a relabeler if no functions are given."""
+    """Return an empty buffer. Without ``env`` and without functions in ``arguments``, it cannot relabel.
+
+    ``functions`` names the options that were functions when the buffer was saved.
+    """
     if not goal_mixture(arguments).components:
         return cls(*spaces, **arguments)
     defaults, missing = cls.__init__.__kwdefaults__, functions - arguments.keys()
     if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
         unknown = arguments.keys() - defaults.keys()
         if unknown:
-            raise TypeError(f"load got an unknown argument {min(unknown)!r}")
+            raise TypeError(f"load() got the argument {min(unknown)!r}, which {cls.__name__} does not have")
         buffer = cls.__new__(cls)
         buffer._set_up(*spaces, defaults | arguments, missing)
         return buffer
     for name in missing:
-        raise ValueError(f"{name} of the saved buffer needs your function, which is not saved; pass {name}=")
+        raise ValueError(
+            f"the buffer had a function as {name}, which its file does not contain; pass {name}= to load()"
+        )
     return cls(*spaces, **arguments) if env is None else cls.for_env(env, **arguments)

@@ -27,21 +27,22 @@ class TorchArrays(NumPyArrays):
         self.device = device
 
     def take(self, matrix: Any, rows: Any, *_: Any) -> Any:
-        """Return copies of rows, in the shape of ``rows``; indices beyond the ends wrap around."""
+        """Return copies of the rows with indices ``rows``; indices beyond the ends wrap around."""
         flat = torch.remainder(rows.reshape(-1), len(matrix))
         return matrix.index_select(0, flat).view(*rows.shape, *matrix.shape[1:])
 
     def zeros(self, shape: Any, dtype: np.dtype[Any]) -> Any:
-        """Return zeros; raise MemoryError if the device has not enough memory."""
+        """Return zeros; raise MemoryError if the device does not have enough memory."""
         try:
-            with torch.inference_mode(False):  # so that it can be written in inference mode and outside
+            with torch.inference_mode(False):  # the tensor can be written in inference mode and outside
                 return torch.zeros(shape, dtype=torch_dtype("a matrix", dtype), device=self.device)
         except RuntimeError as error:
             gigabytes = math.prod(shape) * dtype.itemsize / 2**30
-            raise MemoryError(f"cannot allocate {gigabytes:.1f} GiB on {self.device}") from error
+            need = f"the replay buffer cannot allocate {gigabytes:.1f} GiB on {self.device}"
+            raise MemoryError(f"{need}; use a smaller buffer_size or batch_size") from error
 
     def assign(self, matrix: Any, index: tuple[Any, ...], values: np.ndarray) -> None:
-        """Write an array to the rows of ``index`` and, if ``index`` has a second element, to its columns."""
+        """Write an array to ``matrix[index]``; ``index`` is (rows,) or (rows, columns)."""
         rows = self.from_numpy(index[0]) if isinstance(index[0], np.ndarray) else index[0]
         matrix[rows, *index[1:]] = self.from_numpy(np.ascontiguousarray(values)).to(matrix.dtype)
 
@@ -58,22 +59,23 @@ def find_device(name: str | torch.device) -> torch.device:
         probe.cpu()  # fails for a device that holds no data, such as "meta"
     except (RuntimeError, AssertionError, TypeError) as error:  # AssertionError: torch without CUDA
         names = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-        raise ValueError(f"device must be one that torch can use here, {names}, got {name!r}") from error
+        raise ValueError(f"device must be a device of this machine, such as {names}, got {name!r}") from error
     return probe.device
 
 
 def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
-    """Return torch's dtype for a NumPy dtype; raise TypeError, with the array's ``name``, if it has none."""
+    """Return torch's dtype for the NumPy dtype of an array ``name``; raise TypeError if torch lacks it."""
     found = getattr(torch, "bool" if dtype.kind == "b" else dtype.name, None)
     if not isinstance(found, torch.dtype) or not dtype.isnative:
-        raise TypeError(f"{name} has dtype {dtype}, which torch does not have; leave device out")
+        raise TypeError(f"{name} has dtype {dtype}, which torch does not support; leave device= out")
     return found
 
 
 def to_tensor(values: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return an array or a tensor as a tensor on a device; on the CPU it shares the memory.
+    """Return an array or a tensor as a tensor on a device.
 
-    Copies to CUDA go through pinned memory, asynchronously.
+    On the CPU, the result shares the memory of ``values``. Copies to CUDA go through pinned memory and are
+    asynchronous.
     """
     tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
     if device.type == "cpu" and tensor.device.type == "cpu":

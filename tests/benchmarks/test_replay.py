@@ -49,9 +49,9 @@ def test_the_answer_names_the_libraries_that_are_faster_with_few_transitions():
     times = costs({OURS: 1e-6, SB3: 22e-6, CPPRB: 2e-6})
     times[Sampling(CPPRB, STORED[0], 256)] = np.full(3, 0.5e-6)
     assert replay.answer(times, [SB3, CPPRB], STORED) == (
-        "A batch of 256 of 1,000,000 transitions takes 1 microseconds: 22 times faster than "
-        "Stable-Baselines3 and 2.0 times faster than cpprb. With 10,000 transitions, it is 2.0 times slower "
-        "than cpprb."
+        "Our buffer samples 256 of 1,000,000 transitions in 1 microseconds: 22 times faster than "
+        "Stable-Baselines3 and 2.0 times faster than cpprb. With 10,000 stored transitions, it is 2.0 times "
+        "slower than cpprb."
     )
 
 

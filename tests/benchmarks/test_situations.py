@@ -24,7 +24,7 @@ def test_a_cell_is_right_warned_or_rejected(column, situation, verdict):
 
 def test_the_warning_about_resets_counts_episodes():
     _, reason = judge("hidden reset", COLUMNS["EpisodeRecorder"][1])
-    number, count = re.search(r"in (\d+) of (\d+) episodes", reason).groups()
+    number, count = re.search(r"(\d+) of (\d+) episodes contain a reset", reason).groups()
     assert int(number) <= int(count)
 
 

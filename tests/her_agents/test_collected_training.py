@@ -65,7 +65,7 @@ def make_env_that_remembers():
 
 def test_environments_that_remember_earlier_episodes_need_fresh_environments():
     options = {"env": f"{__name__}:{make_env_that_remembers.__name__}", "env_kwargs": {}, "workers": 1}
-    with pytest.raises(CollectorError, match=r"pass fresh_envs=True .*\(her train --fresh-envs\)"):
+    with pytest.raises(CollectorError, match=r"pass fresh_envs=True \(`her train --fresh-envs`\)"):
         trained("local", "ddpg", **options)
     assert len(trained("local", "ddpg", **options, fresh_envs=True).history) == 3
 

@@ -90,7 +90,7 @@ def test_runs_are_compared_at_the_end_of_the_shortest_unless_they_are_solved():
     row = compare(long, solved).rows[0]
     assert (row.at, row.success.value) == (30, 0.7)  # a solved run keeps its success rate
     assert compare(run_log([1, 1]), run_log([0, 1, 1])).rows[0].at == 30
-    with pytest.raises(ValueError, match="has evaluations from 10 to 20 steps, got 25"):
+    with pytest.raises(ValueError, match=r"no success rate after 25 steps: .* after 10 steps, .* after 20;"):
         compare(long, short, at=25)
     assert compare(long, short, at=15).rows[0].success.value == 0  # the last evaluation before
 
@@ -109,7 +109,7 @@ def test_groups_are_those_of_an_option():
     logs = [run_log([rate], **{"agent.temperature": rate}) for rate in (0.1, 0.2, 0.1)]
     rows = compare(*logs, by=["agent.temperature"]).rows
     assert [(row.group, row.runs) for row in rows] == [("temperature 0.1", 2), ("temperature 0.2", 1)]
-    with pytest.raises(ValueError, match=r"run has no option 'tau'; its options are agent\.temperature"):
+    with pytest.raises(ValueError, match=r"got 'tau'; the options of run are: 'agent\.temperature'"):
         compare(*logs, by=["tau"])
 
 
@@ -159,9 +159,9 @@ def test_equal_comparisons_write_equal_files(suffix, tmp_path):
 
 
 def test_bad_input_is_named(tmp_path):
-    with pytest.raises(ValueError, match="threshold must lie in"):
+    with pytest.raises(ValueError, match=r"threshold must be a number in \(0, 1\]"):
         compare(run_log([1]), threshold=1.5)
-    with pytest.raises(ValueError, match="expected at least one run, got none"):
+    with pytest.raises(ValueError, match=r"compare\(\) needs at least one run, got none"):
         compare()
     with pytest.raises(ValueError, match=r"must end with .*\.tex, got"):
         compare(run_log([1])).write(tmp_path / "figure.jpeg")

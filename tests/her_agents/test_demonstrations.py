@@ -71,7 +71,7 @@ def test_only_successes_of_a_policy_are_recorded():
     episodes = record_successes(env, policy, count=4, noise=0.5, rng=rng, info_keys=["is_success"])
     assert [bool(episode.infos["is_success"][-1]) for episode in episodes] == [True] * 4
     assert policy.resets >= 4
-    with pytest.raises(ValueError, match="got 0 of 20; lower the noise"):
+    with pytest.raises(ValueError, match="got 0 successes in 20 episodes; lower demo_noise"):
         record_successes(env, lambda _: np.zeros(2, np.float32), count=2, noise=0.0, rng=rng)
 
 
@@ -113,3 +113,4 @@ def test_the_command_takes_demonstrations(demos):
     result = her(*command, demos / "other", "--demos", demos / "missing")
     assert result.exit_code == 3, result.output
     assert "cannot be used" in result.stderr
+    assert "is neither a file nor a folder" in result.stderr

@@ -114,10 +114,10 @@ def image_space(observation, goal, *, dtype=np.uint8):
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (BitFlipping(observation="integer").observation_space, "observation must be a vector .*, got"),
-        (image_space((9, 9, 3), (24, 24, 3)), "images of observation must have at least 20 x 20 pixels"),
-        (image_space((24, 24, 3), (2,), dtype=np.float32), "observation must be a vector .* or a uint8"),
-        (image_space((24, 24, 3), (24, 30, 3)), "images in observations must have the same size"),
+        (BitFlipping(observation="integer").observation_space, "'observation' must be a vector .*, got"),
+        (image_space((9, 9, 3), (24, 24, 3)), "images of 'observation' must have at least 20 x 20 pixels"),
+        (image_space((24, 24, 3), (2,), dtype=np.float32), "'observation' must be a vector .*uint8 Box"),
+        (image_space((24, 24, 3), (24, 30, 3)), "'desired_goal' must have the same height and width"),
     ],
 )
 def test_unsupported_observations_raise_an_error(space, message):

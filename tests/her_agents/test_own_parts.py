@@ -54,7 +54,7 @@ def test_an_agent_of_a_file_is_trained_and_resumed_and_has_its_own_options(train
 
 def test_a_checkpoint_never_names_code_that_is_imported(trained, tmp_path):
     with pytest.raises(
-        ValueError, match=r"best\.pt contains an agent of the class .*own_agent\.py:WideSAC; pass this class"
+        ValueError, match=r"best\.pt contains an agent of your class .*own_agent\.py:WideSAC, which"
     ):
         load_agent(trained)
     policy = tmp_path / "wide.policy"
@@ -68,7 +68,7 @@ def test_a_checkpoint_never_names_code_that_is_imported(trained, tmp_path):
     ("algo", "code", "message"),
     [
         ("missing.py:Agent", 3, "there is no file missing.py"),
-        ("her_envs:PointReach", 2, "algo must be a subclass of her_agents.agent.Agent, got"),
+        ("her_envs:PointReach", 2, "her_envs:PointReach has no options_type; the class must inherit"),
         ("sacc", 2, "'tqc', 'iql', or pass path/to/file.py:Class"),
     ],
 )
@@ -141,11 +141,11 @@ def test_an_environment_and_an_agent_that_exist_are_used_and_stay_open():
 
 
 def test_what_exists_once_cannot_be_used_several_times():
-    message = "env and agent must be functions or classes .* got num_envs=4 and workers=0"
+    message = "env= can be an environment only with num_envs=1 .* got num_envs=4 and workers=0"
     with pytest.raises(ValueError, match=message):
         train(tiny("sac", env="robot", env_kwargs={}), env=make_reach(), on_epoch=None)
     agent = SAC(make_reach().observation_space, make_reach().action_space)
-    with pytest.raises(ValueError, match="workers=2"):
+    with pytest.raises(ValueError, match="with workers=2, agent= must be a class, got an instance of"):
         train(tiny("sac", env=REACH, env_kwargs={}, workers=2), agent=agent, on_epoch=None)
 
 

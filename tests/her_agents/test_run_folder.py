@@ -114,7 +114,7 @@ def test_finished_training_continues_only_with_more_steps(finished):
     _, folder = finished
     before = (folder / "config.json").read_text()
     for steps in (600, 100):
-        with pytest.raises(ValueError, match=rf"steps must be above 60\d, .*, got {steps}"):
+        with pytest.raises(ValueError, match=rf"steps={steps} is too small .* already has 60\d steps"):
             train(tiny(steps=steps), folder=folder, resume=True)
     assert (folder / "config.json").read_text() == before
 
@@ -170,13 +170,13 @@ def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, mo
 
 def test_folder_of_another_training_raises_an_error(finished, tmp_path):
     _, folder = finished
-    with pytest.raises(ValueError, match=r"already contains a run; continue it with --resume"):
+    with pytest.raises(ValueError, match=r"already contains a run; continue it with resume=True"):
         train(tiny(), folder=folder)
-    with pytest.raises(ValueError, match=r"latest.pt belongs to .* with seed=3, got 4; only steps"):
+    with pytest.raises(ValueError, match=r"latest.pt belongs to .* with seed=3, but seed=4 was given"):
         train(tiny(seed=4), folder=folder, resume=True)
     with pytest.raises(ValueError, match=r"cannot read .*latest.pt: No such file"):
         train(tiny(), folder=tmp_path, resume=True)
-    with pytest.raises(ValueError, match="resume=True needs folder=, the folder of the run, got None"):
+    with pytest.raises(ValueError, match="resume=True needs the folder of the run, got folder=None"):
         train(tiny(), resume=True)
 
 
@@ -206,8 +206,8 @@ def test_a_run_can_be_resumed_after_a_full_disk(tmp_path):
     """A limit of the size of files gives an error like that of a full disk."""
     program = [sys.executable, "-c", FULL_DISK, tmp_path]
     failed = subprocess.run(program, check=True, capture_output=True, text=True, timeout=120)
-    message = f"cannot write to {tmp_path}: File too large; make room, then continue with her train"
-    assert failed.stdout == f"{message} --resume {tmp_path}\n" * 3
+    message = f"cannot write to {tmp_path}: File too large; fix this error, then run `her train"
+    assert failed.stdout == f"{message} --resume {tmp_path}`\n" * 3
     resumed = train(tiny(), folder=tmp_path, resume=True)
     assert without_time(resumed.history) == without_time(train(tiny()).history)
 

@@ -138,7 +138,7 @@ BAD_LAYOUTS = [
     (["..", "..."], "got 2 letters in row 0 and 3 in row 1"),
     (["..", ".x"], "unknown letter 'x' in row 1"),
     (["##"], "must have a free cell"),
-    (["..#", "##."], "without a path to the others in row 0, column 0"),
+    (["..#", "##."], r"no path from layout\[1\]\[2\] to layout\[0\]\[0\]"),
 ]
 
 
@@ -150,5 +150,5 @@ def test_bad_layout_raises_an_error(layout, message):
 
 @pytest.mark.parametrize("layout", [5, [["."]]])
 def test_layout_of_another_type_raises_an_error(layout):
-    with pytest.raises(TypeError, match="layout must be a name or a list of strings"):
+    with pytest.raises(TypeError, match="layout must be a name, such as 'u', or a list of strings"):
         FloorPlan(layout)

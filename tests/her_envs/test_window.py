@@ -39,7 +39,7 @@ def test_window_without_a_display_raises_an_error():
     ran = run(HUMAN)
     assert ran.returncode == 1
     assert "RuntimeError: cannot open a window: " in ran.stderr
-    assert ran.stderr.rstrip().endswith('render_mode="rgb_array" needs no display')
+    assert ran.stderr.rstrip().endswith('use render_mode="rgb_array", which needs no display')
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems always have a display")
@@ -47,7 +47,7 @@ def test_her_watch_without_a_display_ends_with_an_error():
     ran = run(WATCH)
     assert ran.returncode == 3
     assert "Error: cannot open a window: " in ran.stderr
-    assert "--record out.gif works without a display" in ran.stderr
+    assert "without a display, use `her watch` with --record out.gif" in ran.stderr
     assert "Usage" not in ran.stderr + ran.stdout
 
 
@@ -109,7 +109,7 @@ def test_damaged_package_is_named_with_the_fix(installed, name, left, monkeypatc
     """Uninstalling one of the packages removes files of the other."""
     installed.add(name)
     monkeypatch.setitem(sys.modules, "pygame", left)
-    with pytest.raises(DependencyNotInstalled, match=f"files of {name} 2.0 are .* pip uninstall --yes"):
+    with pytest.raises(DependencyNotInstalled, match=f"files of {name} 2.0 are .* `pip uninstall --yes"):
         require_pygame()
 
 

@@ -27,7 +27,7 @@ def test_a_number_lies_in_its_interval(interval, valid, invalid):
     for value in valid:
         assert require_number("tau", value, interval) == value
     for value in invalid:
-        with pytest.raises(ValueError, match=re.escape(f"tau must lie in {interval}, got {value!r}")):
+        with pytest.raises(ValueError, match=re.escape(f"tau must be a number in {interval}, got {value!r}")):
             require_number("tau", value, interval)
 
 

@@ -25,7 +25,7 @@ def test_without_arguments_the_commands_are_listed():
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("inspekt", "did you mean inspect?"), ("xyz", "choose from check,")]
+    ("name", "hint"), [("inspekt", "did you mean `her inspect`?"), ("xyz", "choose from check,")]
 )
 def test_an_unknown_command_is_wrong_usage(name, hint):
     result = her(name)
@@ -37,7 +37,7 @@ def test_an_unknown_command_is_wrong_usage(name, hint):
 def test_an_empty_argument_is_wrong_usage(arguments):
     result = her(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "arguments must not be empty" in result.stderr
+    assert "got an empty argument" in result.stderr
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

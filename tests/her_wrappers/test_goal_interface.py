@@ -156,7 +156,7 @@ STACKED = {
 @pytest.mark.parametrize("kind", STACKED)
 def test_goals_of_another_size_than_the_function_takes_are_an_error(kind):
     env = STACKED[kind]()
-    with pytest.raises(ValueError, match=r"compute_reward of the environment takes, \[\(2,\)\], got"):
+    with pytest.raises(ValueError, match=r"the shape of goals to .*, but compute_reward takes \(2,\)"):
         HindsightReplayBuffer.for_env(env)
     functions = dict.fromkeys(
         ["compute_reward", "compute_terminated"], lambda *goals: np.zeros(len(goals[0]))
@@ -184,7 +184,7 @@ SHARED = {
 @pytest.mark.parametrize("use", [VectorEpisodeRecorder, HindsightReplayBuffer.for_env, require_distinct])
 def test_one_object_in_several_slots_is_an_error(kind, use):
     envs = gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(SHARED[kind](make_reach())))
-    with pytest.raises(ValueError, match=r"the same TaskEnv in slots .* and"):
+    with pytest.raises(ValueError, match=r"the environments .* and .* are the same TaskEnv object"):
         use(envs)
 
 
@@ -217,7 +217,7 @@ class WrongShape(TaskEnv):
 
 
 BAD = [
-    (lambda: GoalInterface.of("FetchReach-v4"), TypeError, "expected a gymnasium Env or VectorEnv, got str"),
+    (lambda: GoalInterface.of("FetchReach-v4"), TypeError, "env must be a gymnasium.Env or .*, got str"),
     (lambda: GoalInterface.of(gym.make("CartPole-v1")), ValueError, "observation space must be a Dict"),
     (lambda: require_goal_space(goal_space(achieved_goal=None)), ValueError, "have the key 'achieved_goal'"),
     (
@@ -235,7 +235,7 @@ BAD = [
     (lambda: GoalInterface.of(NoRewardFunction()), ValueError, "NoRewardFunction has no compute_reward"),
     (lambda: GoalInterface.of(make_reach(), compute_reward=1.0), TypeError, "compute_reward must be a"),
     (lambda: GoalInterface.of(make_reach(), compute_terminated="success"), TypeError, "compute_terminated"),
-    (lambda: GoalInterface.of(WrongShape(PointReach())), ValueError, r"shape \(2,\) for 2 goals, got \(2"),
+    (lambda: GoalInterface.of(WrongShape(PointReach())), ValueError, r"one bool for each of 2 goals, got"),
 ]
 
 

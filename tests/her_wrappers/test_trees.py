@@ -65,7 +65,7 @@ def test_casts_that_change_a_value_are_an_error(value, dtype):
 def test_rounding_is_for_floats_and_keeps_them_finite():
     assert as_leaf("x", 0.1, (), np.dtype(np.float32), rounding=True) == np.float32(0.1)
     for value, dtype in ((300, np.int8), (0.5, np.int64), (1e300, np.float32)):
-        with pytest.raises(ValueError, match=f"with values that {np.dtype(dtype)} cannot hold"):
+        with pytest.raises(ValueError, match=f"which {np.dtype(dtype)} cannot represent"):
             as_leaf("x", value, (), np.dtype(dtype), rounding=True)
 
 
@@ -74,8 +74,8 @@ def test_rounding_is_for_floats_and_keeps_them_finite():
     [
         ([[1], [1, 2]], "x must be an array of shape (2,), got list: "),
         ([1, 2, 3], "x must have shape (2,), got (3,)"),
-        (["a", "b"], "x must hold numbers of dtype float32, got <U1"),
-        ([None, None], "x must hold numbers of dtype float32, got object"),
+        (["a", "b"], "x must hold numbers of dtype float32, got dtype <U1"),
+        ([None, None], "x must hold numbers of dtype float32, got dtype object"),
     ],
 )
 def test_a_value_that_is_not_such_an_array_is_an_error(value, message):

@@ -221,10 +221,10 @@ ERRORS = {
         lambda: HerDQNConfig().training(replay_buffer_config={"type": "PrioritizedEpisodeReplayBuffer"}),
         r'replay_buffer_config\["type"\] must be left out',
     ),
-    "alpha": (lambda: HerSACConfig().training(replay_buffer_config={"alpha": 0.5}), "got 'alpha'; remove it"),
+    "alpha": (lambda: HerSACConfig().training(replay_buffer_config={"alpha": 0.5}), "key 'alpha'; choose"),
     "buffer_size": (
         lambda: HerSACConfig().training(replay_buffer_config={"buffer_size": 5}),
-        "got 'buffer_size'; remove it",
+        "unknown key 'buffer_size'; choose from 'capacity'",
     ),
     "connector": (
         lambda: HerDQNConfig().env_runners(env_to_module_connector=lambda *_: FlattenObservations()),

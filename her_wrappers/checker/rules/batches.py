@@ -1,4 +1,4 @@
-"""GE1xx: compute_reward works for relabeled goals, for batches and in buffers."""
+"""Rules GE1xx: replay buffers can call compute_reward with relabeled goals and with batches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return np.where(distance < 0.05, 0.0, -1.0)""",
 )
 def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
-    """A replay buffer computes the rewards of a whole batch by one call."""
+    """compute_reward must accept a batch of goals: replay buffers call it once for all rows of a batch."""
     if evidence.reward is None:
         return
     forms = evidence.reward.info_form_results
@@ -60,7 +60,7 @@ def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
-    """Each row of a batch has one reward."""
+    """For a batch of N goals, compute_reward must return N rewards, of shape (N,)."""
     for rows, result in evidence.reward.batch_results if evidence.reward else ():
         if result.shape not in {None, (len(rows),)}:
             yield Violation(f"compute_reward returns shape {result.shape} for {len(rows)} goals")
@@ -77,7 +77,7 @@ def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
     right="return -np.abs(achieved_goal - desired_goal).sum(axis=-1)",
 )
 def reward_batch_value(evidence: Evidence) -> Iterator[Violation]:
-    """A pair of goals has the same reward in a batch and alone."""
+    """A pair of goals must have the same reward in a batch as alone."""
     for rows, result in evidence.reward.batch_results if evidence.reward else ():
         if result.shape != (len(rows),) or result.numbers is None:
             continue
@@ -103,7 +103,7 @@ def _batch_value(in_batch: float, alone: float, row: int, size: int) -> Violatio
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
-    """The result has the shape of the goals without the last axis, also for one goal and for 0 goals."""
+    """For one goal, goal functions must return a scalar; for a batch of 1 or 0 goals, shape (1,) or (0,)."""
     for function in evidence.functions:
         is_reward = function is evidence.reward
         if function.info_form is None or not (is_reward or function.on_views):
@@ -126,7 +126,7 @@ def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
     "GE113",
     "reward-needs-info",
     "warning",
-    meaning="A goal function raises with a form of the info argument that replay buffers use.",
+    meaning="A goal function raises an exception for a form of the info argument that replay buffers use.",
     fix="use defaults for keys that are missing in info, and accept a list or an array of dicts for a batch",
     needs=REWARD_NEEDS,
     wrong='return -distance - info["cost"]',
@@ -135,7 +135,7 @@ rows = [info] if isinstance(info, dict) else info
 return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(distance.shape)""",
 )
 def reward_needs_info(evidence: Evidence) -> Iterator[Violation]:
-    """Goal functions work with stored infos, and without infos."""
+    """Goal functions must accept a dict or, for a batch, a list or array of dicts; each dict may be empty."""
     for function in evidence.functions if evidence.pairs else ():
         pair = evidence.pairs[0]
         without_info = function(pair.achieved, pair.desired, {})
@@ -150,7 +150,7 @@ def reward_needs_info(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _rejected_form(function: Probe, form: str, error: Exception, accepted: list[str]) -> Violation:
-    keep = f"; info_keys=[{error}] stores this info in a buffer" if isinstance(error, KeyError) else ""
+    keep = f"; a buffer with info_keys=[{error}] stores this key" if isinstance(error, KeyError) else ""
     message = f"{function.name} raises {describe(error)}, but accepts {', '.join(accepted)}{keep}"
     subject = form if function.name == "compute_reward" else f"{function.name}, {form}"
     # Only Stable-Baselines3 with copy_info_dict passes an array.
@@ -169,7 +169,7 @@ def _rejected_form(function: Probe, form: str, error: Exception, accepted: list[
     right="return -(distance > 0.05).astype(np.float32)",
 )
 def self_goal_not_success(evidence: Evidence) -> Iterator[Violation]:
-    """No pair of goals has a better reward than two equal goals."""
+    """An achieved goal must get the best reward if the desired goal is equal to it."""
     pairs = list(zip(evidence.pairs, evidence.pair_results, strict=True))
     reached = {id(pair.info): result.number for pair, result in pairs if pair.is_self}
     for pair, result in pairs:  # pairs with the same info have the same achieved goal too
@@ -197,7 +197,7 @@ if reward_type not in ("sparse", "dense"):
     raise ValueError(f"unknown reward_type {reward_type!r}")""",
 )
 def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
-    """Sparse rewards have two values, dense rewards have more."""
+    """Rewards must take two values if reward_type is "sparse", and more values if it is "dense"."""
     kind, count = evidence.reward_type, len(evidence.reward_values)
     if not isinstance(kind, str):
         return
@@ -223,7 +223,7 @@ def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
     right="return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1)",
 )
 def integer_goal_overflow(evidence: Evidence) -> Iterator[Violation]:
-    """The result depends on the values of the goals, not on their dtype."""
+    """The results of goal functions must depend on the values of integer goals only, not on their dtype."""
     kinds = {leaf.dtype.kind for pair in evidence.pairs[:1] for leaf in leaves(pair.achieved)}
     if not kinds & {"i", "u"}:
         return
@@ -251,7 +251,7 @@ def _as_int64(goal: Any) -> Any:
 @rule(
     "GE119",
     "reward-batch-size",
-    meaning="compute_reward raises or returns other rewards for batches as large as those of replay buffers.",
+    meaning="For large batches, compute_reward raises or returns other rewards than for single goals.",
     fix="compute each row in the same way for every batch size",
     needs=BATCH_NEEDS,
     wrong="""
@@ -260,7 +260,7 @@ return np.where(np.arange(len(rewards)) < 100, rewards, 0)""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
-    """The reward of a pair of goals does not depend on the size of the batch."""
+    """The reward of a pair of goals must not depend on the size of the batch."""
     numbers = [result.number for result in evidence.pair_results]
     single = np.array([np.nan if number is None else number for number in numbers])
     for rows, result in evidence.reward.large_batches if evidence.reward else ():
@@ -275,7 +275,7 @@ def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE121",
     "goals-read-only",
-    meaning="A goal function raises or returns other values for read-only strided arrays, as in buffers.",
+    meaning="For read-only strided arrays, as in buffers, a goal function raises or returns other values.",
     fix="never write to an argument; call np.ascontiguousarray where the memory layout matters",
     needs=BATCH_NEEDS,
     wrong="""
@@ -285,7 +285,7 @@ achieved_goal += desired_goal""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def goals_read_only(evidence: Evidence) -> Iterator[Violation]:
-    """The result depends on the values of the goals, not on their memory layout."""
+    """Goal functions must return the same results for read-only, non-contiguous arrays as for new arrays."""
     for function in evidence.functions:
         result, view_result = function.on_views or (CallResult(None), CallResult(None))
         if not result.agrees_with(view_result):
@@ -306,8 +306,8 @@ return self._rewards[: len(distance)]""",
     right="return -distance",
 )
 def output_reused(evidence: Evidence) -> Iterator[Violation]:
-    """A result does not change when the function is called again."""
+    """A goal function must return a new array at each call, so that earlier results do not change."""
     for function in evidence.functions:
         if function.reuses_output:
-            message = "the result shares memory with that of an earlier call"
+            message = "the result shares memory with the result of an earlier call"
             yield Violation(message, subject=function.name)

@@ -1,4 +1,4 @@
-"""GE3xx: returned data and the goal stay unchanged. GE4xx: the seed determines all later values."""
+"""Rules GE3xx: returned data and the goal stay unchanged. Rules GE4xx: the seed determines all values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_STATES = 1000
 """Largest number of states that are searched for the desired goal."""
 
 MIN_STARTS = 3
-"""At least this number of episodes with equal starts is not taken for a coincidence."""
+"""Smallest number of episodes with equal starts that is not taken for a coincidence."""
 
 JUMP = 2
 """A move of the achieved goal is a jump if it is this number of times larger than all other moves."""
@@ -52,7 +52,7 @@ self._position = self._position + action
 return {"achieved_goal": self._position.copy(), ...}""",
 )
 def data_changes_later(evidence: Evidence) -> Iterator[Violation]:
-    """Returned objects keep their values, so that a buffer may store them without a copy."""
+    """Returned objects must not change later, so that a buffer can store them without a copy."""
     for record in evidence.rollout.records:
         for name, live in record.live.items():
             for key, before, after in differences(getattr(record, name), live, identical):
@@ -75,7 +75,7 @@ return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.g
 return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}""",
 )
 def shared_memory(evidence: Evidence) -> Iterator[Violation]:
-    """Returned arrays share no memory with other arrays, and step() does not change the action."""
+    """Returned arrays must not share memory with each other, the environment or the action."""
     records = evidence.rollout.steps or evidence.rollout.resets
     for key, array in arrays_in(records[-1].live["observation"]) if records else ():
         owner = next((name for name, attribute in evidence.state if share_memory(array, attribute)), None)
@@ -124,7 +124,7 @@ if reached:
     right="terminated = reached  # reset() draws the next goal",
 )
 def goal_changes_in_episode(evidence: Evidence) -> Iterator[Violation]:
-    """The desired goal stays the same from the reset to the end of an episode."""
+    """The desired goal must stay the same from the reset to the end of an episode."""
     is_changed = [
         not identical(step.before["desired_goal"], step.observation["desired_goal"])
         for step in evidence.steps
@@ -145,7 +145,7 @@ def _cause_of_change(steps: list[StepRecord], is_changed: list[bool]) -> str:
             for observations in ([step.before for step in steps], [step.observation for step in steps])
         )
         if not (before[first].any() or flat(steps[first].before["desired_goal"]).any()):
-            return "; both goals were zero before, as in the first observations of a wrapper that delays them"
+            return "; both goals were zero before, as in the first observations of DelayObservation"
     except (TypeError, ValueError):
         return ""  # goals of different shapes
     moves = np.linalg.norm(after - before, axis=1)
@@ -165,7 +165,7 @@ def _cause_of_change(steps: list[StepRecord], is_changed: list[bool]) -> str:
     right='return {"observation": position, ...}',
 )
 def goal_in_observation(evidence: Evidence) -> Iterator[Violation]:
-    """No part of an observation, except desired_goal, depends on the desired goal."""
+    """Parts of an observation other than desired_goal must not depend on the desired goal."""
     records = evidence.rollout.records
     chosen = spread(records, MAX_STATES)
     try:
@@ -193,7 +193,7 @@ mujoco.mj_forward(self.model, self.data)
 return self._observation(), {}""",
 )
 def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
-    """The achieved goal belongs to the same state as the rest of the observation."""
+    """The achieved goal must belong to the same state as the rest of the observation."""
     found = stale_goal(evidence.rollout)
     if found is not None:
         yield found
@@ -202,7 +202,7 @@ def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE401",
     "not-reproducible",
-    meaning="With the same seed and actions, an episode has another goal, start or result of a step.",
+    meaning="With the same seed and actions, an episode has a different goal, start or result of a step.",
     fix="draw from self.np_random only, call super().reset(seed=seed), and restore everything in reset()",
     inconclusive_without=("replica",),
     implies=("GE402", "GE403", "GE404"),
@@ -210,7 +210,7 @@ def stale_achieved_goal(evidence: Evidence) -> Iterator[Violation]:
     right="self.goal = self.np_random.uniform(-1, 1, 2)",
 )
 def not_reproducible(evidence: Evidence) -> Iterator[Violation]:
-    """The same seed and actions give the same values in two environments, and in two resets of one."""
+    """The same seed and actions must give equal values in a second environment and after a second reset."""
     found, other = evidence.divergence, "a second environment with the same seed and actions"
     if found is None:
         found, other = evidence.reset_divergence, "a second reset with the same seed"
@@ -222,14 +222,14 @@ def not_reproducible(evidence: Evidence) -> Iterator[Violation]:
     elif "options=" in found.place:
         cause = "the seed does not determine the reset with these options"
     elif found.at_reset:
-        cause = "reset() draws from such a generator, or keeps state of the last episode"
+        cause = "reset() uses a generator that the seed does not set, or keeps state of the last episode"
     yield _difference(found, other, cause)
 
 
 @rule(
     "GE402",
     "state-survives-reset",
-    meaning="After a reset with a seed, an environment that was used before behaves unlike a new one.",
+    meaning="After a reset with a seed, an environment that was used before differs from a new one.",
     fix="restore in reset() everything that step() changes, including random generators",
     needs=("replica",),
     wrong="""
@@ -242,7 +242,7 @@ def reset(self, *, seed=None, options=None):
     self.position, self.velocity = self._draw_start(), np.zeros(2)""",
 )
 def state_survives_reset(evidence: Evidence) -> Iterator[Violation]:
-    """After a reset with a seed, a used environment behaves like a new one."""
+    """After a reset with a seed, an environment that was used before must behave like a new one."""
     if evidence.rerun_divergence is not None:
         cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
         yield _difference(evidence.rerun_divergence, "an environment that was used before", cause)
@@ -263,7 +263,7 @@ if options is not None:
     return self._reset_to(options)""",
 )
 def options_ignore_seed(evidence: Evidence) -> Iterator[Violation]:
-    """Two resets with the same seed and the same options return the same observation."""
+    """Two resets with the same seed and the same options must return the same observation."""
     if evidence.options_divergence is not None:
         cause = "the seed does not determine the reset with these options"
         yield _difference(evidence.options_divergence, "a second reset with the same seed and options", cause)
@@ -281,7 +281,7 @@ noise = np.random.normal(size=2)""",
     right="noise = self.np_random.normal(size=2)",
 )
 def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
-    """Environments do not seed the generators that exploration and replay may draw from."""
+    """An environment must not seed global generators, since exploration and replay may draw from these."""
     for call, generator in evidence.global_seeding:
         yield Violation(f"this call seeds the global generator of {generator}", subject=call)
 
@@ -296,7 +296,7 @@ def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
     right="super().reset(seed=seed)  # then draw from self.np_random",
 )
 def reset_repeats_episode(evidence: Evidence) -> Iterator[Violation]:
-    """A reset without a seed continues the random sequence, so that episodes start differently."""
+    """A reset without a seed must continue the random sequence, so that episodes start differently."""
     vector, resets = evidence.vector, evidence.rollout.resets
     seeded = vector.env.num_envs if vector else 1  # the first resets
     starts = [each.observation for each in resets[seeded:] if not each.options]
@@ -309,7 +309,7 @@ def reset_repeats_episode(evidence: Evidence) -> Iterator[Violation]:
     if first_difference(first, evidence.other_start):
         cause = "although the start depends on the seed"
     elif evidence.new_generators:
-        cause = f"which replaces {evidence.new_generators[0]} by a generator of the same state each time"
+        cause = f"which replaces {evidence.new_generators[0]} by a generator in the same state each time"
     if cause:
         yield Violation(f"{len(starts)} episodes began alike after reset() without a seed, {cause}")
 

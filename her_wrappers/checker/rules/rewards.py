@@ -1,4 +1,4 @@
-"""GE1xx: step() uses compute_reward, which is a pure function that returns numbers."""
+"""Rules GE1xx: step() must use compute_reward, which must be a pure function and return numbers."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ self._move(action)
 reward = self.compute_reward(self._achieved_goal(), self.goal, {})""",
 )
 def reward_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """Recorded and relabeled transitions get their rewards from the same function."""
+    """The reward of a step must equal the result of compute_reward for the goals and info of that step."""
     mismatches = [mismatch for mismatch in _mismatches(evidence) if not _is_rounding(evidence, *mismatch)]
     cause = likely_cause(evidence, mismatches) if mismatches else ""
     if evidence.vector and evidence.vector.has_copied_functions:
-        copied = "compute_reward is that of a new environment, which attributes set by set_attr do not reach"
+        copied = "compute_reward belongs to a new environment, without the attributes set by set_attr"
         cause = f"{cause}; {copied}" if cause else copied
     for step, result in mismatches:
         computed = f"compute_reward returns {show(result.value)} for the same goals"
@@ -67,7 +67,7 @@ def reward_mismatch(evidence: Evidence) -> Iterator[Violation]:
     right='reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})',
 )
 def reward_rounding(evidence: Evidence) -> Iterator[Violation]:
-    """Rewards are computed from the values that the agent observes, not from more precise ones."""
+    """Rewards must be computed from the goals in the observation, not from more precise values."""
     for step, result in _mismatches(evidence):
         if _is_rounding(evidence, step, result):
             computed = f"compute_reward returns {show(result.value)} for the observed goals"
@@ -84,7 +84,7 @@ def _mismatches(evidence: Evidence) -> list[tuple[StepRecord, CallResult]]:
 
 
 def _is_rounding(evidence: Evidence, step: StepRecord, result: CallResult) -> bool:
-    """Whether a mismatch is as small as rounding, or disappears if the achieved goal moves a little."""
+    """Whether rounding of rewards or achieved goals explains why the step reward differs from ``result``."""
     reward, computed = reward_number(step.reward), result.number
     if computed is None or evidence.reward is None or not np.isfinite(reward):
         return False
@@ -109,7 +109,7 @@ def likely_cause(evidence: Evidence, mismatches: list[tuple[StepRecord, CallResu
         )
         for reward, (step, _) in zip(rewards[:10].tolist(), mismatches, strict=False)
     ):
-        return "it fits the previous achieved goal"
+        return "the reward of step() fits the previous achieved goal"
     if len(mismatches) < 2:
         return ""
     matches = len(evidence.steps) - len(mismatches)
@@ -117,13 +117,13 @@ def likely_cause(evidence: Evidence, mismatches: list[tuple[StepRecord, CallResu
         any(close(reward, value) for value in evidence.reward_values) for reward in rewards.tolist()
     )
     if swaps_values and matches >= len(mismatches):
-        return f"step() may decide success by another threshold: {matches} steps match"
+        return f"step() may decide success by another threshold: {matches} rewards match"
     offsets = rewards - computed
     fits = [f"offset {show(offsets[0])}"] if _all_equal(offsets) else []
-    # Equal rewards, such as those of a sparse task without a success, fit both; a factor of 0 says less.
+    # Equal rewards, as in a sparse task without success, fit an offset and a factor; a factor of 0 says less.
     if computed.all() and (rewards.all() or not fits) and _all_equal(rewards / computed):
         fits.append(f"factor {show(rewards[0] / computed[0])}")
-    return f"all differ by the constant {' or '.join(fits)}" if fits else ""
+    return f"all wrong rewards differ by the constant {' or '.join(fits)}" if fits else ""
 
 
 def _all_equal(values: np.ndarray) -> bool:
@@ -144,7 +144,7 @@ return -np.linalg.norm(achieved_goal, axis=-1)""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
-    """The arguments have the same values after a call as before."""
+    """A goal function must not change its arguments."""
     for function in evidence.functions:
         of = "" if function is evidence.reward else f" of {function.name}"
         batches = (result for _, result in function.batch_results)
@@ -157,7 +157,7 @@ def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE110",
     "reward-depends-on-state",
-    meaning="compute_reward returns other rewards for the same arguments later, or ignores desired_goal.",
+    meaning="compute_reward later returns other rewards for the same arguments, or ignores desired_goal.",
     fix="use only the arguments, and desired_goal itself instead of values in info that depend on it",
     needs=("later",),
     implies=(*REWARD_VALUE_RULES, *SUCCESS_RULES, "GE118"),
@@ -165,7 +165,7 @@ def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
-    """The reward is a function of the two goals and the info alone."""
+    """The reward must depend on the arguments only, and must change with desired_goal."""
     if evidence.reward is not None and evidence.reward.changes:
         yield Violation(evidence.reward.first_change)
     elif _ignores_goal(evidence):
@@ -174,7 +174,7 @@ def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _ignores_goal(evidence: Evidence) -> bool:
-    """Whether each achieved goal with its info gets the same reward for all desired goals."""
+    """Whether the reward never changes with the desired goal, if achieved goal and info stay the same."""
     rewards: dict[tuple[bytes, int], list[float]] = {}
     goals: dict[tuple[bytes, int], set[bytes]] = {}
     for pair, result in zip(evidence.pairs, evidence.pair_results, strict=True):
@@ -188,7 +188,7 @@ def _ignores_goal(evidence: Evidence) -> bool:
 
 
 def _reads_info(evidence: Evidence) -> bool:
-    """Whether the infos of other steps change the reward of the same goals."""
+    """Whether the reward of the same two goals changes if the info of another step is passed."""
     if evidence.reward is None or not evidence.pairs:
         return False
     pair, first = evidence.pairs[0], evidence.pair_results[0].number
@@ -207,7 +207,7 @@ def _reads_info(evidence: Evidence) -> bool:
     right="return -distance",
 )
 def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
-    """Equal arguments give equal results."""
+    """A goal function must return equal results for equal arguments."""
     for function in evidence.functions:
         repeated = itertools.chain.from_iterable(function.repeated_results)
         for first, again in zip(itertools.cycle(function.pair_results), repeated, strict=False):
@@ -228,7 +228,7 @@ return -self.last_distance""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
-    """Steps are the same with and without calls of goal functions between them."""
+    """Calls of goal functions must not change the following steps of the environment."""
     for function in evidence.functions:
         found = function.side_effect
         if found is not None:
@@ -248,7 +248,7 @@ def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
     right="return -np.log(1e-3 + np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
 )
 def reward_not_finite(evidence: Evidence) -> Iterator[Violation]:
-    """Rewards are finite numbers, also where both goals are equal."""
+    """Rewards must be finite numbers, also if both goals are equal."""
     for step, result in zip(evidence.steps, evidence.recomputed, strict=True):
         if not result.is_finite:
             yield Violation(f"compute_reward {result.outcome} for the goals of this step", step.place)
@@ -273,7 +273,7 @@ def reward_not_finite(evidence: Evidence) -> Iterator[Violation]:
     right="return observation, float(reward), terminated, truncated, info",
 )
 def step_values_not_scalar(evidence: Evidence) -> Iterator[Violation]:
-    """Reward, terminated and truncated of one environment are scalars."""
+    """The reward and the flags of a single environment must be scalars."""
     for step in evidence.steps:
         for name in OUTCOME:
             value = getattr(step, name)
@@ -294,7 +294,7 @@ def step_values_not_scalar(evidence: Evidence) -> Iterator[Violation]:
     right="def compute_reward(self, achieved_goal, desired_goal, info):",
 )
 def reward_signature(evidence: Evidence) -> Iterator[Violation]:
-    """compute_reward uses the parameter names of the goal interface."""
+    """The parameters of compute_reward must be named achieved_goal, desired_goal and info."""
     if evidence.reward is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""GE0xx: the environment runs, and its observations are elements of the spaces of a goal environment."""
+"""Rules GE0xx: the environment runs, has the spaces of a goal environment, and returns elements of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def step(self, action):
     return observation, reward, terminated, truncated, {}""",
 )
 def environment_raises(evidence: Evidence) -> Iterator[Violation]:
-    """No method raises an exception."""
+    """reset, step and compute_reward must not raise an exception."""
     failure = evidence.rollout.failure
     if failure is not None:
         hint = f"; {failure.hint}" if failure.hint else ""
@@ -57,9 +57,9 @@ observation_space = spaces.Dict(
 )""",
 )
 def not_dict_observation(evidence: Evidence) -> Iterator[Violation]:
-    """A goal environment's observation space is a Dict."""
+    """The observation space must be a Dict."""
     if not isinstance(evidence.observation_space, spaces.Dict):
-        keys = ", ".join(GOAL_KEYS)
+        keys = ", ".join(map(repr, GOAL_KEYS))
         yield Violation(
             f"the observation space is {show(evidence.observation_space)}, not a Dict with the keys {keys}"
         )
@@ -76,25 +76,25 @@ def not_dict_observation(evidence: Evidence) -> Iterator[Violation]:
 return {"observation": position, "achieved_goal": position.copy(), "desired_goal": self.goal.copy()}""",
 )
 def missing_goal_key(evidence: Evidence) -> Iterator[Violation]:
-    """The space and every observation have the three goal keys."""
+    """The observation space and every observation must have the three goal keys."""
     space = evidence.observation_space
     if not isinstance(space, spaces.Dict):
         return
     for key in GOAL_KEYS:
         if key not in space.spaces:
-            found = ", ".join(map(str, space.spaces))
+            found = ", ".join(map(repr, space.spaces))
             yield Violation(f"the observation space has only the keys {found}", subject=key)
             continue
         for record in evidence.rollout.records:
             if isinstance(record.observation, dict) and key not in record.observation:
-                found = ", ".join(map(str, record.observation))
+                found = ", ".join(map(repr, record.observation))
                 yield Violation(f"the observation has only the keys {found}", record.place, key)
 
 
 @rule(
     "GE003",
     "no-compute-reward",
-    meaning="The environment has no compute_reward that get_wrapper_attr finds.",
+    meaning="get_wrapper_attr finds compute_reward neither in the environment nor in a wrapper.",
     fix="define compute_reward(achieved_goal, desired_goal, info) on the environment",
     repair="AsGoalEnv",
     needs=("goals",),
@@ -106,7 +106,7 @@ def compute_reward(self, achieved_goal, desired_goal, info):
     return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)""",
 )
 def no_compute_reward(evidence: Evidence) -> Iterator[Violation]:
-    """The environment has compute_reward, so that rewards can be computed for relabeled goals."""
+    """The environment must have compute_reward, so that rewards can be computed for relabeled goals."""
     failure = evidence.rollout.failure
     if evidence.reward is None and not (failure and failure.call == "get_wrapper_attr()"):
         yield Violation("neither the environment nor a wrapper has a method compute_reward")
@@ -122,7 +122,7 @@ def no_compute_reward(evidence: Evidence) -> Iterator[Violation]:
     right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
 )
 def goal_space_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """Both goal spaces have the same shape and dtype."""
+    """Both goal spaces must have the same shape and dtype."""
     goals = _both_goal_spaces(evidence)
     if goals is not None and _leaf_types(goals[0]) != _leaf_types(goals[1]):
         yield Violation(f"achieved_goal is {show(goals[0])}, but desired_goal is {show(goals[1])}")
@@ -140,7 +140,7 @@ def goal_space_mismatch(evidence: Evidence) -> Iterator[Violation]:
     right="spaces.Box(-2, 2, (2,), np.float32)  # step() returns np.array([0.5, 1.5], np.float32)",
 )
 def outside_space(evidence: Evidence) -> Iterator[Violation]:
-    """Every array of an observation is an element of its space."""
+    """Every part of an observation must be an element of its space."""
     if not isinstance(evidence.observation_space, spaces.Dict):
         return
     for record in evidence.rollout.records:
@@ -158,7 +158,7 @@ def outside_space(evidence: Evidence) -> Iterator[Violation]:
     right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
 )
 def goal_bounds_differ(evidence: Evidence) -> Iterator[Violation]:
-    """Goal spaces of the same shape and dtype have the same bounds too."""
+    """Both goal spaces must have the same bounds; GE004 reports different shapes and dtypes."""
     goals = _both_goal_spaces(evidence)
     if goals is not None and _leaf_types(goals[0]) == _leaf_types(goals[1]) and goals[0] != goals[1]:
         yield Violation(f"achieved_goal is {show(goals[0])}, but desired_goal is {show(goals[1])}")
@@ -178,9 +178,9 @@ def __init__(self):
     self.action_space = spaces.Discrete(4)""",
 )
 def spaces_rebuilt(evidence: Evidence) -> Iterator[Violation]:
-    """The space attributes refer to the same objects at all times."""
+    """reset() and step() must not replace the space objects of the environment."""
     for name in evidence.rollout.spaces_replaced:
-        yield Violation("the attribute is another object after reset() and step()", subject=name)
+        yield Violation("reset() or step() replaced this attribute by another object", subject=name)
 
 
 @rule(
@@ -200,7 +200,7 @@ class StackedObservation(gym.ObservationWrapper):
         return {**observation, "observation": self._stack(observation["observation"])}""",
 )  # fmt: skip
 def goals_reshaped(evidence: Evidence) -> Iterator[Violation]:
-    """compute_reward gets goals of the shape that the environment which defines it returns."""
+    """A wrapper that changes the shape of goals must also define compute_reward for the new shape."""
     goals = _both_goal_spaces(evidence)
     own = own_goal_space(evidence.reward.function) if evidence.reward else None
     if evidence.reward is None or goals is None or own is None:
@@ -213,7 +213,7 @@ def goals_reshaped(evidence: Evidence) -> Iterator[Violation]:
     if expected != found and is_wrong:
         owner = type(getattr(evidence.reward.function, "__self__", None)).__name__
         message = f"compute_reward of {owner} takes goals of shape {expected}, but a wrapper returns"
-        yield Violation(f"{message} shape {found}")
+        yield Violation(f"{message} goals of shape {found}")
 
 
 def _both_goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:
@@ -224,7 +224,7 @@ def _both_goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Spa
 
 
 def _leaf_types(space: spaces.Space[Any]) -> Any:
-    """Return the shapes and dtypes of the leaves of a space, in its structure."""
+    """Return the (shape, dtype) of each leaf of a space, in the same dicts and tuples as the space."""
     if isinstance(space, spaces.Dict):
         return {key: _leaf_types(subspace) for key, subspace in space.items()}
     if isinstance(space, spaces.Tuple):

@@ -1,4 +1,4 @@
-"""GE2xx: success flags, rewards and terminations agree, and terminations can be computed for other goals."""
+"""Rules GE2xx: success flags, rewards and terminations agree; terminations can be computed for any goal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SUCCESSES = 10
 """Largest number of successful steps, and of unreached goals for each of them, in `_follows_info`."""
 
 MIN_EPISODES = 4
-"""At least this number of terminated episodes with equal lengths is not taken for a coincidence."""
+"""Smallest number of terminated episodes with equal lengths that is not taken for a coincidence."""
 
 
 @rule(
@@ -34,9 +34,9 @@ MIN_EPISODES = 4
     right='return observation, reward, terminated, truncated, {"is_success": bool(distance < 0.05)}',
 )
 def no_success_flag(evidence: Evidence) -> Iterator[Violation]:
-    """The info has a success flag, from which success rates are computed."""
+    """Infos must have a success flag, from which success rates are computed."""
     if not any(flag_name(step.info) for step in evidence.steps):
-        yield Violation("no info has the key is_success or success")
+        yield Violation("no info has the key 'is_success' or 'success'")
 
 
 @rule(
@@ -55,7 +55,7 @@ success = distance < 0.05
 info, reward = {"is_success": success}, success - 1.0""",
 )
 def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """The success flag is True exactly where compute_reward returns the reward of success."""
+    """The success flag must be True exactly where compute_reward returns the reward of success."""
     for step, result, reached in zip(evidence.steps, evidence.recomputed, evidence.reached, strict=True):
         flag = flag_of(step.info)
         if flag is not None and flag != reached and result.number is not None:
@@ -82,12 +82,12 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
     right='info = {"is_success": bool(distance < 0.05)}',
 )
 def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
-    """The success flag has the same name and type in every info."""
+    """Every info must have the success flag, named is_success and of type bool."""
     names = {flag_name(step.info) for step in evidence.steps}
     if names == {None}:
         return
     if "is_success" not in names:
-        yield Violation("the flag is named success", subject="name of the flag")
+        yield Violation("the flag is named 'success' instead of 'is_success'", subject="name of the flag")
     flags = [flag_of(step.info) for step in evidence.steps if flag_name(step.info)]
     ends_without = [s for s in evidence.steps if (s.terminated or s.truncated) and flag_name(s.info) is None]
     if ends_without and all(flags):
@@ -96,7 +96,7 @@ def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
     for step in evidence.steps:
         name = flag_name(step.info)
         if name is None:
-            yield Violation("the info of a step has no flag", step.place, "step")
+            yield Violation("the info of a step has no success flag", step.place, "step")
         elif not isinstance(step.info[name], bool):
             value = step.info[name]
             message = f"{name} is {show(value)} of type {type_name(value)}"
@@ -104,7 +104,7 @@ def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(message, step.place, "type of the flag", severity=unknown)
     for record in evidence.rollout.resets:
         if flag_name(record.info) is None:
-            yield Violation("the info of reset() has no flag", record.place, "reset")
+            yield Violation("the info of reset() has no success flag", record.place, "reset")
 
 
 @rule(
@@ -120,7 +120,7 @@ while self._reached(self.start, self.goal):
     self.goal = self._draw_goal()""",
 )
 def success_at_reset(evidence: Evidence) -> Iterator[Violation]:
-    """Most episodes start with an unreached goal."""
+    """Most episodes must start with a goal that is not reached yet."""
     resets, flags = evidence.rollout.resets, [flag_of(record.info) for record in evidence.rollout.resets]
     solved = [
         flag if flag is not None else evidence.is_sparse and evidence.is_rewarded_as_success(record)
@@ -144,7 +144,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
     return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05""",
 )
 def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
-    """If a success terminates recorded transitions, compute_terminated exists for relabeled transitions."""
+    """If success terminates episodes, compute_terminated must exist for relabeled transitions."""
     if evidence.terminated is not None:
         return
     successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
@@ -156,7 +156,7 @@ def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE205",
     "terminated-mismatch",
-    meaning="compute_terminated contradicts step() on whether a goal terminates, or is not implemented.",
+    meaning="compute_terminated disagrees with step() on termination, or returns neither True nor False.",
     fix="call compute_terminated in step(), or delete the function if the task never terminates",
     needs=REWARD_NEEDS,
     inconclusive_without=("success", "ended"),
@@ -168,7 +168,11 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
 def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """An episode terminates if compute_terminated returns True; other reasons may terminate it too."""
+    """A step must terminate if compute_terminated returns True for it.
+
+    If compute_terminated returns False, a successful step must not terminate. Steps without success may also
+    terminate for other reasons, such as a crash.
+    """
     if evidence.terminated is None:
         return
     results = evidence.terminated.step_results
@@ -184,7 +188,7 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
                 "step() returned terminated=False, but compute_terminated returned True", step.place
             )
         elif not result.number and step.terminated and reached:
-            message = "step() returned terminated=True on success, but compute_terminated False"
+            message = "step() returned terminated=True on success, but compute_terminated returned False"
             yield Violation(message, step.place)
 
 
@@ -200,7 +204,7 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
     right="terminated, truncated = reached, self.elapsed >= self.horizon",
 )
 def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
-    """A time limit truncates an episode: targets bootstrap after a truncation, not after a termination."""
+    """A time limit must truncate an episode, since targets do not bootstrap after a termination."""
     lengths: dict[int, int] = {}
     for step in evidence.steps:
         lengths[step.episode] = max(step.t + 1, lengths.get(step.episode, 0))
@@ -219,7 +223,7 @@ def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
 @rule(
     "GE209",
     "terminated-depends-on-state",
-    meaning="compute_terminated returns other values for the same arguments later: it depends on the state "
+    meaning="compute_terminated later returns other values for the same arguments: it depends on the state "
     "of the environment, or reads the success of the recorded goal from info.",
     fix="use only the goals; return time limits as truncated, and other reasons from step()",
     needs=("replica", *REWARD_NEEDS),
@@ -233,7 +237,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
     return self._is_reached(achieved_goal, desired_goal)""",
 )
 def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
-    """The termination is a function of the two goals and the info alone."""
+    """compute_terminated must depend on the goals only, not on the state or on a success flag in the info."""
     function = evidence.terminated
     if function is None:
         return
@@ -249,7 +253,7 @@ def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _follows_info(evidence: Evidence, function: Probe, step: StepRecord) -> bool:
-    """Whether unreached goals terminate with the step's info, and its own goal does not with another info."""
+    """Whether ``function`` takes the success of ``step`` from the info instead of the goals."""
     achieved, desired = (step.observation[key] for key in GOAL_KEYS[1:])
     failures = [other for other, reached in zip(evidence.steps, evidence.reached, strict=True) if not reached]
     unreached = [
@@ -276,7 +280,7 @@ def _follows_info(evidence: Evidence, function: Probe, step: StepRecord) -> bool
     right="return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05",
 )
 def terminated_not_rowwise(evidence: Evidence) -> Iterator[Violation]:
-    """Each row of a batch has its own termination."""
+    """compute_terminated must return one value for each row of a batch."""
     function = evidence.terminated
     if function is None:
         return
@@ -295,7 +299,7 @@ def terminated_not_rowwise(evidence: Evidence) -> Iterator[Violation]:
             continue
         wrong = numbers.shape not in {(), (count,)} or bool((numbers != single).any())
         if wrong or numbers.shape != (count,):
-            alone = f"the single rows give {show(single.astype(bool))}"
+            alone = f"for the rows one by one, it returns {show(single.astype(bool))}"
             message = f"compute_terminated {result.outcome}, but {alone}"
             severity: Severity = "error" if wrong else "warning"
             yield Violation(message, f"a batch of {count}", severity=severity)

@@ -1,4 +1,4 @@
-"""GE5xx and GE6xx: infos can be batched, and vector environments return complete batches."""
+"""Rules GE5xx: infos can be batched. Rules GE6xx: vector environments return complete batches."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
     right='info = {"distance": 0.0}',
 )
 def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
-    """Batched infos contain the values of the info of each environment."""
+    """Batching the infos of several environments must not change or lose a value."""
     not_dict = next((step for step in evidence.steps if not isinstance(step.info, dict)), None)
     if not_dict is not None:
         yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
@@ -69,7 +69,7 @@ def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _row(batched: Any, info: dict[str, Any], i: int) -> dict[str, Any]:
-    """Return row ``i`` of batched infos, with the keys of ``info``."""
+    """Return the info of environment ``i`` in the batched infos, as a dict with the same keys as ``info``."""
     return {
         key: _row(batched[key], value, i) if isinstance(value, dict) else batched[key][i]
         for key, value in info.items()
@@ -92,7 +92,7 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     right='metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}',
 )
 def no_autoreset_mode(evidence: Evidence) -> Iterator[Violation]:
-    """The autoreset mode is declared, since it determines which rows are transitions."""
+    """The autoreset mode must be declared, since it determines which rows are transitions."""
     vector = evidence.vector
     if vector is not None and vector.batches.resets and declared_mode(vector.env) is None:
         message = f"the mode is {show(vector.env.metadata.get('autoreset_mode'))} instead of an AutoresetMode"
@@ -110,7 +110,7 @@ infos["final_obs"] = {key: rows.copy() for key, rows in observations.items()}
 observations[ended] = self._reset(ended)""",
 )
 def final_obs_missing(evidence: Evidence) -> Iterator[Violation]:
-    """The last observation of an episode is returned in the infos."""
+    """In autoreset mode SAME_STEP, infos must contain the last observation of an ended episode."""
     for step in _resetting_steps(evidence):
         for i in np.flatnonzero(ended_rows(step)).tolist():
             if final_observation_row(step.info, i) is None:
@@ -127,7 +127,7 @@ def final_obs_missing(evidence: Evidence) -> Iterator[Violation]:
     right="return observations, rewards, terminated, truncated, infos",
 )
 def vector_shape(evidence: Evidence) -> Iterator[Violation]:
-    """Each returned batch has one row per environment."""
+    """Each returned batch must have one row per environment."""
     vector = evidence.vector
     if vector is None or not vector.batches.resets:
         return
@@ -156,7 +156,7 @@ def vector_shape(evidence: Evidence) -> Iterator[Violation]:
     right='infos = {"final_info": last_infos, "_final_info": ended, **reset_infos}',
 )
 def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
-    """The last info of an episode, which has its success flag, is returned in the infos."""
+    """In autoreset mode SAME_STEP, infos must contain the last info of an ended episode."""
     for step in _resetting_steps(evidence):
         if "final_info" not in step.info:
             yield Violation('an episode ended, but infos["final_info"] is missing', step.place)
@@ -172,7 +172,7 @@ def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
     right="starts = [env.reset(seed=seed + i) for i, env in enumerate(self.envs)]",
 )
 def rows_with_one_seed(evidence: Evidence) -> Iterator[Violation]:
-    """The single environments start differently, if their start depends on the seed."""
+    """A seeded reset must not start all environments alike if their start depends on the seed."""
     vector = evidence.vector
     if vector is None or vector.env.num_envs < 2 or not vector.batches.resets:
         return
@@ -189,7 +189,7 @@ def rows_with_one_seed(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _resetting_steps(evidence: Evidence) -> list[StepRecord]:
-    """Return the steps in which a vector environment of mode SAME_STEP starts new episodes."""
+    """Return the steps in which environments start new episodes in mode SAME_STEP; empty in other modes."""
     vector = evidence.vector
     if vector is None or vector.mode is not AutoresetMode.SAME_STEP:
         return []

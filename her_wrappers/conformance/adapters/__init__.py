@@ -1,1 +1,1 @@
-"""Adapters for the replay buffer of her-toolkit and for its forms in other libraries."""
+"""Adapters that test her-toolkit's replay buffer, and its versions for SB3, RLlib and TorchRL."""

@@ -1,4 +1,4 @@
-"""Adapter for the `HindsightReplayBuffer` of her-toolkit."""
+"""Adapter that tests her-toolkit's `HindsightReplayBuffer`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Ours(ReplayAdapter):
-    """Adapter of `HindsightReplayBuffer`; one call of its ``add`` gets the steps of all environments."""
+    """Adapter of `HindsightReplayBuffer`; the buffer gets one step of each environment per call."""
 
     name = "her-toolkit"
     offers = frozenset(OFFERS)
@@ -34,7 +34,7 @@ class Ours(ReplayAdapter):
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect a transition; after the last environment, add the transitions of all environments."""
+        """Collect transitions until each environment has provided one, then add them in one call."""
         self._steps.append(transition)
         if len(self._steps) == self._num_envs:
             self.buffer.add(*(transition if self._num_envs == 1 else stacked(self._steps)))
@@ -74,18 +74,18 @@ class Ours(ReplayAdapter):
 def buffer_options(
     *, strategy: str, max_episode_steps: int, prioritized: bool = False, **options: Any
 ) -> dict[str, Any]:
-    """Return an adapter's options under the argument names of our buffers, without ``max_episode_steps``."""
+    """Convert the options of an adapter to arguments of our buffers; drop ``max_episode_steps``."""
     priorities = Priority() if prioritized else None
     return {"goal_selection_strategy": strategy, "info_keys": ("cost",), "prioritized": priorities, **options}
 
 
 def states(batch: Any) -> dict[str, Any]:
-    """Return the states of our batch under the names of `ReplayAdapter.sample`."""
+    """Return the observations and next observations of a `Batch`, named as in `ReplayAdapter.sample`."""
     return {**batch.observations, **{f"next_{key}": each for key, each in batch.next_observations.items()}}
 
 
 def states_of_shape(space: Any, observations: Any, next_observations: Any) -> dict[str, Any]:
-    """Return tensors of observations and next observations as arrays, with the shapes of their spaces."""
+    """Convert tensors to arrays of the shapes in ``space``, by the keys that `ReplayAdapter.sample` uses."""
     return {
         prefix + key: each[key].numpy().reshape(-1, *space[key].shape)
         for prefix, each in (("", observations), ("next_", next_observations))

@@ -1,4 +1,4 @@
-"""Adapter for the buffer of `her_wrappers.integrations.rllib`, used as RLlib's algorithms use it."""
+"""Adapter that tests her-toolkit's `HerEpisodeReplayBuffer` by the calls that RLlib's algorithms make."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer
 
 
 class OursForRLlib(ReplayAdapter):
-    """Adds episode chunks of one step, as from env runners, and reads the columns of the learner connector.
+    """Adapter of `HerEpisodeReplayBuffer`; adds each step as an episode chunk like those of env runners.
 
-    Observations and goals are read from the buffer's ``last_batch``, since the columns contain only float32
-    vectors, and no achieved goals.
+    Most values of a batch come from the learner connector. Observations, goals and indices come from the
+    buffer's ``last_batch``, since the connector converts or omits them.
     """
 
     name = "her-toolkit, for RLlib"
@@ -48,7 +48,7 @@ class OursForRLlib(ReplayAdapter):
         self.buffer.add([chunk.to_numpy()])
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         transitions = self.buffer.sample(batch_size, n_step=self._n_steps, gamma=self._gamma)
         columns = self._columns(rl_module=None, batch={}, episodes=transitions)
         batch: Any = self.buffer.last_batch
@@ -64,17 +64,17 @@ class OursForRLlib(ReplayAdapter):
         }
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Begin another episode, as a restarted env runner does."""
+        """Begin another episode at the next step, as after a restart of the env runners."""
         self._open.pop(env_index)
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities by index; RLlib itself sets only the priorities of the last batch."""
+        """Set priorities by index; the buffer's own ``update_priorities`` is only for the last batch."""
         self.buffer.hindsight.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:
-        """Save the state as in a checkpoint."""
+        """Save the result of the buffer's ``get_state`` to the file ``path``."""
         Path(path).write_bytes(pickle.dumps(self.buffer.get_state()))
 
     def load(self, path: str) -> None:
-        """Load the state of a checkpoint."""
+        """Load a saved state into the buffer with ``set_state``."""
         self.buffer.set_state(pickle.loads(Path(path).read_bytes()))

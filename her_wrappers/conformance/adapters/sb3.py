@@ -1,4 +1,4 @@
-"""Adapter for the `HerReplayBuffer` of her-toolkit for Stable-Baselines3."""
+"""Adapter that tests her-toolkit's `HerReplayBuffer`, a replacement for SB3's class of that name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 
 class _GoalFunctions(gym.Env[Any, Any]):
-    """Has the spaces and goal functions of an environment; DummyVecEnv requires several distinct objects."""
+    """Environment with the spaces and goal functions of ``env``, since DummyVecEnv needs distinct objects."""
 
     def __init__(self, env: Any) -> None:
         self.observation_space, self.action_space = env.observation_space, env.action_space
@@ -22,7 +22,7 @@ class _GoalFunctions(gym.Env[Any, Any]):
 
 
 class OursForStableBaselines3(ReplayAdapter):
-    """Adapter of ``her_wrappers.integrations.sb3.HerReplayBuffer``, ``copy_info_dict=True``, on the CPU."""
+    """Adapter of ``integrations.sb3.HerReplayBuffer`` with ``copy_info_dict=True``, on the CPU."""
 
     name = "her-toolkit, for Stable-Baselines3"
     offers = frozenset(OFFERS) - {"save generator", "priorities"}
@@ -47,11 +47,11 @@ class OursForStableBaselines3(ReplayAdapter):
 
     @staticmethod
     def arguments(**options: Any) -> dict[str, Any]:
-        """Return further constructor arguments of the buffer."""
+        """Convert options of the adapter to arguments of ``buffer_class``; subclasses can override this."""
         return {"termination": "recompute", **options}
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect a transition; after the last environment, add the transitions of all environments."""
+        """Collect transitions until each environment has provided one, then add them in one call."""
         *values, terminated, truncated, info = transition
         info = {**info, "TimeLimit.truncated": truncated and not terminated}
         self._steps.append((*values, terminated or truncated, info))
@@ -70,7 +70,7 @@ class OursForStableBaselines3(ReplayAdapter):
         return arrays | {"action": batch.actions.numpy()}
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Truncate the episodes of all environments."""
+        """Truncate the open episodes of all environments, since the buffer cannot truncate only one."""
         self.buffer.truncate_last_trajectory()
 
     def save(self, path: str) -> None:

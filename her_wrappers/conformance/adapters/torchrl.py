@@ -1,4 +1,4 @@
-"""Adapter for the replay buffer of her-toolkit for TorchRL: `HindsightTensorDictReplayBuffer`."""
+"""Adapter that tests her-toolkit's TorchRL buffer, `HindsightTensorDictReplayBuffer`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAMES = 16
 
 
 class OursForTorchRL(ReplayAdapter):
-    """Adapter of `HindsightTensorDictReplayBuffer`; ``extend`` gets the steps of all environments."""
+    """Adapter of `HindsightTensorDictReplayBuffer`; the buffer gets many steps in each call of ``extend``."""
 
     name = "her-toolkit, for TorchRL"
     offers = frozenset(OFFERS)
@@ -29,20 +29,20 @@ class OursForTorchRL(ReplayAdapter):
         self.buffer = HindsightTensorDictReplayBuffer.for_env(env, **buffer_options(**options))
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect transitions, and add them after `FRAMES` steps of all environments."""
+        """Collect transitions until each environment has provided `FRAMES`, then add all in one call."""
         self._steps.append(as_tensordict(transition))
         if len(self._steps) == self._num_envs * FRAMES:
             self._extend()
 
     def _extend(self) -> None:
-        """Add the collected transitions of N environments and T steps as one TensorDict, (N, T)."""
+        """Add the collected T steps of N environments as one TensorDict of shape (N, T)."""
         if self._steps:
             rows = [TensorDict.stack(self._steps[i :: self._num_envs]) for i in range(self._num_envs)]
             self._steps = []
             self.buffer.extend(TensorDict.stack(rows))
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch of arrays."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         self._extend()
         batch: Any = self.buffer.sample(batch_size)
         arrays = as_arrays(batch, self._env.observation_space)
@@ -54,7 +54,7 @@ class OursForTorchRL(ReplayAdapter):
         return arrays | {"index": batch["index"].numpy()}
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Truncate the open episodes of all environments."""
+        """Truncate the open episodes of all environments, since the buffer cannot truncate only one."""
         self._extend()
         self.buffer.truncate_open_episodes()
 
@@ -74,7 +74,7 @@ class OursForTorchRL(ReplayAdapter):
 
 
 def as_tensordict(transition: tuple[Any, ...]) -> TensorDict:
-    """Return a transition as a collector of TorchRL writes it, without batch dimensions."""
+    """Return a transition as a TensorDict of shape (), in the form that TorchRL's collectors return."""
     obs, action, reward, next_obs, terminated, truncated, info = transition
     flags = {"done": terminated or truncated, "terminated": terminated, "truncated": truncated}
     states, next_states = (

@@ -1,4 +1,4 @@
-"""HB901 to HB903: demonstrations are a fixed share of each batch, never lost, and relabeled."""
+"""Rules HB901 to HB903: demonstrations are a fixed share of each batch, are relabeled, and are not lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ rule = partial(replay_rule, scenario="kept demonstrations")
 
 @rule(
     "HB901",
-    meaning="The share of demonstrations in a batch is not the given one.",
+    meaning="The share of demonstrations in a batch differs from the given share.",
     fix="take the given share of each batch from the demonstrations, also in batches of one row",
     wrong="num_demonstrations = int(share * B)  # no row if B = 1",
     right="num_demonstrations = int(share * B + rng.random())",
@@ -46,7 +46,7 @@ def demonstrations_lost(rows_by_size: dict[int, DecodedRows]) -> Iterator[Violat
     lengths = np.array([each.length for each in rows.env.episodes[:DEMONSTRATIONS]])
     found = len(np.unique(rows.transition[rows.episode < DEMONSTRATIONS]))
     if found < lengths.sum():
-        yield Violation(f"{found} of {lengths.sum()} demonstrated transitions are in {len(rows)} rows")
+        yield Violation(f"only {found} of {lengths.sum()} demonstrated transitions are in {len(rows)} rows")
 
 
 @rule(

@@ -1,4 +1,4 @@
-"""HB101 to HB112: relabeled rows have goals that the strategy can select. HB501: precision of goals."""
+"""Rules HB101 to HB112 on how goals are selected and stored in rows, HB501 on the precision of goals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def goal_never_achieved(rows: DecodedRows) -> Iterator[Violation]:
     "HB102",
     strategies=IN_EPISODE,
     meaning="A relabeled row has a goal of another episode.",
-    fix="store the bounds of each episode, and sample the goal within them",
+    fix="store the bounds of each episode, and sample the goal within these bounds",
     wrong="s = rng.integers(t + 1, len(buffer))",
     right="s = rng.integers(t + 1, episode_end)",
     source=f"{PAPER}, section 4.5; tianshou issue 811",
@@ -51,7 +51,7 @@ def goal_of_other_episode(rows: DecodedRows) -> Iterator[Violation]:
     "HB103",
     strategies=AFTER,
     meaning="A goal of the strategy future or geometric was achieved before the step.",
-    fix="sample s from t + 1 to T, both included",
+    fix="for step t of an episode of T steps, sample the goal's state s from t + 1 to T, both included",
     wrong="s = rng.integers(1, T + 1)",
     right="s = rng.integers(t + 1, T + 1)",
     source=f"{PAPER}, section 4.5: states 'observed after' the transition",
@@ -96,7 +96,7 @@ def last_state_never_a_goal(rows: DecodedRows) -> Iterator[Violation]:
 
 
 def _not_uniform(rows: DecodedRows, first: np.ndarray | int) -> Iterator[Violation]:
-    """Yield a violation if goals are not uniform over the states ``first`` + 1 to T, the last state."""
+    """Yield a violation unless goals are uniform over all states of the episode after state ``first``."""
     count = rows.length - first
     chosen = rows.has_own_goal & (rows.goal_step > first)  # state 0 is optional
     index = first_of_each(rows, chosen)
@@ -108,8 +108,9 @@ def _not_uniform(rows: DecodedRows, first: np.ndarray | int) -> Iterator[Violati
         groups.append(counts_of(bins_of(position[chosen], count[chosen], bins), 0, bins))
     if uniformity_z(groups) > LIMIT:
         found = max(groups, key=lambda each: uniformity_z([each]))
-        states = "states" if len(found) < HORIZON else "parts of the states"
-        yield Violation(f"the {states} that can be goals were chosen, first to last, {found.tolist()} times")
+        states = "state" if len(found) < HORIZON else f"of {len(found)} equal parts"
+        message = "states that can be goals are not chosen equally often; counts from the first to the last"
+        yield Violation(f"{message} {states}: {found.tolist()}")
 
 
 @replay_rule(
@@ -143,7 +144,7 @@ def final_not_last(rows: DecodedRows) -> Iterator[Violation]:
     "HB108",
     strategies=("episode",),
     meaning="Goals of the strategy episode are not uniform over the states of the episode.",
-    fix="sample s from 1 to T, both included, independently of the step",
+    fix="for each step of an episode of T steps, sample the goal's state s from 1 to T, both included",
     wrong="s = rng.integers(t + 1, T + 1)",
     right="s = rng.integers(1, T + 1)",
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
@@ -180,15 +181,15 @@ def random_not_uniform(rows: DecodedRows) -> Iterator[Violation]:
     is_own = own.mean() > expected and proportion_z(int(own.sum()), len(own), float(expected)) > LIMIT
     if uniformity_z([by_age, by_step]) > LIMIT or is_own:
         yield Violation(
-            f"states in 10 groups of equal size, oldest first, were chosen {by_age.tolist()} times as goals; "
-            f"{own.mean():.0%} of the goals are from the row's own episode"
+            f"goals are not uniform: each tenth of the stored states, from old to new, has {by_age.tolist()} "
+            f"goals, and {own.mean():.0%} of the goals are from the row's own episode"
         )
 
 
 @replay_rule(
     "HB110",
     scenario="few episodes",
-    meaning="All relabeled rows of an episode in a batch, or of a step, have the same goal.",
+    meaning="All relabeled rows of one step, or of one episode in a batch, have the same goal.",
     fix="sample a goal for each row",
     wrong="goal[rows_of_episode] = next_achieved_goal[rng.integers(t, T)]",
     right="goal[rows] = next_achieved_goal[rng.integers(t[rows], T[rows])]",
@@ -201,14 +202,14 @@ def goal_shared_in_batch(rows: DecodedRows) -> Iterator[Violation]:
     is_next = (rows.goal_step == rows.step + 1)[own].all()  # which HB105 reports
     open_ended = rows.relabeled & (rows.step + 1 < rows.length)
     for name, group in (
-        ("an episode in a batch", rows.batch * 64 + rows.episode),
-        ("a step", rows.transition),
+        ("one episode in a batch", rows.batch * 64 + rows.episode),
+        ("one step", rows.transition),
     ):
         goals = [rows.goal_step[open_ended & (group == each)] for each in np.unique(group)]
         groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
         if groups and max(groups) == 1 and not (is_final or is_next):
-            found = f"in each of {len(groups)} groups of 12 rows or more"
-            yield Violation(f"all relabeled rows of {name} have one goal, {found}")
+            found = f"{len(groups)} cases with at least 12 such rows"
+            yield Violation(f"all relabeled rows of {name} have the same goal, in all {found}")
 
 
 @replay_rule(

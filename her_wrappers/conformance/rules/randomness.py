@@ -1,4 +1,4 @@
-"""HB601 to HB606: seeds, global random generators, and saved buffers."""
+"""Rules HB601 to HB606 on seeds, global random generators, and saved buffers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from her_wrappers.rules import Violation
 
 
 def _difference(first: Batches, second: Batches) -> str:
-    """Return the first key in which batches differ, or an empty text; loading may change ``index``."""
+    """Return the first key, except ``index``, whose values differ in two lists of batches; "" if none."""
     for a, b in zip(first, second, strict=True):
-        for key in a:
+        for key in a:  # loading may change index
             if key != "index" and not np.array_equal(a[key], b[key], equal_nan=True):
                 return key
     return ""
@@ -33,7 +33,7 @@ def _difference(first: Batches, second: Batches) -> str:
 def seed_not_reproducible(seeds: list[Batches]) -> Iterator[Violation]:
     different = _difference(seeds[0], seeds[1])
     if different:
-        yield Violation(f"two buffers with the same seed and episodes returned a different {different}")
+        yield Violation(f"batches of two buffers with the same seed and episodes differ in {different!r}")
 
 
 @replay_rule(
@@ -84,7 +84,7 @@ def global_generator_seeded(seeded: dict[str, bool]) -> Iterator[Violation]:
     "HB605",
     scenario="saved and loaded",
     reports_exceptions=True,
-    meaning="Saving or loading raises, or the loaded buffer has different transitions.",
+    meaning="Saving or loading raises an exception, or the loaded buffer has different transitions.",
     fix="save transitions, goals and the bounds of episodes",
     wrong="np.savez(path, obs=self.obs, action=self.actions)",
     right="np.savez(path, obs=self.obs, action=self.actions, episode_start=self.starts, ...)",
@@ -97,7 +97,7 @@ def save_and_load(saved: SavedAndLoaded) -> Iterator[Violation]:
     found = len(np.unique(saved.rows.transition))
     if found < 0.9 * steps:
         yield Violation(
-            f"{len(saved.rows)} rows of the loaded buffer have only {found} of the {steps} transitions"
+            f"{len(saved.rows)} rows of the loaded buffer contain only {found} of the {steps} transitions"
         )
 
 
@@ -114,4 +114,4 @@ def save_and_load(saved: SavedAndLoaded) -> Iterator[Violation]:
 def loaded_sequence(saved: SavedAndLoaded) -> Iterator[Violation]:
     different = _difference(saved.before, saved.after)
     if different:
-        yield Violation(f"the next batches of the saved and the loaded buffer differ in {different}")
+        yield Violation(f"the next batches of the saved and the loaded buffer differ in {different!r}")

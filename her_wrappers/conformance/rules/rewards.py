@@ -1,4 +1,4 @@
-"""HB301 to HB308: rewards of relabeled and original rows; HB701 to HB704: n-step returns use one goal."""
+"""Rules HB301 to HB308 on rewards of relabeled and original rows, HB701 to HB704 on n-step returns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from her_wrappers.rules import Violation
 
 
 def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
-    """Return the code of the rule whose cause explains all wrong rewards, and the cause as a text."""
+    """Return a rule code and a text that explain all ``wrong`` rewards; ("HB301", "") if nothing does."""
     columns, desired = rows.columns, rows.columns["desired_goal"]
     before = rows.rewards_for(columns["achieved_goal"], desired)
     swapped = rows.rewards_for(desired, columns["next_achieved_goal"])
     for code, rewards, text in (
         ("HB304", rows.right.recorded_reward, "it is the reward for the original goal"),
-        ("HB302", before, "it fits the achieved goal before the action"),
-        ("HB303", swapped, "it fits the goals if swapped"),
+        ("HB302", before, "it is the reward for the achieved goal before the action"),
+        ("HB303", swapped, "it is the reward with both goals swapped"),
     ):
         if not differ(columns["reward"], rewards)[wrong].any():
             return code, f"; {text}"
@@ -29,7 +29,7 @@ def _explain(rows: DecodedRows, wrong: Values) -> tuple[str, str]:
 
 
 def _relabeled_rule(code: str, name: str, **texts: Any) -> None:
-    """Add the rule ``code``, which reports a wrong relabeled reward if `_explain` returns this code."""
+    """Register a rule that reports wrong rewards of relabeled rows if `_explain` returns its ``code``."""
 
     def check(rows: DecodedRows) -> Iterator[Violation]:
         judged = rows.relabeled & rows.is_allowed
@@ -80,7 +80,7 @@ _relabeled_rule(
 
 @replay_rule(
     "HB305",
-    meaning="An original row does not have the reward of its step.",
+    meaning="The reward of an original row differs from the reward with which its step was added.",
     fix="return the reward that was stored with the transition",
     wrong="reward = rewards[relabeled_indices]",
     right="reward = rewards[indices]",
@@ -136,7 +136,7 @@ MULTI_STEP = f"{PAPER}; Plappert et al. 2018, arXiv 1802.09464, section 4: HER a
 
 
 def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
-    """Return the expected (B,) values of rows with n-step returns, computed for the goal of each row."""
+    """Return a dict of (B,) arrays: the correct n-step return, next step, discount and termination."""
     returns, steps = np.zeros(len(rows)), np.zeros(len(rows), int)
     terminated, running = np.zeros(len(rows), bool), np.ones(len(rows), bool)
     for m in range(N_STEPS):
@@ -148,18 +148,18 @@ def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
         running &= ~right.terminated
     return {
         "reward": returns,
-        "next state": rows.step + steps,
+        "step number of the next state": rows.step + steps,
         "discount": np.where(terminated, 0.0, GAMMA**steps),
         "terminated": terminated,
     }
 
 
 def _window_rule(code: str, name: str, key: str, source: str = MULTI_STEP, **texts: Any) -> None:
-    """Add the rule that ``key``, a key of `_expected`, has the expected value in all n-step rows."""
+    """Register the rule ``code``, which compares the value ``key`` of n-step rows with its expected value."""
 
     def check(rows: DecodedRows) -> Iterator[Violation]:
         expected = _expected(rows)[key].astype(float)
-        got = rows.next_step if key == "next state" else rows.columns.get(key, expected)
+        got = rows.next_step if "next state" in key else rows.columns.get(key, expected)
         suffix = f" with n_steps={N_STEPS}"
         yield from rows.violation(differ(got, expected), key, (got, expected), suffix)
 
@@ -171,7 +171,7 @@ _window_rule(
     "n-step-return",
     "reward",
     reports_exceptions=True,
-    meaning="An n-step return is not the discounted sum of the rewards under the goal of the row.",
+    meaning="An n-step return is not the discounted sum of the rewards for the goal of the row.",
     fix="compute the rewards of all steps of a window with the goal of the row",
     wrong="returns = sum(gamma**i * reward[t + i] for i in range(n))  # rewards of several goals",
     right="returns = sum(gamma**i * compute_reward(achieved[t + i + 1], goal, info) for i in range(m))",
@@ -179,9 +179,9 @@ _window_rule(
 _window_rule(
     "HB702",
     "n-step-window",
-    "next state",
+    "step number of the next state",
     meaning="The steps of an n-step return continue after the episode or after a success, or end too early.",
-    fix="end a window at the end of its episode and at the first step that terminates under its goal",
+    fix="end a window at the end of the episode, or at the first step that terminates for the row's goal",
     wrong="next_obs = observations[t + n]",
     right="next_obs = observations[t + min(n, T - t, steps_to_success)]",
     source="cpprb 11.0.0: windows reach into the next copy of a truncated episode",
@@ -191,8 +191,8 @@ _window_rule(
     "HB703",
     "n-step-discount",
     "discount",
-    meaning="discount is neither 0 (if terminated) nor gamma to the power of the number of summed steps.",
-    fix="use the number of steps that were summed in each row",
+    meaning="discount is not 0 in terminated rows, or not gamma**m in others, where m rewards are summed.",
+    fix="use the number of rewards that were summed in each row as the exponent m",
     wrong="discount = gamma**n",
     right="discount = gamma**m * (1 - terminated)",
 )
@@ -200,8 +200,8 @@ _window_rule(
     "HB704",
     "n-step-termination",
     "terminated",
-    meaning="terminated of an n-step row is not the flag of the last of its n steps.",
-    fix="return the flag of the last summed step under the goal of the row",
+    meaning="In a row with an n-step return, terminated is not the flag of the last summed step.",
+    fix="return the flag of the last summed step, computed for the goal of the row",
     wrong="terminated = terminations[t]",
     right="terminated = terminations[t + m - 1]",
     implies=("HB703",),

@@ -1,4 +1,4 @@
-"""HB201 to HB206, HB801 to HB805: how many rows are relabeled, and how often transitions are sampled."""
+"""Rules HB201 to HB206: how often transitions are relabeled and sampled. HB801 to HB805: priorities."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _wrong_share(relabeled: Values, k: int, place: str = "") -> Iterator[Violati
 
 @rule_on_all_scenarios(
     "HB201",
-    meaning="The share of relabeled rows is not k / (k + 1).",
+    meaning="The share of relabeled rows is not k / (k + 1), where k is n_sampled_goal.",
     fix="relabel each row with probability k / (k + 1)",
     wrong="relabeled = rng.random(B) < 1 - 1 / k",
     right="relabeled = rng.random(B) < k / (k + 1)",
@@ -56,7 +56,7 @@ def relabeled_share(results: ScenarioResults) -> Iterator[Violation]:
     "HB202",
     severity="warning",
     scenario="small batches",
-    meaning="The share of relabeled rows is not k / (k + 1) in batches of 1 or 2 rows.",
+    meaning="In batches of 1 or 2 rows, the share of relabeled rows is not k / (k + 1), k = n_sampled_goal.",
     fix="decide randomly for each row, instead of rounding the number of relabeled rows",
     wrong="relabeled = np.arange(B) < int(B * k / (k + 1))  # no row if B = 1",
     right="relabeled = rng.random(B) < k / (k + 1)",
@@ -81,7 +81,7 @@ def share_ignores_k(rows: DecodedRows) -> Iterator[Violation]:
 
 
 def _stored_episodes(rows: DecodedRows) -> list[AddedEpisode]:
-    """Return stored episodes with more than one step; after evictions, leave out the oldest episode."""
+    """Return stored episodes of two or more steps, without the oldest one if it may be partly evicted."""
     oldest = int(rows.episode.min())
     first = oldest + (oldest > 0)  # the oldest episode, or its copies, may be partly evicted
     return [each for each in rows.env.episodes[first:] if each.length > 1]
@@ -101,14 +101,15 @@ def share_depends_on_step(results: ScenarioResults) -> Iterator[Violation]:
         stored = np.array([each.number for each in _stored_episodes(rows)])
         judged = np.isin(rows.episode, stored)
         episodes = [rows.env.episodes[i] for i in rows.episode[judged]]
+        age = np.searchsorted(stored, rows.episode[judged]) * 4 // max(len(stored), 1)
         kinds: dict[str, Any] = {
             "step": rows.step[judged],
             "steps to the end": (rows.length - rows.step)[judged],
-            "length": rows.length[judged],
-            "end": np.array([each.end for each in episodes]),
+            "length of the episode": rows.length[judged],
+            "end of the episode": np.array([each.end for each in episodes]),
             "env_index": np.array([each.env_index for each in episodes]),
-            "is_complete": np.array([each.is_complete for each in episodes]),
-            "age": np.searchsorted(stored, rows.episode[judged]) * 4 // max(len(stored), 1),
+            "complete episode": np.array([each.is_complete for each in episodes]),
+            "age of the episode (0 oldest, 3 newest)": age,
         }
         relabeled = rows.relabeled[judged]
         share = float(np.clip(relabeled.mean(), 0.001, 0.999)) if judged.any() else 0.5
@@ -116,7 +117,7 @@ def share_depends_on_step(results: ScenarioResults) -> Iterator[Violation]:
             for value in np.unique(values):
                 of_kind = relabeled[values == value]
                 if proportion_z(int(of_kind.sum()), len(of_kind), share) > LIMIT:
-                    found = f"{of_kind.mean():.3f} of the rows with {kind} {value} are relabeled"
+                    found = f"{of_kind.mean():.3f} of the rows with {kind} = {value} are relabeled"
                     yield Violation(f"{found}, but {share:.3f} of all rows", f"scenario {name!r}")
 
 
@@ -144,8 +145,8 @@ def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     "HB206",
     severity="warning",
     strategies=STRATEGIES,
-    meaning="The rows of a batch are not independent in their episodes, goals or choices to relabel.",
-    fix="sample transition, relabeling and goal of each row independently",
+    meaning="Rows of a batch depend on each other in their episodes, their goals, or their relabeling.",
+    fix="choose the transition, relabeling and goal of each row independently of the other rows",
     wrong="goal = t + 1 + (rng.random() * (T - t)).astype(int)  # one random number for all rows",
     right="goal = t + 1 + (rng.random(B) * (T - t)).astype(int)",
     source="Mnih et al. 2015, DQN: random samples break the correlations of successive steps",
@@ -158,20 +159,20 @@ def rows_depend(rows: DecodedRows) -> Iterator[Violation]:
         pairs, expected = ((each * (each - 1) / 2).sum() for each in (parts, sizes))
         expected /= len(rows.env.episodes)
         if pairs > expected + LIMIT * np.sqrt(expected):
-            found = f"batches have {pairs:.0f} pairs of rows of one episode instead of {expected:.0f}"
+            found = f"batches have {pairs:.0f} pairs of rows of the same episode instead of {expected:.0f}"
             yield Violation(found)
     # Long episodes of one length: in others, goals may be distributed otherwise, which is another fault.
     is_long = rows.length == LONG[-1]
     if dependence_z(group[is_long], rows.relabeled[is_long]) > LIMIT:
-        yield Violation("rows of the same episode in a batch are all relabeled, or all original, too often")
+        yield Violation("in a batch, the rows of an episode are too often all relabeled or all original")
     index = first_of_each(rows, is_long & rows.has_own_goal & (rows.goal_step > rows.step))
     part = bins_of((rows.goal_step - rows.step - 1)[index], (rows.length - rows.step)[index], 4)
     if max(dependence_z(each[index], part) for each in (group, rows.batch)) > LIMIT:
-        yield Violation("goals depend on other goals of the same batch, or of the same episode in a batch")
+        yield Violation("the goal of a row depends on the goals of other rows in the same batch")
 
 
 def _priority_rule(code: str, **texts: Any) -> Callable[[Check], Check]:
-    """Return a decorator that adds a rule on the rows of each round of the scenario "set priorities"."""
+    """Return a decorator for the rule ``code``; the function judges rows of the scenario "set priorities"."""
 
     def add(judge: Check) -> Check:
         def check(result: PrioritizedRows) -> Iterator[Violation]:
@@ -197,8 +198,8 @@ def priorities_ignored(sampled: Prioritized) -> Iterator[Violation]:
     is_first = sampled.rows.episode < sampled.rows.episode.max() / 2  # stored before the others
     for part in (sampled.is_old & is_first, sampled.is_old & ~is_first):
         if part.any() and sampled.is_high[part].mean() < 0.35:
-            share = f"{sampled.is_high[part].mean():.0%} of the rows"
-            yield Violation(f"one step in 4 has priority 20, the others priority 1, but it has only {share}")
+            share = f"only {sampled.is_high[part].mean():.0%} of the rows have priority 20"
+            yield Violation(f"one transition in 4 has priority 20, the others have priority 1, but {share}")
 
 
 @_priority_rule(
@@ -226,7 +227,7 @@ def index_ambiguous(sampled: Prioritized) -> Iterator[Violation]:
     pairs = np.unique(np.stack([index, sampled.rows.transition]), axis=1)
     most = np.unique(pairs[0], return_counts=True)[1].max()
     if most > 1:
-        yield Violation(f"one index belongs to up to {most} transitions")
+        yield Violation(f"rows of {most} different transitions have the same index")
 
 
 @_priority_rule(
@@ -245,8 +246,8 @@ def importance_weights(sampled: Prioritized) -> Iterator[Violation]:
         ratio, ratio_of_rows = weight[low].mean() / weight[high].mean(), 3 * high.sum() / low.sum()
         if not 1.1 < ratio < 2 * ratio_of_rows:
             yield Violation(
-                f"the weight of rows with priority 1 is {ratio:.3g} times that of rows with priority 20; "
-                f"the ratio of their sampling probabilities is about {ratio_of_rows:.3g}"
+                f"rows with priority 1 have {ratio:.3g} times the weight of rows with priority 20, which are "
+                f"sampled about {ratio_of_rows:.3g} times as often"
             )
 
 
@@ -263,8 +264,8 @@ def new_priority(sampled: Prioritized) -> Iterator[Violation]:
         num_low = (PRIORITIZED_CAPACITY - len(new)) * 3 / 4
         low = (sampled.is_old & ~sampled.is_high).sum() / num_low
         if new.mean() < 0.5 * low:
-            found = f"{new.mean():.2g} rows on average, and old ones of priority 1 have {low:.2g}"
-            yield Violation(f"new transitions have {found}")
+            found = f"{new.mean():.2g} rows on average, and an old one of priority 1 has {low:.2g}"
+            yield Violation(f"a new transition has {found}")
         elif uniformity_z([new]) > LIMIT:
             found = f"one has {new.max()} rows and another {new.min()}"
             yield Violation(f"of {len(new)} new transitions, {found}")

@@ -1,4 +1,4 @@
-"""HB001 to HB005: the adapter works. HB502 to HB517: episodes are stored and sampled as they were added."""
+"""Rules HB001 to HB005: the adapter works. Rules HB502 to HB517: rows equal the steps that were added."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INTERFACE = "the interface ReplayAdapter of her_wrappers.conformance"
 
 
 def _failure_rule(code: str, name: str, **texts: Any) -> None:
-    """Add the rule that no scenario fails with ``code``."""
+    """Register the rule ``code``, which reports scenarios whose `ScenarioError` has the same code."""
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
         results.of(EQUAL_EPISODES)  # runs the scenario, which may fail
@@ -48,7 +48,7 @@ _failure_rule(
     "HB003",
     "batch-shape",
     meaning="A value of a batch has the wrong shape, or is not an array of numbers.",
-    fix="return (B, ...) NumPy arrays, with rewards and flags of shape (B,)",
+    fix="for batch size B, return NumPy arrays of shape (B, ...), with rewards and flags of shape (B,)",
     wrong='return {"reward": batch.rewards, ...}  # (B, 1)',
     right='return {"reward": batch.rewards[:, 0], ...}',
 )
@@ -72,7 +72,7 @@ _failure_rule(
 
 
 def _rows_rule(code: str, name: str, **options: Any) -> None:
-    """Add the rule that all rows that a scenario sampled are correct."""
+    """Add a rule that reports the exception that its scenario raised, or the first wrong row."""
 
     def check(result: Any) -> Iterator[Violation]:
         yield from getattr(result, "rows", result).first_violation()
@@ -105,7 +105,7 @@ _rows_rule(
     "HB504",
     "overwritten-episode",
     scenario="full buffer",
-    meaning="After old transitions were overwritten, sampling raises or rows are wrong.",
+    meaning="After old transitions were overwritten, sampling raises an exception or returns wrong rows.",
     fix="remove an episode when its first transition is overwritten",
     wrong="self.storage[pos] = step  # the bounds of the old episode stay",
     right="self.remove_episode_at(pos); self.storage[pos] = step",
@@ -116,7 +116,7 @@ _rows_rule(
     "HB507",
     "stale-bounds",
     scenario="overwritten without sampling",
-    meaning="Sampling raises or rows are wrong if all transitions were overwritten between two batches.",
+    meaning="Sampling fails or returns wrong rows if all transitions were overwritten between two batches.",
     fix="update the bounds of the stored episodes when transitions are added",
     wrong="if len(storage) != self.cached_len: self.bounds = find_bounds(storage)",
     right="self.bounds.append((start, end))  # when the episode ends",
@@ -147,7 +147,7 @@ _rows_rule(
     "HB511",
     "open-episode",
     scenario="open episode",
-    meaning="Sampling raises or returns wrong rows while an episode is open.",
+    meaning="Sampling raises an exception or returns wrong rows while an episode is open.",
     fix="sample transitions of complete episodes only",
     wrong="i = rng.integers(len(storage))",
     right="i = rng.choice(transitions_of_complete_episodes)",
@@ -257,7 +257,7 @@ def arguments_changed(results: ScenarioResults) -> Iterator[Violation]:
 )
 def arguments_aliased(memory: MemoryChanges) -> Iterator[Violation]:
     rows = memory.stored_changed
-    yield from rows.violation(~rows.is_added, "the row has values that were written into the added arrays")
+    yield from rows.violation(~rows.is_added, "the row contains later changes of the arrays that were added")
 
 
 @replay_rule(
@@ -274,8 +274,8 @@ def arguments_aliased(memory: MemoryChanges) -> Iterator[Violation]:
 def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
     for result in map(results.of, ("shared memory", "set priorities")):
         if result is not None and result.batch_changed:
-            changed = ", ".join(result.batch_changed)
-            yield Violation(f"{changed} of a batch changed in later calls of add or sample")
+            changed = ", ".join(map(repr, result.batch_changed))
+            yield Violation(f"{changed} of a batch changed in later calls of add() or sample()")
 
 
 @replay_rule(

@@ -1,4 +1,4 @@
-"""HB401 to HB408: terminations, truncations and discounts of relabeled and original rows."""
+"""Rules HB401 to HB408 on terminations, truncations and discounts of relabeled and original rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ rule = partial(replay_rule, scenario=ENDS_OF_EPISODES)
 
 
 def _is_wrong(rows: DecodedRows) -> Values:
-    """Return which rows have a wrong termination although step and goal are correct, (B,) bool."""
+    """Return a (B,) mask of the rows whose step and goal are correct, but whose termination is wrong."""
     return rows.is_allowed & rows.is_added & rows.wrong["terminated"]
 
 
 def _terminates_at_time_limit(rows: DecodedRows) -> Values:
-    """Return which last steps of truncated episodes are terminated although no goal is reached, (B,) bool."""
+    """Return a (B,) mask of the rows that are terminated although only the time limit ended the episode."""
     is_reached = rows.relabeled & rows.right.is_reached
     return rows.is_last & ~rows.right.recorded_end & rows.is_terminated & ~is_reached
 
 
 def _wrong_recomputed(rows: DecodedRows) -> Values:
-    """Return which relabeled rows have a wrong termination, if the buffer recomputes it, (B,) bool."""
+    """Return a (B,) mask of the relabeled rows whose termination should be recomputed, but is wrong."""
     return _is_wrong(rows) & rows.relabeled & (rows.termination in {"recompute", "success"})
 
 
@@ -74,7 +74,7 @@ def crash_forgotten(rows: DecodedRows) -> Iterator[Violation]:
 @rule(
     "HB404",
     meaning="The last step of an episode that ends by its time limit is terminated.",
-    fix="store terminated, not terminated or truncated",
+    fix="store the flag terminated alone, without truncated",
     wrong="done = terminated or truncated",
     right="done = terminated",
     source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
@@ -87,7 +87,7 @@ def time_limit_terminates(rows: DecodedRows) -> Iterator[Violation]:
 
 @rule(
     "HB405",
-    meaning="An original row does not have the termination of its step.",
+    meaning="terminated of an original row differs from the flag with which its step was added.",
     fix="return the stored flag of original rows",
     wrong="terminated = np.zeros(B, bool)",
     right="terminated = stored_terminated[indices]",
@@ -101,8 +101,8 @@ def original_termination(rows: DecodedRows) -> Iterator[Violation]:
 
 @rule(
     "HB406",
-    meaning="Terminations of relabeled rows differ from the adapter's attribute termination.",
-    fix='return the recorded flag ("keep") or False ("never"), or change the attribute',
+    meaning="Relabeled rows do not terminate in the way that the adapter's attribute termination states.",
+    fix='return the recorded flag for termination="keep", or False for "never"; or change the attribute',
     wrong='termination = "keep"  # while the buffer recomputes',
     right='termination = "recompute"',
     source="attribute termination of the adapter",
@@ -116,8 +116,8 @@ def documented_termination(rows: DecodedRows) -> Iterator[Violation]:
 @rule(
     "HB407",
     severity="warning",
-    meaning="A row does not have the truncation of its step.",
-    fix="return the stored truncated of the step",
+    meaning="truncated of a row differs from the flag with which its step was added.",
+    fix="return the flag truncated that was stored with the step",
     wrong="truncated = terminated",
     right="truncated = stored_truncated[indices]",
     source="Gymnasium, Env.step",
@@ -128,7 +128,7 @@ def truncation(rows: DecodedRows) -> Iterator[Violation]:
 
 @rule(
     "HB408",
-    meaning="discount is not 0 for terminated rows and gamma for all others.",
+    meaning="discount is not 0 in a terminated row, or not gamma in another row.",
     fix="return gamma * (1 - terminated)",
     wrong="discount = gamma * (1 - done)  # with done = terminated or truncated",
     right="discount = gamma * (1 - terminated)",

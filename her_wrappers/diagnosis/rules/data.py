@@ -1,4 +1,4 @@
-"""GD5xx: the recorded data cannot be learned from."""
+"""Rules GD5xx: the recorded data are not suitable for learning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from her_wrappers.rules import Violation
     fix="compute the observation from the state after the step, and return a new array",
     wrong='observation = {"observation": np.zeros(4, np.float32), **goals}',
     right='observation = {"observation": np.concatenate([self.position, self.velocity]), **goals}',
-    threshold="all arrays of the observation (an error), or one of several (a warning), have one value in "
+    threshold="all arrays of the observation (an error), or one of several (a warning), keep one value in "
     "all states",
     source="RHER (arXiv 2208.00843): goals without the position of the agent",
     needs=("episodes",),
@@ -65,7 +65,7 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
     "observation-scale",
     "warning",
     meaning="Components of the observation are larger than the others by orders of magnitude.",
-    fix="scale the observation in the environment, or normalize the inputs, as the agents of her train do",
+    fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do",
     wrong="observation = np.array([x_in_millimetres, angle])",
     right="observation = np.array([x_in_millimetres / 1000, angle])",
     threshold="a magnitude of 10,000: such an input hides all others in the first layer of a network",
@@ -97,8 +97,8 @@ for _ in range(10):
     buffer.extend(archive)
 """,
     right="buffer.extend(archive)",
-    threshold="5 % of the episodes of at least 5 steps equal an earlier one in their first observation and "
-    "all actions",
+    threshold="5 % of the episodes of at least 5 steps equal an earlier episode in their first observation "
+    "and all actions",
     source="TianhongDai/hindsight-experience-replay #29",
     needs=("episodes",),
     implies=("GD505",),
@@ -114,7 +114,7 @@ def episodes_repeated(facts: Facts) -> Iterator[Violation]:
     "GD505",
     "starts-repeated",
     "warning",
-    meaning="All episodes have one of a few starts and goals, or the same start.",
+    meaning="Episodes repeat a few starts and goals, or all have the same start.",
     fix="pass a seed to the first reset only, and a different seed to each environment",
     wrong="""
 for episode in range(1000):
@@ -125,8 +125,9 @@ observation, info = env.reset(seed=0)
 for episode in range(1000):
     observation, info = env.reset()
 """,
-    threshold="at most half of at least 20 starts are different, although starts are not integers. If all "
-    "episodes of a run begin with one achieved goal, this is a note, since some environments have one start",
+    threshold="at most half of at least 20 starts with their goals are different, although starts are not "
+    "integers. If all episodes of a run begin with the same achieved goal, this is a note, since some "
+    "environments have only one start",
     source="openai/baselines #314",
     needs=("episodes",),
 )
@@ -149,7 +150,7 @@ def starts_repeated(facts: Facts) -> Iterator[Violation]:
     "goal-in-observation",
     "error",
     meaning="The observation depends on the desired goal, so relabeled transitions contradict their goals.",
-    fix="leave the desired goal and all values computed from it out of observation: agents get desired_goal",
+    fix="leave the desired goal and values computed from it out of 'observation'; agents get 'desired_goal'",
     wrong='observation = {"observation": np.concatenate([position, goal - position]), **goals}',
     right='observation = {"observation": np.concatenate([position, velocity]), **goals}',
     threshold="components of the observation that determine the desired goal, or the distance to it, in all "

@@ -1,4 +1,4 @@
-"""GD1xx: the agent does not find out how to change the achieved goal."""
+"""Rules GD1xx: the agent does not find out how to change the achieved goal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ CLEAR = 0.3
 """Actions have a clear effect if the value of `action_effects` is at least this partial correlation."""
 
 STILL_THRESHOLD = (
-    "80 % of the episodes; the achieved goal moves if it changes by more than 1 % of the median distance to "
-    "the goal at the start, or of the diagonal of the achieved range if that is shorter. In an episode "
-    "without a move, each relabeled goal is already achieved, so the agent cannot learn how to reach it"
+    "no move in 80 % of the episodes. A move is a change of the achieved goal by more than 1 % of the median "
+    "distance to the goal at the start, or of the diagonal of the achieved range if that is shorter. Without "
+    "a move, each relabeled goal is already achieved, so the agent cannot learn how to reach a goal"
 )
 
 
@@ -143,7 +143,7 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     wrong="self.position = self.position + 0.0001 * action  # goals are 0.5 away",
     right="self.position = self.position + 0.05 * action",
     threshold="no episode moves the achieved goal by more than 10 % of the median distance to the goal at "
-    "the start, and the partial correlation of its changes with the actions is at least 0.3",
+    "the start, and its changes have a partial correlation of at least 0.3 with a component of the actions",
     needs=("episodes", "effects", "unsolved"),
     implies=("GD101", "GD102", "GD103", "GD201", "GD204", "GD205", "GD401", "GD402"),
 )
@@ -162,12 +162,12 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     "action-without-effect",
     "info",
     meaning="A component of the action has no effect on the observations.",
-    fix="check that step() uses the component, and that the observation shows its effect; if it is meant to "
-    "have none, ignore this finding",
+    fix="check that step() uses the component, and that the observation shows its effect; if the component "
+    "is meant to have no effect, ignore this finding",
     wrong="self.position = self.position + 0.05 * np.array([action[0], action[0]])",
     right="self.position = self.position + 0.05 * action[:2]",
-    threshold="a partial correlation within 4.5 standard errors of 0 with all changes in this step and the "
-    "next one, while half of the components have one of at least 0.3",
+    threshold="all changes in this step and the next have a partial correlation below 4.5 standard errors "
+    "with the component, while half of the components have one of at least 0.3 with some change",
     source="the gripper of FetchPush, which is blocked",
     needs=("effects", "unsolved"),
 )
@@ -175,4 +175,4 @@ def action_without_effect(facts: Facts) -> Iterator[Violation]:
     effects = facts.effects[1]
     if (effects >= CLEAR).mean() >= 0.5:
         for component in np.flatnonzero(effects == 0):
-            yield Violation("no change in the observations depends on it", subject=f"action[{component}]")
+            yield Violation("no observed change depends on this component", subject=f"action[{component}]")

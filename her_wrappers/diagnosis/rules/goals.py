@@ -1,4 +1,4 @@
-"""GD2xx: the goals cannot be reached, or relabeled goals are trivial or unsuitable."""
+"""Rules GD2xx: the goals cannot be reached, or relabeled goals are trivial or unsuitable."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _sample_goal(self):
 def _sample_goal(self):
     return self.gripper + self.np_random.uniform(-0.15, 0.15, 3)
 """,
-    threshold="more than 50 % of the desired goals lie outside (a warning), 90 % (an error), or 10 % while "
-    "half of the others are reached (a warning). Outside: by more than the success radius and 5 % of the "
-    "achieved range in some component or, in a run, in the distance to the center of this range. Relabeled "
-    "goals are then unlike the desired goals",
+    threshold="a warning if more than 50 % of the desired goals lie outside, or more than 10 % while half of "
+    "the others are reached; an error above 90 %. A goal lies outside if a component (in a run, also the "
+    "distance to the center) exceeds the achieved range by more than the success radius and 5 % of this "
+    "range. Relabeled goals are then unlike the desired goals",
     source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473",
     needs=("episodes", "unsolved"),
     implies=("GD402",),
@@ -118,8 +118,8 @@ def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     "resample_achieved_goals=True to HindsightReplayBuffer",
     wrong="buffer = HindsightReplayBuffer.for_env(env)  # the puck rests during 90 % of each episode",
     right="buffer = HindsightReplayBuffer.for_env(env, resample_achieved_goals=True)",
-    threshold="80 % of the goals of the strategy future; with k = 4, less than a fifth of a batch then "
-    "shows how actions change the reward",
+    threshold="80 % of the goals that the strategy future can choose; with n_sampled_goal=4, less than a "
+    "fifth of a batch then shows how actions change the reward",
     source="RHER (arXiv 2208.00843) on initial non-negative rewards",
     needs=("episodes", "unsolved"),
     implies=("GD601",),
@@ -128,7 +128,7 @@ def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
     found = (facts.future_distances <= facts.tolerance).mean()
     if found >= 0.8:
         yield Violation(
-            f"{found:.1%} of the goals that future relabeling can choose are achieved before the step",
+            f"{found:.1%} of the goals that the strategy future can choose were achieved before the step",
             severity=facts.exploration_severity,
         )
 
@@ -137,13 +137,13 @@ def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
     "GD205",
     "goal-component-fixed",
     "error",
-    meaning="A component of the achieved goal never changes, but most desired goals have other values of it.",
-    fix="check the component in achieved_goal; if it is right, no action has changed it yet: sample some "
-    "goals with its present value",
+    meaning="A component of the achieved goal never changes, but most desired goals have other values there.",
+    fix="check how achieved_goal computes the component; if that is right, no action has changed it yet: "
+    "sample some goals that have the present value in it",
     wrong="achieved_goal = np.array([x, y, 0.42])  # the height is not that of the object",
     right="achieved_goal = np.array([x, y, object_height])",
-    threshold="more than 50 % of the desired goals differ by more than the success radius and 5 % of the "
-    "range of all goals",
+    threshold="more than 50 % of the desired goals differ from the fixed value by more than the success "
+    "radius and 5 % of the range of all goals",
     source="PickAndPlace before the first grasp: panda-gym #21 and #53",
     needs=("episodes", "unsolved", "components"),
     implies=("GD201",),
@@ -156,8 +156,8 @@ def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
         value, desired = facts.achieved_range[0, component], facts.desired[:, component]
         if (np.abs(desired - value) > max(facts.radius, 0.05 * widest)).mean() > 0.5:
             yield Violation(
-                f"its value is always {value:.4g}, while desired goals range from {desired.min():.4g} to "
-                f"{desired.max():.4g}",
+                f"the component is always {value:.4g}, while that of desired goals ranges from "
+                f"{desired.min():.4g} to {desired.max():.4g}",
                 subject=f"achieved_goal[{component}]",
                 severity=facts.exploration_severity,
             )
@@ -168,7 +168,7 @@ def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
     "goal-scales-differ",
     "warning",
     meaning="Components of the goal have ranges of different orders of magnitude: distances ignore the "
-    "smaller.",
+    "smaller ones.",
     fix="scale the components of the goal to similar ranges, as parking-v0 of HighwayEnv does",
     wrong="achieved_goal = np.array([x_in_millimetres, angle_in_radians])",
     right="achieved_goal = np.array([x_in_metres, angle_in_radians])",
@@ -182,7 +182,7 @@ def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
     varying = width[width > 1e-6 * width.max(initial=0)]
     if varying.size and varying.max() / varying.min() >= 1000:
         yield Violation(
-            f"the components of the desired goals have ranges from {varying.min():.3g} to {varying.max():.3g}"
+            f"the ranges of the desired goals' components are {varying.min():.3g} to {varying.max():.3g} wide"
         )
 
 
@@ -196,7 +196,7 @@ def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
     wrong="goal[2] += self.np_random.uniform(0, 0.45)  # the block was never lifted so far",
     right="goal[2] += self.np_random.uniform(0, self.max_height)  # raised after successes",
     threshold="in the latest half of the episodes, at most 2 % successes on one side of a value, at least "
-    "50 % on the other side, and at least 10 episodes and 15 % of them on each side",
+    "50 % on the other side, and at least 10 episodes and 15 % of these episodes on each side",
     source="our run of FetchPickAndPlace-v4: 0 % of the goals in the air, 97 % of the others",
     needs=("episodes", "unsolved", "success", "components"),
 )
@@ -285,8 +285,9 @@ def actions_have_no_effect(facts: Facts) -> Iterator[Violation]:
     "GD212",
     "success-impossible",
     "error",
-    meaning="compute_reward does not give a better reward where achieved and desired goal are equal.",
-    fix="correct compute_reward: equal goals must get the best reward; `her check` finds the reason",
+    meaning="compute_reward does not return a higher reward if achieved and desired goal are equal.",
+    fix="correct compute_reward: if both goals are equal, it must return the best reward; `her check` finds "
+    "the reason",
     wrong="""
 def compute_reward(self, achieved_goal, desired_goal, info):
     return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > -0.05).astype(float)
@@ -295,7 +296,7 @@ def compute_reward(self, achieved_goal, desired_goal, info):
 def compute_reward(self, achieved_goal, desired_goal, info):
     return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > 0.05).astype(float)
 """,
-    threshold="the mean reward of equal goals is not above that of different goals, and no step is a success",
+    threshold="the mean reward is not higher if both goals are equal, and no step is a success",
     source="HighwayEnv #473, Gymnasium-Robotics #269; checker rule GE115",
     needs=("environment", "episode"),
     implies=("GD301",),
@@ -306,6 +307,6 @@ def success_impossible(facts: Facts) -> Iterator[Violation]:
     equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
     if equal <= different:
         yield Violation(
-            f"the mean reward of compute_reward is {equal:.3g} for equal goals, and {different:.3g} for "
-            "different goals"
+            f"the mean reward of compute_reward is {equal:.3g} if achieved and desired goal are equal, and "
+            f"{different:.3g} if they differ"
         )

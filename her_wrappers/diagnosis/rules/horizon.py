@@ -1,4 +1,4 @@
-"""GD4xx: episodes, or the horizon of the discount, are too short to reach the goal."""
+"""Rules GD4xx: the episodes or the discount horizon are too short to reach the goal."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ FEW_SUCCESSES = 5
     fix="raise --gamma to at least 1 - 1 / (number of steps until a success)",
     wrong="her train her_envs/PointMaze-v0 --gamma 0.8  # a horizon of 5 steps",
     right="her train her_envs/PointMaze-v0 --gamma 0.98  # a horizon of 50 steps",
-    threshold="a horizon below the median of the steps until the first success (a warning), or below a third "
-    "of it (an error): there the value differs by less than gamma^(3 / (1 - gamma)) = 5 % from that of a "
-    "missed goal. In episodes without a success, the steps are those to the goal at the largest speed seen",
+    threshold="a horizon below the median number of steps until the first success (a warning), or below a "
+    "third of it (an error): at this number of steps, the value differs by less than gamma^(3 / (1 - gamma)) "
+    "= 5 % from the value of a missed goal. In episodes without a success, the number is estimated from the "
+    "distance to the goal and the largest step seen",
     source="TianhongDai/hindsight-experience-replay #26",
     needs=("episodes", "gamma", "unsolved"),
     implies=("GD601",),
@@ -52,8 +53,8 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
     wrong="her train her_envs/PointMaze-v0 -o layout=large -o max_steps=10",
     right="her train her_envs/PointMaze-v0 -o layout=large  # the default fits the layout",
     threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the time "
-    "limit (an error); or the median success comes after 80 % of the limit while less than 90 % succeed (a "
-    "warning)",
+    "limit (an error); or the median success comes after 80 % of the limit, and fewer than 90 % of the "
+    "episodes succeed (a warning)",
     source="HighwayEnv #473",
     needs=("episodes", "unsolved"),
     implies=("GD103", "GD601"),
@@ -71,8 +72,8 @@ def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
     if too_far >= 0.5:
         yield Violation(
             f"the limit is {limit} steps, but {too_far:.1%} of {len(facts)} goals are farther away than "
-            f"{limit} times the largest step seen; nine in ten goals need at least "
-            f"{np.quantile(facts.steps_needed, 0.9):.0f} steps"
+            f"{limit} times the largest step seen; to reach nine in ten goals, the limit must be at least "
+            f"{np.quantile(facts.steps_needed, 0.9):.0f}"
         )
     elif len(facts.success_steps) >= FEW_SUCCESSES and facts.is_success_episode.mean() < 0.9:
         median = float(np.median(facts.success_steps))
@@ -107,8 +108,8 @@ def one_step_episodes(facts: Facts) -> Iterator[Violation]:
     "GD404",
     "time-limit-terminates",
     "error",
-    meaning="Episodes that fail are recorded as terminated at the time limit: their last step gets no future "
-    "value.",
+    meaning="Failed episodes are recorded as terminated at the time limit, so that the value of their last "
+    "state is 0.",
     fix="return truncated=True, terminated=False at the time limit, or pass max_episode_steps= to "
     "gym.register",
     wrong="terminated = self.steps >= 50",

@@ -1,4 +1,4 @@
-"""GD6xx: the logged metrics of a run show that its critic or its actor does not learn."""
+"""Rules GD6xx: the logged metrics of a run show that its critic or its actor does not learn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from her_wrappers.rules import Violation
     "GD601",
     "values-at-lower-bound",
     "error",
-    meaning="The mean value is at the lowest value that clipped targets allow: all goals look unreachable.",
+    meaning="The mean Q value is at the lowest value that clipped targets allow: all goals look unreachable.",
     fix="first fix the findings about goals; then raise --n-sampled-goal, use "
     "--goal-selection-strategy future, or lower the learning rate (--agent.learning-rate 3e-4)",
     wrong="her train MyPush-v0 --no-her  # no transition of a batch has a reward of 0",
@@ -36,7 +36,7 @@ def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     "GD602",
     "values-diverge",
     "error",
-    meaning="The mean value is larger than any return that the rewards allow: the critic diverges.",
+    meaning="The mean Q value is larger than any return that the rewards allow: the critic diverges.",
     fix="pass --clip-targets if rewards lie in [-1, 0]; otherwise lower the learning rate ("
     "--agent.learning-rate 3e-4) or tau (--agent.tau 0.005)",
     wrong="her train MyReach-v0 --algo sac --no-clip-targets --agent.learning-rate 0.01",
@@ -55,7 +55,7 @@ def values_diverge(facts: Facts) -> Iterator[Violation]:
 
 
 def _largest_reward(facts: Facts) -> float:
-    """Return the largest absolute reward; without episodes, assume rewards of -1 and 0, and return 1."""
+    """Return the largest absolute reward. Without episodes, assume rewards of -1 and 0, and return 1."""
     return max(1e-6, float(np.abs(facts.rewards).max())) if len(facts) else 1.0
 
 
@@ -92,7 +92,7 @@ def temperature_collapsed(facts: Facts) -> Iterator[Violation]:
     meaning="The temperature of SAC is so high that the entropy outweighs the rewards.",
     fix="lower the target entropy (--agent.target-entropy -2), or begin with --agent.temperature 0.05",
     wrong="her train MyPush-v0 --algo sac --agent.target-entropy 5",
-    right="her train MyPush-v0 --algo sac  # minus the number of action components",
+    right="her train MyPush-v0 --algo sac  # target entropy: minus the number of action components",
     threshold="a temperature above 10: one unit of entropy is worth ten steps",
     source="SAC: arXiv 1812.05905",
     needs=("history", "unsolved"),
@@ -139,7 +139,7 @@ def critic_settles_without_success(facts: Facts) -> Iterator[Violation]:
     wrong="her train MyReach-v0 --updates-per-step 0.001",
     right="her train MyReach-v0 --updates-per-step 0.25",
     threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); "
-    "the default is 32, that of openai/baselines 102",
+    "the default of `her train` is 32, and that of openai/baselines is 102",
     source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
     needs=("history", "unsolved"),
     implies=("GD605",),
@@ -152,7 +152,7 @@ def few_updates(facts: Facts) -> Iterator[Violation]:
     if found < 5:
         yield Violation(
             f"{updates[-1]:,.0f} updates of {batch} transitions sample each of {steps[-1]:,.0f} steps "
-            f"{found:.2g} times",
+            f"{found:.2g} times on average",
             severity="error" if found < 1 else "warning",
         )
 
@@ -221,9 +221,9 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
     fix="omit the option, so that its default is used",
     wrong="her train MyReach-v0 --no-her --gamma 1 --agent.learning-rate 1",
     right="her train MyReach-v0",
-    threshold="fewer than 20 % relabeled transitions, or none (an error if rewards are sparse); a horizon of "
-    "over 1,000 steps and 20 times the episodes, or gamma 1 (an error); a learning rate below 3e-5 or above "
-    "0.01, or below 1e-5 or above 0.1 (an error)",
+    threshold="a warning for fewer than 20 % relabeled transitions, for a horizon 1 / (1 - gamma) of over "
+    "1,000 steps and 20 times the episode length, and for a learning rate outside [3e-5, 0.01]; an error for "
+    "no relabeled transitions with sparse rewards, for gamma 1, and for a learning rate outside [1e-5, 0.1]",
     needs=("options", "unsolved"),
     implies=("GD605",),
 )

@@ -1,4 +1,4 @@
-"""GD3xx: the rewards carry no information, or the wrong information."""
+"""Rules GD3xx: the rewards carry no information, or the wrong information."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from her_wrappers.rules import Violation
     "rewards-never-differ",
     "error",
     meaning="All rewards are equal, although they should differ between reached and missed goals.",
-    fix="compute the reward from the achieved goal after the step; `her check` compares both functions",
+    fix="compute the reward from the achieved goal after the step; `her check` tests compute_reward",
     wrong="""
 reward = -1.0
 return observation, reward, False, False, {"is_success": self._is_success()}
 """,
     right='reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)',
-    threshold="one reward in all steps, although some steps are successes and others are not, or although "
-    "compute_reward was called with equal goals and with different goals and returned one value for all",
+    threshold="the same reward in all steps, although some steps are successes and others are not, or "
+    "although compute_reward returned one value for pairs of equal goals and for pairs of different goals",
     source="rl-zoo #433",
     needs=("episode",),
     implies=("GD103",),
@@ -54,7 +54,7 @@ def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
 def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
     low, high = float(facts.rewards.min()), float(facts.rewards.max())
     if low < -1 or high > 0:
-        yield Violation(f"rewards range from {low:.4g} to {high:.4g}, and targets are clipped for [-1, 0]")
+        yield Violation(f"rewards range from {low:.4g} to {high:.4g}, but targets are clipped for [-1, 0]")
 
 
 @rule(
@@ -80,7 +80,7 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     found = float(is_sparse.mean())
     if 0.05 <= found <= 0.95:
         yield Violation(
-            f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, the rest have others too"
+            f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, the others do not"
         )
 
 
@@ -92,8 +92,9 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
     wrong="return np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
-    threshold="successes, or equal goals, have a lower mean reward than others; the correlation of reward "
-    "and distance is above 0.5; or of two rewards the higher one is given at larger distances only",
+    threshold="a lower mean reward of successes than of other steps, or of equal goals than of different "
+    "goals; a correlation of reward and distance above 0.5; or two rewards, of which the higher one is given "
+    "at larger distances only",
     source="checker rule GE202",
     needs=("episode",),
     implies=("GD103", "GD203", "GD212", "GD302"),
@@ -103,7 +104,7 @@ def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
         equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
         if equal < different:
             yield Violation(
-                f"the mean reward is {equal:.3g} for equal goals, and {different:.3g} for different goals"
+                f"the mean reward is {equal:.3g} if both goals are equal, and {different:.3g} if they differ"
             )
             return
     if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):

@@ -31,6 +31,7 @@ def test_the_strategy_future_is_judged_by_its_success_rate(rate, is_met):
     study = strategies.make_study(1, quick=True)
     results = RunResults([result_of(run, [0.5], final=rate) for run in study.runs])
     assert [requirement.is_met for requirement in study.judge(results)] == [is_met]
-    missed = [] if is_met else ["median success rate of future with k = 4 is 0.89; at least 0.9 is required"]
+    sentence = "median success rate of `future` with k = 4 is 0.89; at least 0.9 is required"
+    missed = [] if is_met else [sentence]
     assert list(map(str, make_page(replace(study, quick=False), results, {}).missed)) == missed
     assert make_page(study, results, {}).missed == [], "a short version is not judged"

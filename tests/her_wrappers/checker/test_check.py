@@ -175,7 +175,7 @@ def test_rewards_that_differ_by_a_constant_have_this_cause(rewards, computed, ca
     steps = [SimpleNamespace(reward=reward) for reward in rewards]
     results = [SimpleNamespace(number=number) for number in computed]
     evidence = Evidence(gym.spaces.Dict(), Rollout([], steps))
-    expected = f"all differ by the constant {cause}" if cause else ""
+    expected = f"all wrong rewards differ by the constant {cause}" if cause else ""
     assert likely_cause(evidence, list(zip(steps, results, strict=True))) == expected
 
 

@@ -76,14 +76,14 @@ def test_the_first_instance_finishes_its_run_before_a_second_one_is_made():
     report = check_goal_env(OnlyOne, max_steps=60)
     assert report.steps == 60
     [found] = report.of_severity("error")
-    assert found.place == "on a second environment, which replicas=False leaves out"
+    assert found.place == "on a second environment (pass replicas=False to make none)"
 
 
 @pytest.mark.parametrize("is_instance", [True, False])
 def test_without_replicas_one_instance_is_made_and_the_report_lists_what_needs_another(is_instance):
     report = check_goal_env(OnlyOne() if is_instance else OnlyOne, max_steps=60, replicas=False)
     assert not report.findings
-    codes = gaps(report)["replicas=False leaves out what needs a second environment"]
+    codes = gaps(report)["replicas=False: no second environment was made"]
     assert {"GE112", "GE209", "GE401", "GE402", "GE403", "GE404"} <= set(codes)
 
 

@@ -123,9 +123,9 @@ def test_an_exception_that_comes_three_times_names_worker_round_seed_and_cause(t
 @pytest.mark.parametrize(
     ("make_env", "policy", "message"),
     [
-        (Remembering, still, "observations .* pass fresh_envs=True"),
-        (Unseeded, still, "observations .* in new environments.* pass deterministic=False"),
-        (Walk, NeverSeeded(), "observations .* give it a method seed"),
+        (Remembering, still, "'observations' .* pass fresh_envs=True"),
+        (Unseeded, still, "'observations' .* in new environments.* pass deterministic=False"),
+        (Walk, NeverSeeded(), "'observations' .* give the policy a method seed"),
     ],
 )
 def test_rounds_that_cannot_be_repeated_are_an_error(make_env, policy, message):

@@ -76,12 +76,12 @@ def test_compare_prints_the_table_and_writes_files(seeds, tmp_path):
 
 WRONG = [
     (["compare"], 2, "expected at least one run"),
-    (["compare", "nowhere"], 3, "nowhere does not exist; pass a folder of her train"),
-    (["compare", "{runs}", "--by", "tau"], 2, "has no option 'tau'"),
+    (["compare", "nowhere"], 3, "nowhere does not exist; pass a run folder of `her train`"),
+    (["compare", "{runs}", "--by", "tau"], 2, "by= must contain names of options, got 'tau'"),
     (["compare", "{runs}", "--at", "5"], 2, "choose other steps"),
-    (["compare", "{runs}", "--threshold", "2"], 2, "threshold must lie in (0, 1]"),
+    (["compare", "{runs}", "--threshold", "2"], 2, "threshold must be a number in (0, 1]"),
     (["compare", "{runs}", "--out", "a.jpg"], 2, "must end with .pdf"),
-    (["evaluate"], 2, "expected a policy or --recipe NAME"),
+    (["evaluate"], 2, "expected either POLICY or --recipe NAME, got neither"),
     (["evaluate", "math:sin"], 2, "needs an environment"),
     (["evaluate", "{runs}"], 3, "has no best.pt"),
     (["evaluate", "random", "--env", "her_envs/PointReach-v0", "--out", "a.txt"], 2, "must end with .html"),

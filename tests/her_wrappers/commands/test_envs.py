@@ -41,4 +41,4 @@ def test_one_environment_is_shown_with_all_options(env_id):
 def test_an_unknown_id_is_wrong_usage():
     result = her("envs", "her_envs/PointMaze")
     assert result.exit_code == 2
-    assert "choose from 'her_envs/BitFlipping-v0'" in result.stderr
+    assert "choose from her_envs/BitFlipping-v0" in result.stderr

@@ -159,7 +159,7 @@ def test_the_exit_code_reaches_the_shell():
     command = [sys.executable, "-m", "her_wrappers.cli", "inspect", "nothing"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 3
-    assert ran.stderr == "Error: there is no archive at nothing: it has no manifest.json\n"
+    assert ran.stderr == "Error: there is no archive at nothing: manifest.json does not exist there\n"
 
 
 REGISTERED_BY_COMMANDS = """
@@ -177,4 +177,4 @@ def test_commands_register_the_bundled_ids_and_programs_learn_how():
     """In a new process, since other tests have registered them here."""
     command = [sys.executable, "-c", REGISTERED_BY_COMMANDS]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert "import her_envs, or use her_envs:her_envs/PointReach-v0" in output
+    assert "if the package her_envs registers it, use her_envs:her_envs/PointReach-v0" in output

@@ -52,7 +52,7 @@ def test_a_recipe_is_trained_and_its_policy_is_watched(recipes):
     assert config["steps"] == 200
     assert config["seed"] == 3
     assert config["agent"] == {"hidden": [8], "temperature": 0.3}, "other entries of the table remain"
-    assert "no trained policy; run: her train --recipe reach" in her("watch", "--recipe", "reach").output
+    assert "no trained policy; run `her train --recipe reach`" in her("watch", "--recipe", "reach").output
     export_policy(folder, recipes / "reach.policy")
     watched = her("watch", "--recipe", "reach", "--no-show", "--episodes", 3)
     assert watched.exit_code == 0, watched.output
@@ -114,8 +114,8 @@ def test_known_findings_of_a_recipe_do_not_prevent_its_training(recipes):
 MISTAKES = [
     (["train", "--recipe", "reech"], "unknown recipe 'reech'; choose from 'reach'"),
     (["train", "--recipe", "reach", "--resume", "runs/x"], "remove --out, --config and --recipe"),
-    (["watch"], "expected an environment, a run or --recipe NAME"),
-    (["watch", "a.pt", "--recipe", "reach"], "pass one of them"),
+    (["watch"], "expected either TARGET (an environment or a run) or --recipe NAME, got neither"),
+    (["watch", "a.pt", "--recipe", "reach"], "or --recipe NAME, got both"),
 ]
 
 

@@ -140,8 +140,8 @@ def test_endless_episodes_are_truncated_or_an_error(name, workers, tmp_path, mon
     ("arguments", "message"),
     [
         (["her_envs/PointReach-v0", "--policy", "ppo"], "must be random, a run, or module:function, got"),
-        (["her_envs/PointReach-v0", "--info-keys", "cost"], "--info-keys must be keys of the infos"),
-        (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
+        (["her_envs/PointReach-v0", "--info-keys", "cost"], "must name keys of the infos, got 'cost'"),
+        (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, but env has env_id CartPole-v1"),
     ],
 )
 def test_wrong_usage_ends_with_exit_code_two_and_one_sentence(tmp_path, arguments, message):
@@ -316,4 +316,4 @@ def test_only_successes_are_recorded(tmp_path, workers, monkeypatch):
     monkeypatch.setattr("her_wrappers.commands.record.MAX_TRIES", 1)
     result = her(*command, "--only-successes", "--episodes", 9, "--seed", 0, "--out", tmp_path / "few")
     assert result.exit_code == 3
-    assert "episodes are successes; improve the policy, or lower --noise" in result.stderr
+    assert "must succeed; pass a better --policy, or a lower --noise" in result.stderr

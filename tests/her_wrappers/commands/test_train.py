@@ -75,19 +75,19 @@ def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, m
 
 DQN = ["x", "--steps", "9000", "--algo", "dqn"]
 MISTAKES = [
-    ([], "expected an environment, got none"),
+    ([], "ENV is missing; pass an environment"),
     (["her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs a Box action space, got Discrete(10)"),
     (["her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
     ([*DQN, "--agent.tauu", "1"], "--agent.tau"),
-    ([*DQN, "--agent.tau", "0"], "tau must lie in (0, 1]"),
-    (["her_envs/BitFlipping-v0", "--agent.tau", "0.1"], "pass --algo, --recipe or --config"),
+    ([*DQN, "--agent.tau", "0"], "tau must be a number in (0, 1]"),
+    (["her_envs/BitFlipping-v0", "--agent.tau", "0.1"], "--agent.* need an algorithm; pass --algo"),
     (["her_envs/BitFlipping-v0", "--n-sampled-goal", "0"], "n_sampled_goal must be"),
     (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5"], "must sum to 1, got 0.5"),
     (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5", "final"], "'final'"),
     (["her_envs/PointReach-v0", "--termination", "nothing:done"], "cannot load termination 'nothing:done'"),
     (["her_envs/BitFlipping-v0", "-o", "reward_type=dense", "--clip-targets"], "clip_targets=True needs"),
-    (["her_envs/PointReach-v0", "--config", "a", "--config", "b"], "--config must be given once, got it 2"),
-    (["her_envs/PointReach-v0", "--steps", "9", "--steps=8"], "--steps must be given once, got it 2 times"),
+    (["her_envs/PointReach-v0", "--config", "a", "--config", "b"], "--config is given 2 times; pass it once"),
+    (["her_envs/PointReach-v0", "--steps", "9", "--steps=8"], "--steps is given 2 times; pass it once"),
     (["her_envs/PointReach-v0", "--steps", "1.5e0"], "expected an integer, got 1.5e0"),
 ]
 
@@ -106,7 +106,7 @@ UNUSABLE = [
     (["unfinished.py:Env"], "unfinished.py, line 1: '(' was never closed"),
     (["--config", "no.toml"], "cannot read no.toml"),
     (["her_envs/PointReach-v0", "--algo", "sac", "--no-check", "--offline", "no"], "offline='no' cannot be"),
-    (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory; pass the folder"),
+    (["--resume", "nowhere"], "--resume must be the folder of a run, but there is no file nowhere/latest.pt"),
     (["--resume", "damaged"], "damaged/latest.pt is not a checkpoint of `her train`, or it is damaged"),
     (["her_envs/PointReach-v0", "--out", "/dev/null/a"], "/dev/null/a"),
 ]
@@ -170,7 +170,7 @@ def test_the_check_can_be_left_out(options, tmp_path, monkeypatch):
     [
         ("UnboundedActions", "set bounds with gymnasium.wrappers.TransformAction(env"),
         ("HalfBoundedActions", "set bounds with gymnasium.wrappers.TransformAction(env"),
-        ("NeedsInfo", "her train: --info-keys cost"),
+        ("NeedsInfo", "`her train`: --info-keys cost"),
         ("Endless", "did not end after 60 steps; pass --max-episode-steps N"),
     ],
 )
@@ -211,7 +211,7 @@ def test_existing_run_is_not_overwritten(trained, options):
 def test_resume_accepts_only_other_steps(trained):
     out, _ = trained
     other = her("train", "her_envs/PointPush-v0", "--resume", out)
-    assert (other.exit_code, "with env='her_envs/PointReach-v0', got" in other.stderr) == (2, True)
+    assert (other.exit_code, "a run with env='her_envs/PointReach-v0', but env=" in other.stderr) == (2, True)
     elsewhere = her("train", "--resume", out, "--out", "there")
     assert (elsewhere.exit_code, "remove --out" in elsewhere.stderr) == (2, True)
 
@@ -235,7 +235,7 @@ def test_environment_that_fails_the_check_is_trained_only_with_force(broken_id, 
     stopped = her("train", *arguments, "--out", tmp_path / "a")
     assert stopped.exit_code == 3
     assert "GE" in stopped.output, "the report is printed"
-    assert "does not support relabeling; fix the errors above, or pass --force" in stopped.output
+    assert "has the errors above; fix them, or pass --force to train anyway" in stopped.output
     assert not (tmp_path / "a").exists()
     with pytest.warns(UserWarning, match="compute_reward"):
         forced = her("train", *arguments, "--out", tmp_path / "a", "--force")

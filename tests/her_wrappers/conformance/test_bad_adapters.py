@@ -98,7 +98,7 @@ def hangs(self, batch_size):
         ({"sample": replaced("reward", lambda x: x[:, None])}, "HB003", "(128, 1)"),
         ({"sample": replaced("reward", lambda x: [None] * len(x))}, "HB003", "object"),
         ({"sample": hangs}, "HB004", "0.5 seconds"),
-        ({"sample": replaced("observation", np.zeros_like)}, "HB005", "were added"),
+        ({"sample": replaced("observation", np.zeros_like)}, "HB005", "match no step that was added"),
     ],
 )
 def test_a_failure_of_the_first_scenario_is_one_finding(methods, code, message):
@@ -148,7 +148,7 @@ def test_an_offer_without_its_method_is_a_finding_that_names_it(offer, method, c
     adapter = type("Incomplete", (Full,), {method: getattr(ReplayAdapter, method)})
     (finding,) = check_replay(adapter, select=[code]).findings
     assert finding.code == code
-    assert f"define {method}, or remove '{offer}' from offers" in finding.message
+    assert f"define {method}(), or remove '{offer}' from offers" in finding.message
 
 
 def test_features_that_are_not_offered_are_not_findings():

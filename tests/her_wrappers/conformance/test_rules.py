@@ -34,7 +34,7 @@ def test_a_scenario_runs_outside_of_a_check():
 
 def test_the_key_in_which_batches_differ_is_the_first_of_the_batch_not_of_a_set():
     (finding,) = check_replay(SeedIsNotUsed, select=["HB601"]).findings
-    assert finding.message.endswith("a different observation")
+    assert finding.message.endswith("differ in 'observation'")
 
 
 def test_uniform_counts_are_accepted_and_others_are_not():

@@ -127,7 +127,7 @@ def test_the_thresholds_of_shares_need_ten_episodes():
     report = report_on(episodes[:9])
     assert not report.findings
     [gap] = [gap for gap in report.not_exercised if "GD102" in gap.codes]
-    assert gap.reason.startswith("9 episodes")
+    assert gap.reason.startswith("the target has 9 episodes")
 
 
 def test_the_kind_of_goals_that_is_never_reached_is_named_by_component_and_value():

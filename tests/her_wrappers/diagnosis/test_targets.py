@@ -175,17 +175,17 @@ def run_with(config=CONFIG, progress=None, version=None):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda folder: None, "is neither an archive nor a folder of her train"),
-        (archive_of(), "has no complete episode"),
+        (lambda folder: None, "is neither an archive nor a run folder of `her train`"),
+        (archive_of(), "at least one complete episode is needed, got none"),
         (
             archive_of(replace(UNTOUCHED[0], observations=UNTOUCHED[0].observations["observation"])),
-            "but lack observation, achieved_goal, desired_goal",
+            "but lack 'observation', 'achieved_goal', 'desired_goal'",
         ),
-        (run_with(config="{}"), "config.json is damaged, or not the config of a run"),
+        (run_with(config="{}"), "config.json is damaged, or is not the config of a run"),
         (run_with(), "train for at least one"),
         (run_with(progress="success_rate\nx\n"), "progress.csv is damaged, .* could not convert string"),
-        (run_with(progress="epoch\n1\n"), "each row must have a success_rate"),
-        (run_with(version=2), "has version 2 of 'replay buffer'"),
+        (run_with(progress="epoch\n1\n"), "each row must have a value in the column 'success_rate'"),
+        (run_with(version=2), "has version 2 of the file format 'replay buffer'"),
         (run_with(config=CONFIG[:-1] + ', "n_sampled_goal": -1}'), "n_sampled_goal must be"),
     ],
 )
@@ -200,8 +200,8 @@ def test_unusable_folders_raise_a_value_error_that_says_why(make, message, tmp_p
     [
         ("no/such/path", "there is no file or folder"),
         (__file__, "test_targets.py"),
-        (f"{__file__}:TextReward", "values that cannot be recorded"),
-        (f"{__file__}:Broken", "step() of Broken raised at episode 0, step 0"),
+        (f"{__file__}:TextReward", "values that cannot be diagnosed"),
+        (f"{__file__}:Broken", "step() of Broken in episode 0, step 0 raised"),
     ],
 )
 def test_unusable_files_and_environments_end_with_three_and_one_sentence(target, message):
@@ -234,7 +234,7 @@ def test_wrong_options_raise_a_value_error_that_names_them(options):
 
 def test_vector_environments_are_rejected_with_the_reason():
     envs = gym.make_vec("her_envs/PointReach-v0", 2)
-    with pytest.raises(TypeError, match="needs a single environment"):
+    with pytest.raises(TypeError, match="target is a vector environment"):
         diagnose(lambda: envs)
 
 

@@ -129,7 +129,7 @@ def test_an_archive_is_written_episode_by_episode(tmp_path):
 
 BOX = Registered(spaces.Box(-1, 1, (4,)))
 REFUSED = {
-    "got 'map' in episode 1": {"reset_info": {"map": np.zeros(2)}, "infos": {}},
+    "episode 1 has the key 'map' in reset_info but not": {"reset_info": {"map": np.zeros(2)}, "infos": {}},
     "reset_info/a of episode 1 must have shape (), got (2,)": {
         "reset_info": {"a": np.zeros(2)},
         "infos": {"a": np.zeros(3)},
@@ -163,9 +163,9 @@ def test_a_malformed_id_is_an_error_before_anything_is_written(tmp_path, dataset
 
 
 OTHER_SPACES = {
-    "observations/0, observations/1": {"observations": (np.zeros((4, 4)), np.zeros(4))},
+    "got ['observations/0', 'observations/1']": {"observations": (np.zeros((4, 4)), np.zeros(4))},
     "observations of the episodes must have shape (4, 4), got (4, 5)": {"observations": np.zeros((4, 5))},
-    "actions of the episodes must have dtype int64, got float64 with values": {"actions": np.full(3, 0.5)},
+    "actions of the episodes must have dtype int64, got float64 with 0.5": {"actions": np.full(3, 0.5)},
 }
 
 
@@ -194,7 +194,7 @@ def test_a_dataset_that_exists_is_not_replaced():
 
 def test_keys_with_slashes_are_errors():
     env = Registered(spaces.Dict({"a/b": spaces.Discrete(2)}))
-    with pytest.raises(ValueError, match="keys with a slash, got 'observation_space/a/b'"):
+    with pytest.raises(ValueError, match=r"keys in the observation_space .* got the key 'a/b'"):
         to_minari([], "some/thing-v0", env, **METADATA)
 
 
@@ -204,7 +204,7 @@ def test_infos_of_other_lengths_are_errors():
         truncations=[False, False], infos={"a": [1, 2, 3, 4]},
     )  # fmt: skip
     dataset = minari.create_dataset_from_buffers("some/other-v0", [buffer], BOX, **METADATA)
-    with pytest.raises(ValueError, match="episode 0: info 'a' must have 2 or 3 rows, got 4"):
+    with pytest.raises(ValueError, match=r"episode 0: info 'a' must have 2 rows .* or 3 rows .*, got 4"):
         list(from_minari(dataset))
 
 

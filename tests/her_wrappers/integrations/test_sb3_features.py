@@ -180,7 +180,7 @@ def test_a_mixture_can_set_the_share_of_original_rows():
     add(buffer, [counting_episode(0, 5)])
     assert buffer.her_ratio == 0.5
     assert (buffer.sample(300).observations["desired_goal"][:, 1] >= 0).sum() == 150
-    with pytest.raises(ValueError, match="must be given once"):
+    with pytest.raises(ValueError, match="share of relabeled rows must be given only once"):
         make_buffer(goal_selection_strategy=mixture)
 
 
@@ -211,7 +211,7 @@ def test_an_algorithm_trains_on_n_steps():
 
 @pytest.mark.skipif(HAS_N_STEPS, reason="this Stable-Baselines3 has n steps")
 def test_n_steps_are_an_error_for_an_sb3_without_discounts():
-    with pytest.raises(ValueError, match="needs a Stable-Baselines3 of 2"):
+    with pytest.raises(ValueError, match="needs Stable-Baselines3 2"):
         make_buffer(n_steps=3)
 
 

@@ -27,7 +27,7 @@ def test_without_stable_baselines3_the_message_says_what_to_install():
 
 
 def test_observations_without_goals_give_one_clear_error():
-    with pytest.raises(ValueError, match="observation space must be a Dict with the keys observation,"):
+    with pytest.raises(ValueError, match="observation space must be a Dict with the keys 'observation',"):
         sb3.DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=HerReplayBuffer)
 
 
@@ -49,7 +49,7 @@ def test_without_an_environment_only_calls_that_need_it_raise():
     [
         ({"obs": {}}, "observation/observation is missing|observation/.* is missing"),
         ({"action": np.zeros(7)}, r"action must have shape \(1, \d\), got \(7,\)"),
-        ({"reward": np.zeros(2)}, r"rewards must be \(1,\) numbers"),
+        ({"reward": np.zeros(2)}, r"rewards must be numbers of shape \(1,\), one per environment"),
     ],
 )
 def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
@@ -75,5 +75,5 @@ def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
 
 def test_an_argument_of_former_versions_raises_and_names_the_replacement():
     options = {"replay_buffer_class": HerReplayBuffer, "replay_buffer_kwargs": {"env_info": True}}
-    with pytest.raises(TypeError, match=r"has no argument env_info.*copy_info_dict=True"):
+    with pytest.raises(TypeError, match=r"has no argument 'env_info'.*copy_info_dict=True"):
         sb3.DQN("MultiInputPolicy", BitFlippingEnv(4), **options)

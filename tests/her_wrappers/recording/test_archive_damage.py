@@ -58,6 +58,9 @@ def test_swapped_shards_and_shards_of_another_archive_are_errors(tmp_path):
     second.with_name("shard-000002.npz").write_bytes((tmp_path / "other" / first.name).read_bytes())
     with pytest.raises(CorruptFileError, match=r"shard-000002\.npz belongs to another archive"):
         EpisodeArchive(tmp_path / "one")
+    second.with_name("shard-000002.npz").write_bytes(second.read_bytes())
+    with pytest.raises(CorruptFileError, match=r"it is shard 1 of this archive; rename it to shard-000001"):
+        EpisodeArchive(tmp_path / "one")
     second.with_name("shard-000002.npz").unlink()
     first.write_bytes(second.read_bytes())
     with pytest.raises(CorruptFileError, match=r"shard-000000\.npz is damaged: its checksum differs"):
@@ -84,11 +87,11 @@ def test_a_manifest_with_false_values_raises_corrupt_file_error(tmp_path, lie):
         list(EpisodeArchive(tmp_path))
 
 
-@pytest.mark.parametrize(("version", "fix"), [(1, "use the version"), (3, "update her-toolkit")])
+@pytest.mark.parametrize(("version", "fix"), [(1, "use the her-toolkit"), (3, "update her-toolkit")])
 def test_an_archive_of_another_version_gives_one_clear_error(tmp_path, version, fix):
     example(tmp_path)
     forge_manifest(tmp_path, lambda content: content.update(version=version))
-    with pytest.raises(CorruptFileError, match=f"has version {version} .* reads version 2; {fix}"):
+    with pytest.raises(CorruptFileError, match=f"has version {version} .* reads only version 2; {fix}"):
         EpisodeArchive(tmp_path)
 
 
@@ -149,6 +152,6 @@ def test_shards_beyond_the_maximum_of_the_manifest_are_found(tmp_path, monkeypat
 def test_an_environment_with_a_description_that_is_too_long_is_an_error(tmp_path, monkeypatch):
     """An image space with different bounds for each pixel has a long description."""
     monkeypatch.setattr(space_json, "MAX_SOURCE", 300)
-    with pytest.raises(ValueError, match="spaces and arguments of env"):
+    with pytest.raises(ValueError, match=r"the spaces of env .* must take at most 300 bytes"):
         EpisodeArchive(tmp_path / "archive", env=Nested())
     assert files(tmp_path) == []

@@ -56,7 +56,7 @@ def test_a_single_episode_is_not_copied():
 def test_an_index_beyond_the_last_episode_and_an_empty_slice_are_errors():
     with pytest.raises(IndexError):
         Episodes.of([nested_episode(0, 1)])[1]
-    with pytest.raises(ValueError, match="expected at least one episode"):
+    with pytest.raises(ValueError, match="a slice must contain at least one episode"):
         Episodes.of([nested_episode(0, 1)])[1:]
 
 
@@ -73,12 +73,15 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lengths": np.array([3, 0])}, "lengths must be one integer >= 1 per episode"),
+        ({"lengths": np.array([3, 0])}, "lengths must be a non-empty 1-D array of integers >= 1"),
         ({"lengths": np.array([1, 3])}, "rewards must have 4 rows, got shape (3,)"),
         ({"observations": np.zeros(4)}, "observations must have 5 rows"),
         ({"infos": {"cost": np.zeros(2)}}, "infos/cost must have 3 rows"),
-        ({"terminated": np.array([1, 0])}, "terminated must be a bool array of shape (2,), got int64 (2,)"),
-        ({"reset_infos": [{}]}, "reset_infos must be empty or have a dict for each of 2 episodes, got 1"),
+        ({"terminated": np.array([1, 0])}, "terminated must be a bool array of shape (2,), like"),
+        (
+            {"reset_infos": [{}]},
+            "reset_infos must have one dict for each of the 2 episodes, or be empty, got 1",
+        ),
     ],
 )
 def test_lengths_that_do_not_fit_are_errors(changes, message):
@@ -94,11 +97,11 @@ def parts(*observations):
 @pytest.mark.parametrize(
     ("episodes", "message"),
     [
-        ([], "expected at least one episode, got none"),
-        (parts({"a": np.zeros(2)}, {"b": np.zeros(2)}), "all observations must have the same keys, got a"),
-        (parts(np.zeros(2), (np.zeros(2),)), "got an array and a tuple of 1"),
-        (parts(np.zeros((2, 1)), np.zeros((2, 2))), "observations must have rows of one shape"),
-        (parts(np.array([2**53 + 1] * 2), np.zeros(2)), "float64 does not hold all their values"),
+        ([], "episodes must contain at least one episode, got none"),
+        (parts({"a": np.zeros(2)}, {"b": np.zeros(2)}), "must be a dict with the keys ['a'], like item 0"),
+        (parts(np.zeros(2), (np.zeros(2),)), "must be an array, like item 0, got a tuple of length 1"),
+        (parts(np.zeros((2, 1)), np.zeros((2, 2))), "cannot join observations: their rows have"),
+        (parts(np.array([2**53 + 1] * 2), np.zeros(2)), "float64 cannot hold all values exactly"),
     ],
 )
 def test_episodes_of_different_spaces_are_errors(episodes, message):
@@ -119,8 +122,8 @@ PARTS = {"observations": np.zeros((3, 1)), "actions": np.zeros(2), "rewards": np
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("rewards", np.zeros(0), "rewards must have shape (T,) with T >= 1, got (0,)"),
-        ("rewards", np.zeros((2, 1)), "rewards must have shape (T,)"),
+        ("rewards", np.zeros(0), "rewards must be a non-empty 1-D array, got shape (0,)"),
+        ("rewards", np.zeros((2, 1)), "rewards must be a non-empty 1-D array, got shape (2, 1)"),
         ("rewards", np.array(["1", "2"]), "rewards must hold numbers, got dtype <U1"),
         ("actions", np.zeros(3), "actions must have 2 rows, got shape (3,)"),
         ("observations", {"a": np.zeros(2)}, "observations/a must have 3 rows, got shape (2,)"),
@@ -139,7 +142,7 @@ def test_wrong_lengths_of_an_episode_are_errors(name, value, message):
         ("rewards", [0.0, 0.0], "rewards must be a NumPy array, got list"),
         ("observations", {"a": ([0, 0, 0],)}, "observations/a/0 must be a NumPy array"),
         ("infos", {"a": {"b": np.zeros(2)}}, "infos/a must be a NumPy array, got dict"),
-        ("infos", {3: np.zeros(2)}, "infos must have keys that are strings, got 3"),
+        ("infos", {3: np.zeros(2)}, "the keys of infos must be strings, got 3"),
         ("infos", None, "infos must be a dict of arrays"),
         ("reset_info", {"a": None}, "reset_info/a must be a NumPy array"),
     ],

@@ -18,7 +18,7 @@ def read(**changes):
 
 
 def test_the_last_row_of_an_episode_is_its_last_state():
-    with pytest.warns(UserWarning, match="1 of 3 episodes have one state and no step"):
+    with pytest.warns(UserWarning, match="1 of 3 episodes are left out, since they have one state"):
         episodes = read()
     assert [each.observations["observation"][:, 0].tolist() for each in episodes] == [[0, 1, 2], [20, 21, 22]]
     assert [each.actions.tolist() for each in episodes] == [[0, 1], [4, 5]]
@@ -72,10 +72,13 @@ def test_dicts_of_goals_are_episodes_that_buffers_and_archives_take(tmp_path):
 
 MISTAKES = [
     ({"rewards": np.zeros(6)}, r"rewards must have shape \(7,\), got \(6,\)"),
-    ({"observations": STATES[:5]}, "observations must have 7 rows, as actions, got 5"),
+    (
+        {"observations": STATES[:5]},
+        "^observations must have 7 rows, one per action, got 5 rows",
+    ),
     ({"terminals": np.arange(7)}, "terminals must have dtype bool"),
     ({"timeouts": np.zeros(6)}, r"timeouts must have shape \(7,\), got \(6,\)"),
-    ({"next_observations": STATES + 2}, r"next_observations\[0\] must equal observations\[1\]"),
+    ({"next_observations": STATES + 2}, r"next_observations\[0\] differs from observations\[1\]"),
 ]
 
 

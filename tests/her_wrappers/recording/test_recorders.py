@@ -160,7 +160,7 @@ def test_overwritten_last_observations_cause_one_warning():
     env = VectorEpisodeRecorder(SyncVectorEnv(makers(2, [[2]], reuse=True), autoreset_mode=SAME_STEP))
     drive(env, 3)
     with pytest.warns(
-        UserWarning, match="last observation/place of all 4 episodes.*CopyObservation"
+        UserWarning, match="in all 4 episodes, the last value of observation/place equals.*CopyObservation"
     ) as caught:
         env.step(np.zeros((2, 2), np.float32))
     assert caught[0].filename == __file__

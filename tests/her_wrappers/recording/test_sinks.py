@@ -68,7 +68,8 @@ def test_an_error_has_the_episodes_and_all_sinks_are_called():
 
     result = (1, 2, 3, 4, 5)
     message = (
-        r"on 2 episodes, the first of 3 steps, .*picky.* too long: 3; .*also_picky raised KeyError: 'gone'"
+        r"delivering 2 episodes, the first of 3 steps, failed: "
+        r".*picky.* too long: 3; .*also_picky raised KeyError: 'gone'"
     )
     with pytest.raises(SinkError, match=message) as caught:
         Sinks([picky, also_picky, store, served.append]).deliver(episodes_of(1, 3, 2, 4), result)

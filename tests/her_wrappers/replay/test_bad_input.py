@@ -24,7 +24,7 @@ ARGUMENTS = [
     ({"buffer_size": 2**62}, MemoryError, "buffer_size"),
     ({"n_sampled_goal": -1}, ValueError, "n_sampled_goal"),
     ({"her_ratio": 1.5}, ValueError, "her_ratio"),
-    ({"her_ratio": 0.5, "n_sampled_goal": 4}, ValueError, "once, got n_sampled_goal and her_ratio"),
+    ({"her_ratio": 0.5, "n_sampled_goal": 4}, ValueError, "once, got n_sampled_goal=4 and her_ratio"),
     (
         {"her_ratio": 0.5, "goal_selection_strategy": Mixture({"final": 0.5, "original": 0.5})},
         ValueError,
@@ -45,7 +45,7 @@ ARGUMENTS = [
     ({"info_keys": "cost"}, TypeError, "info_keys"),
     ({"info_format": "rows"}, ValueError, "info_format"),
     ({"prioritized": Priority}, TypeError, "prioritized"),
-    ({"device": "gpu"}, ValueError, "device must be one that torch can use here"),
+    ({"device": "gpu"}, ValueError, "device must be a device of this machine"),
     ({"buffersize": 5}, TypeError, "buffersize"),
 ]
 
@@ -88,7 +88,7 @@ CALLS = [
     (lambda buffer: buffer.update_priorities([0, 1], [np.nan, 1]), ValueError, "nan at row 0"),
     (lambda buffer: buffer.update_priorities([0, 1], [1, 1e39]), ValueError, "at row 1"),
     (lambda buffer: buffer.update_priorities([0, 1], [[1], [1, 2]]), ValueError, "priorities"),
-    (lambda buffer: buffer.update_priorities([0, 1], [1]), ValueError, "shape of index"),
+    (lambda buffer: buffer.update_priorities([0, 1], [1]), ValueError, "same shape as the argument index"),
     (lambda buffer: buffer.update_priorities([0, 24], [1, 1]), ValueError, "24 at row 1"),
     (lambda buffer: buffer.update_priorities([-1, 0], [1, 1]), ValueError, "-1 at row 0"),
     (lambda buffer: buffer.update_priorities(np.array([2**63], np.uint64), [1]), ValueError, "at row 0"),
@@ -153,7 +153,7 @@ EPISODES = [
     (counting_episode(5, 3, rewards=np.array([-1, -1, np.inf])), "inf at step 2"),
     (counting_episode(5, 3, rewards=np.array([0, 2.0**128 - 2.0**103, 0])), "at step 1"),
     (counting_episode(5, 3, rewards=np.array([0, np.longdouble("1e4000"), 0])), "at step 1"),
-    (counting_episode(5, 31), "got 31 steps; raise buffer_size"),
+    (counting_episode(5, 31), "got 31 steps; increase buffer_size="),
 ]
 
 
@@ -176,9 +176,9 @@ def test_the_error_for_columnar_episodes_names_the_bad_one():
 
 
 INFOS = [
-    ({}, r"infos/cost is missing .*info_keys=\['cost'\]"),
-    ({"cost": np.array(["a", "b", "c"])}, "infos/cost .*<U1"),
-    ({"cost": np.zeros((3, 2))}, "infos/cost .*shape"),
+    ({}, r"no info 'cost'.*info_keys=\['cost'\]"),
+    ({"cost": np.array(["a", "b", "c"])}, r"infos\['cost'\] .*<U1"),
+    ({"cost": np.zeros((3, 2))}, r"infos\['cost'\] .*shape"),
     ({"cost": np.full(3, 2**53 + 1)}, "infos/cost .*int64"),  # float64 does not hold this integer
 ]
 
@@ -304,7 +304,7 @@ def test_a_sum_of_rewards_that_float32_does_not_hold_is_an_error(n_sampled_goal)
     options = {"n_steps": 2, "gamma": 1.0, "termination": "never", "compute_reward": huge}
     buffer = counting_buffer(n_sampled_goal=n_sampled_goal, **options)
     buffer.add_episode(counting_episode(0, 20, rewards=np.full(20, 3e38)))
-    with pytest.raises(ValueError, match="n_steps rewards"):
+    with pytest.raises(ValueError, match="the sum of 2 rewards is too large for float32"):
         buffer.sample(50)
 
 
@@ -333,7 +333,7 @@ def test_functions_cannot_write_to_their_arguments(functions):
 
 STRATEGIES = [
     (lambda t, length, rng: t, "got 0"),
-    (lambda t, length, rng: length + 1, "1..length"),
+    (lambda t, length, rng: length + 1, "from 1 to the length"),
     (lambda t, length, rng: t + 1.0, "float64"),
     (lambda t, length, rng: t[:1] + 1, "shape"),
 ]

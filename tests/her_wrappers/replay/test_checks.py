@@ -351,10 +351,10 @@ def test_attributes_that_differ_from_the_start_are_noticed():
     envs.reset(seed=0)
     envs.set_attr("radius", 0.9)
     (message,) = messages(record_rows, envs)
-    assert "a local copy (AsyncVectorEnv)" in message
+    assert "a local copy for AsyncVectorEnv" in message
     makers = [lambda radius=radius: Radius(radius) for radius in (0.1, 0.9)]
     (message,) = messages(record_rows, SyncVectorEnv(makers))
-    assert "attributes that were set in the environments" in message
+    assert "attributes that were set in other environments" in message
 
 
 def test_a_curriculum_of_the_same_environment_is_correct():

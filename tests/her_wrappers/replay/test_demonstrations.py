@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -97,6 +98,16 @@ def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, optio
             assert (twin.sample(7).index == batch.index).all()
 
 
+def test_no_episode_can_be_added_to_the_demonstrations(tmp_path, device):
+    """It would evict demonstrations, and change the step numbers of the others."""
+    buffer = with_demonstrations(device)
+    buffer.save(tmp_path / "buffer")
+    for each in (buffer, load_buffer(tmp_path / "buffer", device)):
+        with pytest.raises(RuntimeError, match="demonstrations is read-only"):
+            each.demonstrations.add_episode(counting_episode(7, 2))
+        assert_same_episodes(each.demonstrations.episodes(), EPISODES)
+
+
 def test_load_may_give_other_demonstrations_and_another_seed(tmp_path):
     with_demonstrations().save(tmp_path / "buffer")
     twins = [load_buffer(tmp_path / "buffer", None, **FUNCTIONS, seed=5) for _ in range(2)]
@@ -110,7 +121,7 @@ def test_load_may_give_other_demonstrations_and_another_seed(tmp_path):
 
 def test_the_share_must_be_that_of_the_saved_buffer(tmp_path):
     with_demonstrations(share=0.5).save(tmp_path / "buffer")
-    with pytest.raises(ValueError, match=r"demonstrations must be 0\.5 as in the saved buffer, got 0\.25"):
+    with pytest.raises(ValueError, match=r"must be 0\.5, as in the saved buffer, got 0\.25"):
         load_same(with_demonstrations(), tmp_path / "buffer")
 
 
@@ -125,7 +136,7 @@ def test_priorities_of_demonstrations_are_updated():
 def test_an_update_with_an_unknown_step_number_changes_nothing(index):
     buffer = with_demonstrations(prioritized=Priority())
     twin = with_demonstrations(prioritized=Priority())
-    with pytest.raises(ValueError, match="numbers that this buffer has given"):
+    with pytest.raises(ValueError, match="step numbers of this buffer"):
         buffer.update_priorities([-2, 0, index], [9.0, 9.0, 9.0])
     assert_same_batches(buffer, twin)
 
@@ -148,13 +159,13 @@ def test_any_source_of_episodes_can_be_used(tmp_path):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Demonstrations(EPISODES, 1.0), ValueError, r"share of Demonstrations must lie in \(0, 1\)"),
-        (lambda: Demonstrations(EPISODES, "0.5"), ValueError, r"share of Demonstrations must lie in \(0"),
+        (lambda: Demonstrations(EPISODES, 1.0), ValueError, r"share of Demonstrations must .* in \(0, 1\)"),
+        (lambda: Demonstrations(EPISODES, "0.5"), ValueError, r"must be a number in \(0, 1\), got '0.5'"),
         (lambda: Demonstrations(EPISODES[0]), TypeError, r"pass \[episode\]"),
-        (lambda: counting_buffer(demonstrations=EPISODES), TypeError, "must be Demonstrations or None"),
+        (lambda: counting_buffer(demonstrations=EPISODES), TypeError, r"\(episodes\), got list"),
         (lambda: with_demonstrations(episodes=[]), ValueError, "at least one episode"),
-        (lambda: with_demonstrations(episodes=5), TypeError, "takes episodes, got 5"),
-        (lambda: with_demonstrations(episodes=[*EPISODES, 5]), TypeError, "takes Episode objects, got int"),
+        (lambda: with_demonstrations(episodes=5), TypeError, "an iterable of episodes, got 5"),
+        (lambda: with_demonstrations(episodes=[*EPISODES, 5]), TypeError, "contains an object of type int"),
     ],
 )
 def test_wrong_demonstrations_are_an_error(make, error, message):
@@ -190,3 +201,14 @@ def test_a_file_with_damaged_demonstrations_is_rejected(tmp_path):
     (tmp_path / "buffer").write_bytes(content[: at - 400] + b"\0" * 100 + content[at - 300 :])
     with pytest.raises(CorruptFileError):
         HindsightReplayBuffer.load(tmp_path / "buffer")
+
+
+def test_the_error_of_a_dataset_names_the_bad_episode():
+    """A dataset has no `Episode` objects; its third episode here has no rewards."""
+    good = counting_episode(0, 2)
+    flags = {"terminations": [True], "truncations": [False]}
+    arrays = {"observations": good.observations, "actions": good.actions, "infos": {}} | flags
+    parts = [SimpleNamespace(rewards=rewards, **arrays) for rewards in (good.rewards, good.rewards, [])]
+    dataset = SimpleNamespace(iterate_episodes=lambda: iter(parts))
+    with pytest.raises(ValueError, match="episode 2: "):
+        Demonstrations(dataset).read()

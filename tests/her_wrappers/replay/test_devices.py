@@ -84,10 +84,10 @@ def test_without_torch_devices_and_tensors_are_an_error_with_the_fix(monkeypatch
     batch = filled(None).sample(3)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(
-        ImportError, match=r"device='cuda' needs torch; run: pip install .*her-toolkit\[torch\]"
+        ImportError, match=r"device='cuda' needs torch; run `pip install .*her-toolkit\[torch\]"
     ):
         counting_buffer(device="cuda")
-    with pytest.raises(ImportError, match=r"to_torch needs torch; run: pip install .*her-toolkit\[torch\]"):
+    with pytest.raises(ImportError, match=r"to_torch needs torch; run `pip install .*her-toolkit\[torch\]"):
         batch.to_torch()
 
 

@@ -117,11 +117,11 @@ def test_a_batch_has_memory_of_its_own():
 
 
 BAD_GOALS = [
-    (np.zeros((2, 2)), "place, open"),
+    (np.zeros((2, 2)), "'place', 'open'"),
     ({"place": np.zeros(2), "open": np.zeros((2, 1))}, "desired_goals/open .*shape"),
     ({"place": ["near"], "open": [1]}, "desired_goals/place .*<U4"),
-    ({"place": [0.1], "open": [1]}, "desired_goals/place .*float64 with values"),
-    ({"place": np.zeros(2), "open": np.zeros(3)}, r"\[2, 3\]"),
+    ({"place": [0.1], "open": [1]}, "desired_goals/place .*float64 with 0.1"),
+    ({"place": np.zeros(2), "open": np.zeros(3)}, "2 and 3 rows"),
 ]
 
 
@@ -134,11 +134,11 @@ def test_desired_goals_of_another_form_are_an_error(desired_goals, words):
 PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncated=True)
 RARELY = Mixture({"final": 1 - 1e-6, "random": 1e-6})
 BAD_ARGUMENTS = [
-    ({"strategy": "random"}, ValueError, "'random'; use another strategy"),
+    ({"strategy": "random"}, ValueError, "'random' takes goals from other episodes.*use another"),
     ({"strategy": "desired"}, ValueError, "pass desired_goals="),
     ({"strategy": RARELY, "desired_goals": np.zeros((3, 2))}, ValueError, "'random'"),
-    ({"strategy": Mixture({"final": 0.5, "original": 0.5})}, ValueError, "relabeled share"),
-    ({"strategy": lambda t, length, rng: t * 0}, ValueError, "got 0 at step 0"),
+    ({"strategy": Mixture({"final": 0.5, "original": 0.5})}, ValueError, "share of relabeled rows"),
+    ({"strategy": lambda t, length, rng: t * 0}, ValueError, "got 0 for step 0"),
     ({"termination": "recompute"}, ValueError, "needs compute_terminated"),
     ({"termination": lambda a, d, i: False}, ValueError, "compute_terminated must return bools of shape"),
     ({"n_sampled_goal": 0}, ValueError, "n_sampled_goal"),

@@ -178,12 +178,12 @@ def test_without_functions_all_works_but_relabeling(tmp_path):
 
 
 BAD_OPTIONS = [
-    ({"info_keys": ["cost"]}, ValueError, "info_keys must be the keys in the saved buffer"),
+    ({"info_keys": ["cost"]}, ValueError, r"info_keys must be \[.*\], as in the saved buffer"),
     ({"buffer_size": 0}, ValueError, "buffer_size"),
     ({"buffer_size": 9}, ValueError, "buffer of 9 transitions, got 25 steps"),
     ({"buffersize": 10}, TypeError, "buffersize"),
     ({"compute_terminated": None}, ValueError, "needs compute_terminated"),
-    ({"env": gym.make("her_envs/PointReach-v0")}, ValueError, "observation space of achieved_goal"),
+    ({"env": gym.make("her_envs/PointReach-v0")}, ValueError, "entry 'achieved_goal' of the observation"),
     ({"env": "her_envs/PointReach-v0"}, TypeError, "str"),
 ]
 
@@ -239,7 +239,7 @@ def test_a_failed_save_leaves_the_old_file_and_the_buffer(tmp_path):
     buffer.save(tmp_path / "buffer")
     before = (tmp_path / "buffer").read_bytes()
     odd = HindsightReplayBuffer(SPACE, spaces.Space((1,), np.float64), n_sampled_goal=0)
-    with pytest.raises(TypeError, match="expected a space that JSON can describe"):
+    with pytest.raises(TypeError, match="cannot be stored as JSON"):
         odd.save(tmp_path / "buffer")
     with pytest.raises(FileNotFoundError):
         buffer.save(tmp_path / "nowhere" / "buffer")

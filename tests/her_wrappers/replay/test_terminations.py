@@ -52,7 +52,7 @@ def test_success_raises_for_rewards_of_more_than_two_values():
     options = {"termination": "success", "goal_selection_strategy": "random", "her_ratio": 1}
     buffer = counting_buffer(compute_reward=three_values, **options)
     buffer.add_episodes([counting_episode(number, 3) for number in range(2)])
-    with pytest.raises(ValueError, match=r"two values.*got -5, -1, 0"):
+    with pytest.raises(ValueError, match=r"two values.*got the values -5, -1, 0"):
         buffer.sample(100)
     dense = lambda achieved, desired, info: -abs(achieved - desired).sum(-1)  # noqa: E731
     buffer, rewards = (
