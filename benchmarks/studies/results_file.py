@@ -81,7 +81,7 @@ class RunResults:
 
 
 def median(values: Floats) -> float | None:
-    """Return the median, or None if there are no values."""
+    """Return the median, or None without values."""
     return float(np.median(values)) if len(values) else None
 
 

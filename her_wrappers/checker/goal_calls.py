@@ -91,7 +91,7 @@ class CallResult:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of the value; None if there is no value, or if it contains lists of different lengths."""
+        """Shape of the value; None without a value, or if it contains lists of different lengths."""
         try:
             return None if self.value is None else tuple(np.shape(self.value))
         except ValueError:

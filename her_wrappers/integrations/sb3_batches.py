@@ -63,7 +63,7 @@ class TensorBatches:
             self._used = 0
 
     def next(self, batch_size: int, device: torch.device) -> DictReplayBufferSamples:
-        """Return an unused batch; if there is none, sample new batches."""
+        """Return an unused batch; sample new batches if all are used."""
         if batch_size != self._batch_size:
             self._batch_size, self._bytes, self._used = batch_size, 0, 0
             self._used_before.clear()

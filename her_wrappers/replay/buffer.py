@@ -284,7 +284,7 @@ class HindsightReplayBuffer:
 
     @property
     def demonstrations(self) -> HindsightReplayBuffer | None:
-        """A read-only buffer that contains the demonstrations, or None if there are no demonstrations."""
+        """A read-only buffer that contains the demonstrations, or None without them."""
         return None if self._demonstrations is None else self._demonstrations.buffer
 
     @property

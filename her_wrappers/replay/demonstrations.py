@@ -68,7 +68,7 @@ class Demonstrations:
         object.__setattr__(self, "share", float(self.share))  # the same as from a saved file
 
     def read(self) -> list[Episode]:
-        """Return all episodes, or raise ValueError if there are none."""
+        """Return all episodes; raise ValueError if the source is empty."""
         source: Any = self.episodes
         if isinstance(source, Dataset):
             errors = EpisodeErrors("raise")
