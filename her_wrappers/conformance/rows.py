@@ -326,7 +326,7 @@ class DecodedRows:
         yield from self.violation(self.wrong[aspect] & among, message, values, suffix)
 
     def first_violation(self) -> Iterator[Violation]:
-        """Yield a violation for the first entry of `faults`, such as "reward"; nothing if `faults` is empty."""
+        """Yield a violation for the first entry of `faults`, such as "reward"; nothing without `faults`."""
         for aspect in self.faults[:1]:
             yield from self.violation_in(aspect)
 

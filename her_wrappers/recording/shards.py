@@ -50,7 +50,7 @@ class Pending(NamedTuple):
         return max(1, min(shard_steps, SHARD_BYTES * self.num_steps // max(1, self.nbytes)))
 
     def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending | None]:
-        """Return the episodes of the next shard, and the episodes that stay pending (None instead of 0 episodes).
+        """Return the episodes of the next shard, and the episodes that stay pending (None instead of 0).
 
         The shard gets the oldest episode, and later episodes with equal types of rewards and infos, until it
         has at least ``shard_steps`` steps, or about `SHARD_BYTES` bytes.
