@@ -70,7 +70,7 @@ class Counting(GoalTask):
         return (achieved_goal == desired_goal).all(-1)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return the absolute difference of the step numbers plus that of the episode numbers."""
+        """Return the sum of the absolute differences of episode number and step number."""
         return abs(achieved_goal - desired_goal).sum(-1)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:

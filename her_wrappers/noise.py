@@ -14,8 +14,8 @@ def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.rando
     Args:
         action: Action of ``space``.
         space: Action space of one environment.
-        noise: For a Box with bounds, the standard deviation of Gaussian noise, as a fraction of half of the
-            range of each component. For other spaces, the probability of a random action.
+        noise: For a Box with bounds, the standard deviation of Gaussian noise, relative to half of the range
+            of each component. For other spaces, the probability of a random action.
         rng: Source of the randomness.
     """
     if isinstance(space, spaces.Box) and space.is_bounded():

@@ -30,7 +30,7 @@ def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.
         if leaf.shape is None or leaf.dtype is None:
             where = f" of {path_name(place)!r}" if place else ""
             raise TypeError(
-                f"the space{where} must have elements that are arrays of a fixed shape, got {leaf}; "
+                f"the space{where} must contain arrays of a fixed shape, but is {leaf}; "
                 "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
             )
     return leaves

@@ -75,7 +75,8 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
         joined = np.concatenate(trees)
     except ValueError as error:
         shapes = sorted({str(np.shape(tree)[1:]) for tree in trees})
-        raise ValueError(f"cannot join {name}: their rows have the shapes {' and '.join(shapes)}") from error
+        rows = f"got rows of shapes {' and '.join(shapes)}"
+        raise ValueError(f"all arrays of {name} must have rows of the same shape, {rows}") from error
     _require_exact(name, trees, joined)
     return joined
 

@@ -1,8 +1,8 @@
 """Detection of achieved goals that belong to an earlier state than the rest of the observation.
 
 A linear or quadratic function from observation to achieved goal is fitted to recorded steps. Goals are stale
-if most resets contradict this function, or if goals follow from the observation before the step instead.
-For example, a reset sets the joints of a simulator, but the positions are computed only by the first step.
+if the function is wrong for most resets, or if goals after a step fit the observation before the step. For
+example, the goal of a reset is old if it is computed before the simulator has computed the new positions.
 """
 
 from __future__ import annotations

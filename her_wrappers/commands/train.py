@@ -47,7 +47,7 @@ class ConfigOptions(Config):
     agent: Suppress[Any] = None  # its options depend on algo: see `_parse`
 
     def __post_init__(self) -> None:
-        """Skip the validation of `Config`, since recipes or files may set the missing options."""
+        """Skip the validation of `Config`: a recipe or a file may set options that are missing here."""
         object.__setattr__(self, "info_keys", tuple(self.info_keys))  # a list in files
 
 

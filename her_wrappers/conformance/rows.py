@@ -129,7 +129,8 @@ class BufferDriver:
             raise ScenarioError("HB002", f"sample() returned {type(batch).__name__}, not a dict")
         missing = [key for key in needed if key not in batch]
         if missing:
-            raise ScenarioError("HB002", f"sample() returned a dict without {', '.join(map(repr, missing))}")
+            keys = ", ".join(map(repr, missing))
+            raise ScenarioError("HB002", f"sample() returned a dict without the keys {keys}")
         arrays = {}
         for key in dict.fromkeys((*needed, *(key for key in OPTIONAL_KEYS if key in batch))):
             shape = (rows, *needed.get(key, ()))

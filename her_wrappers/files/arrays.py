@@ -132,9 +132,9 @@ def write_arrays(
             encoded = json.dumps(content, allow_nan=False).encode()
             if len(encoded) > MAX_HEADER:
                 raise ValueError(
-                    f"cannot write {path}: the names of its {len(entries)} arrays, the spaces and the "
-                    f"options must have at most {MAX_HEADER} bytes as JSON, got {len(encoded)}; use fewer "
-                    "keys in infos and spaces, or the same bounds for all elements of a Box"
+                    f"cannot write {path}: its header, which lists spaces and the names of {len(entries)} "
+                    f"arrays, must have at most {MAX_HEADER} bytes, got {len(encoded)}; use fewer keys in "
+                    "infos and spaces, or the same bounds for all elements of a Box"
                 )
             zip_file.writestr(zipfile.ZipInfo(HEADER), encoded)
             zip_file.close()

@@ -62,7 +62,7 @@ def to_minari(
     except (TypeError, ValueError) as error:  # Minari could write other ids, but not read them
         raise ValueError(
             f'dataset_id must have the form "namespace/name-v0", got {dataset_id!r}; the '
-            "namespace is optional, and must have at least two letters"
+            "namespace can be left out, or must have at least two letters"
         ) from error
     observations, actions = _specs_of(env)
     begun = False

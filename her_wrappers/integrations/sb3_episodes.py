@@ -1,4 +1,4 @@
-"""Parts of `HerReplayBuffer`: SB3's shapes, infos with any keys and values, and open episodes as bytes."""
+"""Parts of `HerReplayBuffer`: conversion to SB3's shapes, storage of infos, storage of open episodes."""
 
 from __future__ import annotations
 

@@ -240,8 +240,8 @@ class OpenEpisodes:
                 raise ValueError(
                     f"obs {recorded.where(0)(i)} must equal the previous next_obs, but {leaf.name} is "
                     f"{given[i]}, not {was[i]}. If the episode ended or its goal changed, pass "
-                    "terminated=True or truncated=True with its last transition. After an interruption, call "
-                    "truncate_open_episode() before add(). If the environment reuses its arrays, wrap it in "
+                    "terminated=True or truncated=True with its last transition. If you stopped in an "
+                    "episode, call truncate_open_episode(). If the environment reuses its arrays, wrap it in "
                     "her_wrappers.repairs.CopyObservation"
                 )
 

@@ -28,7 +28,7 @@ from her_wrappers.trees import Tree, concatenate_trees
 
 
 class Column(NamedTuple):
-    """One leaf of the observations or actions."""
+    """One array of the observations or actions, with a row for each step that the ring stores."""
 
     leaf: LeafSpec
     shape: tuple[int, ...]  # (capacity, N, ...), or without N for a single environment

@@ -38,7 +38,7 @@ class Pending(NamedTuple):
 
     @classmethod
     def of(cls, episodes: Episodes, before: Pending | None = None) -> Pending:
-        """Return the pending episodes ``before``, followed by ``episodes``."""
+        """Return pending episodes: those of ``before``, then ``episodes``."""
         trees = tuple(getattr(episodes, name) for name in (*TREES, "rewards"))
         nbytes = sum(leaf.nbytes for leaf in leaf_arrays(trees))
         totals = before[2:] if before else (0, 0, 0)

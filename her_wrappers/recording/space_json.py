@@ -164,7 +164,7 @@ def _make(described: SpaceJson) -> spaces.Space[Any]:
         values["dtype"] = np.dtype(values["dtype"]).type
     shape = values["shape"] if kind == "Box" else values["n"] if kind == "MultiBinary" else ()
     if (size := math.prod(map(abs, np.atleast_1d(shape).tolist()))) > MAX_SIZE:
-        raise ValueError(f"its arrays must have at most {MAX_SIZE} elements, got {size}")
+        raise ValueError(f"a {kind} space must have at most {MAX_SIZE} elements, got {size}")
     if kind == "Box":
         values["shape"] = tuple(values["shape"])
         for name in ("low", "high"):

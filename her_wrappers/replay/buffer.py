@@ -434,8 +434,8 @@ class HindsightReplayBuffer:
         Raises:
             CorruptFileError: A shard of the archive is damaged.
             MemoryError: Not enough memory.
-            OSError: The archive cannot be read, or the episodes that are not in its folder yet cannot be
-                written to the folder before reading.
+            OSError: The archive cannot be read. Before reading, it writes its pending episodes to its folder,
+                which can fail too.
             TypeError: An element is not an `Episode`.
             ValueError: An episode is not valid, see `add_episode`; or all episodes were skipped.
         """

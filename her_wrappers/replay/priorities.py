@@ -111,7 +111,7 @@ class Priorities:
         return len(stored) - len(index)
 
     def restore(self, scaled: np.ndarray, largest: float, priority: Priority | None) -> None:
-        """Restore saved priorities; do nothing if they were scaled with other options than the current ones.
+        """Restore saved priorities, unless they were scaled with options that differ from the current ones.
 
         ``scaled`` has the scaled priorities of the saved steps, oldest first. If only n steps are stored now,
         they get the last n values. ``largest`` is the largest priority so far, and ``priority`` has the
@@ -120,9 +120,7 @@ class Priorities:
         if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
         if not INITIAL_PRIORITY <= largest <= LARGEST:
-            raise ValueError(
-                f"'largest_priority' in the file must be between 1 and {LARGEST:g}, got {largest}"
-            )
+            raise ValueError(f"the saved 'largest_priority' must be between 1 and {LARGEST:g}, got {largest}")
         count = self._end - self._first
         if scaled.ndim != 1 or len(scaled) < count or scaled.dtype != np.float64:
             raise ValueError(

@@ -46,15 +46,15 @@ def relabel_episode(
         episode: An episode of a goal environment, T steps.
         strategy: Source of the goals: ``"future"``, ``"final"`` (all copies of a step are equal then),
             ``"episode"``, ``"geometric"`` or `Geometric`, ``"desired"`` with ``desired_goals``, a function
-            ``(t, length, rng) -> s``, or a `Mixture` of these.
+            ``(t, length, rng) -> s`` from steps to goal states, or a `Mixture` of these.
         n_sampled_goal: Number of copies of every step, k.
         compute_reward: Function that returns the rewards of a batch of goals; it gets the infos of the
             episode as a list of dicts.
         rng: Random generator that selects the goals.
         termination: Rule for terminations of the copies, as in `HindsightReplayBuffer`: ``"success"``,
             ``"never"``, ``"keep"``, or a function of a batch of goals, such as the method
-            ``GoalInterface.of(env).compute_terminated``. With a function or ``"success"``, if the episode
-            terminated independently of its goal, every copy of its last step terminates. The default is
+            ``GoalInterface.of(env).compute_terminated``. If a crash, for example, terminated the episode, all
+            copies of its last step also terminate with a function or ``"success"``. The default is
             ``"keep"``, with a warning if the episode terminated at its goal.
         gamma: Discount factor, from which the ``discounts`` of the copies are computed.
         desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as the goals of

@@ -221,8 +221,8 @@ class RowStorage:
             raise ValueError(f"{name} must be numbers, got dtype {column.dtype}; {fix}")
         if column.shape != shape:
             raise ValueError(
-                f"{name} must have shape {shape}: one row per step of the episode, and each row with the "
-                f"same shape as in the buffer, got {column.shape}"
+                f"{name} must have shape {shape}, got {column.shape}; return a row for each step of the "
+                "episode, and rows of the shape that the buffer stores already"
             )
         return column
 

@@ -100,7 +100,10 @@ def parts(*observations):
         ([], "episodes must contain at least one episode, got none"),
         (parts({"a": np.zeros(2)}, {"b": np.zeros(2)}), "must be a dict with the keys ['a'], like item 0"),
         (parts(np.zeros(2), (np.zeros(2),)), "must be an array, like item 0, got a tuple of length 1"),
-        (parts(np.zeros((2, 1)), np.zeros((2, 2))), "cannot join observations: their rows have"),
+        (
+            parts(np.zeros((2, 1)), np.zeros((2, 2))),
+            "arrays of observations must have rows of the same shape",
+        ),
         (parts(np.array([2**53 + 1] * 2), np.zeros(2)), "float64 cannot hold all values exactly"),
     ],
 )
