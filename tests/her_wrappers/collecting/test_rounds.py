@@ -120,7 +120,7 @@ def test_rounds_can_be_left_and_called_again():
         numbers = [next(iter(collector.rounds())).number for _ in range(3)]
         assert numbers == [0, 1, 2]
         with pytest.raises(
-            ValueError, match=r"episodes_per_env must stay 1, got .*: the workers already play round 3"
+            ValueError, match=r"episodes_per_env must stay 1, got .*, as workers already play round 3"
         ):
             next(iter(collector.rounds(2)))
 
