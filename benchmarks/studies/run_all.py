@@ -19,7 +19,7 @@ from benchmarks.studies.runs import Run, RunResult, execute
 from her_agents.loop import interrupt_flag
 from her_wrappers.collecting.ray_backend import init_ray
 
-UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7, "tqc": 6.0}
+UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7, "tqc": 6.0, "iql": 2.0}
 """Approximate time of one update of each algorithm, relative to DQN."""
 
 MAX_RETRIES = 20
