@@ -9,11 +9,11 @@ For example:
 **Interrupts.** `KeyboardInterrupt` is raised before a random bytecode instruction of `her_wrappers`. In most
 trials, a full replay buffer (NumPy arrays, or torch tensors with `device="cpu"`) executes `add`,
 `add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`, `clear` or `save`. Afterwards, the
-buffer must have its old episodes, except perhaps some of the oldest, and none or all of the new episodes;
-`add` and `extend` may have added only the first ones. No step may occur twice, and no lock may be held. A
+buffer must have its old episodes, except perhaps some of the oldest, and none or all of the new episodes
+or, after `add` and `extend`, the first of them. No step may occur twice, and no lock may be held. A
 saved file must be the old file or the new file. In the other trials, episodes are added to an archive, or a
 recorder of a single or vector environment records into memory or an archive. A recorder may lose unfinished
-episodes and episodes that it was passing on, but must record all later steps, and no step twice.
+episodes and episodes that it was passing on, but must record all later steps once.
 
 **Lack of memory.** A `MemoryError` is raised before a random instruction, or a limit of the operating system
 (`RLIMIT_AS`) leaves too little memory for large arrays. Calls that succeed despite the limit are not counted

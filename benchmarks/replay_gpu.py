@@ -15,7 +15,7 @@ relabels NumPy arrays and copies each batch; the time includes the copy. *Copyin
 bound for *On the device*: the time to copy the rows once, at the rate at which the device copies a block of
 1 GiB.
 
-**Method** is that of the comparison; one thread of the host is used.
+Times are measured as in the [comparison of buffers on the CPU](replay.md), with one thread of the host.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ these samples.
 measurement. Our buffer prefetches batches in the first measurement only, since new priorities invalidate
 them.
 
-Times are measured in the same way, and with as many threads, as without priorities.
+Method and number of threads are those of the [benchmark without priorities](replay.md).
 """
 
 from __future__ import annotations

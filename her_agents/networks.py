@@ -66,8 +66,8 @@ class Normalizer:
         """Add B vectors and their achieved goals to the statistics.
 
         Args:
-            values: (B, D + G). Each row is a vector of length D, whose last G components are the desired
-                goal, followed by the achieved goal of length G.
+            values: (B, D + G). The first D columns are the vectors, whose last G components are the desired
+                goals. The last G columns are the achieved goals.
         """
         values = values.double()
         self.count += len(values)
@@ -75,7 +75,6 @@ class Normalizer:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Compute shift and scale from the sums."""
         mean, square = (self.sums @ self._average).div_(self.count)
         self.shift = mean.float()
         self.scale = square.addcmul_(mean, mean, value=-1).clamp_(min=self._least_variance).rsqrt_().float()

@@ -222,7 +222,7 @@ class Training:
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Training], None]) -> bool:
         """Collect episodes and update the agent for one epoch, evaluate it, then reset the environments.
 
-        After the last step of the epoch, each environment still finishes its current episode.
+        Before the evaluation, each environment finishes its current episode.
 
         Args:
             is_interrupted: Function that is called before each step. If it returns True, the epoch ends
@@ -268,7 +268,6 @@ class Training:
             self._waiting = self._waiting | self._ended
 
     def _add(self, episodes: Sequence[Episode]) -> None:
-        """Add episodes to the buffer and to the statistics."""
         self.buffer.add_episodes(episodes)
         self._meter.add_episodes(episodes)
 

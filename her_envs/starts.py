@@ -48,7 +48,7 @@ def sample_starts(
         for key, values in task.observe(state).items():
             if not batch_space(space := task.observation_space[key], len(rows)).contains(values):
                 raise ValueError(
-                    f"reset options must set a start with {key!r} inside {space}, got {values} from {options}"
+                    f"with the reset options {options}, {key!r} must be in {space} at the start, got {values}"
                 )
     for _ in range(MAX_REDRAWS):
         observation = task.observe(state)

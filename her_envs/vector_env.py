@@ -122,8 +122,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             environments whose episode begins at its goal.
 
         Raises:
-            TypeError: ``seed`` is a list, a tuple or an array, ``options`` is not a dict, or ``"state"`` is
-                not a dict, but states of the task have several entries in addition to ``goal``.
+            TypeError: ``seed`` is a list, a tuple or an array; ``options`` is not a dict; or ``"state"`` is
+                not a dict, which it must be if states of the task have several entries besides ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         if isinstance(seed, list | tuple | np.ndarray):

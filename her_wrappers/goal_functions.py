@@ -75,10 +75,10 @@ def _takes_three_arguments(function: GoalFunction) -> bool:
 class BatchedTermination:
     """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
 
-    If ``is_rowwise`` is None, the first calls decide. The function accepts only single goals if it returns a
-    single value for a batch. If it raises for a batch, it is called for the first row and again for the whole
-    batch. If it then returns a single value for the row and raises again for the batch, it accepts only
-    single goals. Otherwise, the first error is raised, and the next call decides.
+    If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
+    only single goals. This is the case if it returns a single value for a batch, or if it raises an error for
+    a batch, returns a single value for the first row, and raises again for the same batch. Any other error
+    for a batch is raised, and the next call tries again.
 
     Args:
         function: Function ``(achieved_goal, desired_goal, info)`` that returns bools of shape (B,) for a
@@ -112,7 +112,7 @@ class BatchedTermination:
         return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
 
     def _decide(self, *batch: Any) -> Any:
-        """Call the function; set ``is_rowwise`` if this call shows whether it accepts single goals only."""
+        """Call the function with a batch; set ``is_rowwise`` to True or False, unless it is still unknown."""
         try:
             values = self._function(*batch)
         except Exception:  # a function of single goals can raise anything on a batch

@@ -99,10 +99,10 @@ def _answer(results: RunResults) -> str:
         for variant in VARIANTS
     }
     return (
-        f"Success rates on {listing(list(results.by('task')))}, each with the best algorithm for this case: "
-        f"{best['sparse', WITH_HER]} with sparse rewards and HER; "
-        f"{best['sparse', WITHOUT_HER]} with sparse rewards, without HER; "
-        f"{best['dense', WITHOUT_HER]} with dense rewards, without HER."
+        f"Success rates on {listing(list(results.by('task')))} are {best['sparse', WITH_HER]} with sparse "
+        f"rewards and HER, {best['sparse', WITHOUT_HER]} with sparse rewards without HER, and "
+        f"{best['dense', WITHOUT_HER]} with dense rewards without HER. "
+        "Each is the rate of the best algorithm."
     )
 
 

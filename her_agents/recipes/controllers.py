@@ -94,10 +94,10 @@ def panda_stack(observation: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _from_above(offset: np.ndarray, height: float, *, close: float) -> np.ndarray:
-    """Return ``offset``, a (3,) vector to a target, changed in place so that it leads there from above.
+    """Change ``offset``, a (3,) vector to a target, for an approach from above; return it.
 
-    While the horizontal distance is larger than ``close``, the vector leads to the point at ``height`` above
-    the target, or straight up if this point is more than 0.03 away both horizontally and upwards.
+    If the horizontal distance is larger than ``close``, the vector is changed in place: it leads to the point
+    ``height`` above the target, or at first straight up towards this height.
     """
     aside = np.linalg.norm(offset[:2])
     if aside > close:

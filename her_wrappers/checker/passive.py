@@ -45,12 +45,12 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     """Checks an environment while it is used, and warns once for each finding.
 
     The wrapper checks each of the first 1000 steps, and the resets before and between them. From then on, it
-    checks only every 16th step and no reset. These steps are checked in groups of eight; `report` and `close`
-    check a group that is not full yet. The wrapper applies the rules that need no additional steps or
-    relabeled goals. These rules find wrong spaces; rewards, success flags and terminations that contradict
-    the goal functions; returned arrays that change later; returned arrays that share memory (first 1000 steps
-    only); and goals that change within an episode. The wrapper does not change the values that ``reset`` and
-    ``step`` take and return.
+    checks only every 16th step and no reset. Eight of these later steps are collected and then checked
+    together; `report` and `close` check those collected so far. The wrapper applies the rules that need no
+    additional steps or relabeled goals. These rules find wrong spaces; rewards, success flags and
+    terminations that contradict the goal functions; returned arrays that change later; returned arrays that
+    share memory (first 1000 steps only); and goals that change within an episode. The wrapper does not change
+    the values that ``reset`` and ``step`` take and return.
 
     Args:
         env: A single goal environment, with any wrappers.
@@ -162,9 +162,9 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
     def _take_last_record(self) -> ResetRecord | StepRecord | None:
-        """Return the record of the last ``reset`` or ``step``, with new copies of the returned objects.
+        """Return the record of the last ``reset`` or ``step``, after copying the returned objects again.
 
-        The user may have changed these objects in the meantime, which `_find_changes` must not report.
+        So `_find_changes` reports only later changes, and none that the user made before this call.
         """
         last, self._last = self._last, None
         return last and replace(last, **copy_tree(last.live))

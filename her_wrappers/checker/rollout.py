@@ -280,7 +280,7 @@ def _fit_box(space: Any, actions: np.ndarray, goals_before: np.ndarray, goal_cha
 
 
 def _fit_discrete(space: Any, actions: np.ndarray, goals_before: np.ndarray, goal_changes: np.ndarray) -> Any:
-    """For each action, fit goal change = goal before @ gain + drift; return a function like `_fit_box`."""
+    """Fit a linear model of goal changes for each action; return a function (achieved, desired) -> action."""
     # This is exact for actions that flip bits, where each change is a linear function of the achieved goal.
     rows = np.concatenate([goals_before, np.ones((len(goals_before), 1))], axis=1)
     models = np.stack([

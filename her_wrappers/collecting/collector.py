@@ -64,8 +64,8 @@ class Round:
         number: Number of the round, from 0.
         episodes: The episodes of worker 0, followed by the episodes of worker 1, and so on.
         policy_age: Age in rounds of the policy state that was used: ``number - k`` if `Collector.update` got
-            this state after round k, ``number + 1`` for the initial state. Workers play one round ahead of
-            the learner. So the age is 2, except in round 0, if `update` is called after each round.
+            this state after round k, ``number + 1`` for the initial state. If `update` is called after
+            each round, the age is 1 in round 0 and 2 later: workers play one round ahead of the learner.
         steps_per_second: (W,) float64, steps of the episodes per second, for each worker.
         seconds_waiting: Seconds for which the learner waited for this round.
         lost_workers: Number of times that a worker was lost while it played this round, and was replaced.

@@ -72,8 +72,8 @@ def advises_folder(run: object) -> Iterator[None]:
         yield
     except EnvNameError as error:
         raise EnvNameError(
-            f"{error}; if it is a module or file of your own, run this command in the folder in which {run} "
-            "was started"
+            f"{error}; if the environment is in a module or file of your own, run this command in the folder "
+            f"in which {run} was started"
         ) from error
 
 

@@ -53,7 +53,7 @@ class ConfigOptions(Config):
 
 @dataclass(frozen=True)
 class Sources:
-    """Options for the output folder, and for a recipe, a file or an earlier run that sets other options."""
+    """Options that name the output folder, and a recipe, file or earlier run that sets other options."""
 
     recipe: str | None = None
     """Name of a recipe, a set of options for a task; --config and the command line override its options."""

@@ -65,8 +65,8 @@ class ConformanceEnv(gym.Env[Any, Any]):
     step is used, or if a goal is from another episode.
 
     In recorded desired goals (e, s), s is even and larger than any t. The achieved goal of state (e, t) is
-    (e, t), except in the last state of a successful episode, which achieves (e, s + 1). So only such a
-    state reaches a recorded desired goal, and no achieved goal is equal to one.
+    (e, t), except in the last state of a successful episode, which achieves (e, s + 1). So only the last
+    state of a successful episode reaches a recorded desired goal, and no achieved goal equals such a goal.
 
     Args:
         kind: ``"vector"``: goals are (2,) float64 vectors; ``"image"``: (2, 2) uint8 images; ``"discrete"``:

@@ -104,7 +104,7 @@ class ScenarioResults:
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        """Arguments of `ConformanceEnv` that turn on the options with which no simpler scenario failed."""
+        """Arguments of `ConformanceEnv`. An option is on only if the scenario that tests it did not fail."""
         works = {key: self._is_offered(name) and not self._fails(name) for key, name in OPTIONS.items()}
         # If goals change, a recomputed reward of an original row differs from the recorded one.
         works["changing"] &= works["bonus"]

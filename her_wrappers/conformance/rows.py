@@ -152,7 +152,7 @@ class BufferDriver:
 
 
 class StepValues(NamedTuple):
-    """Correct values, (B,) each, for the step of each row or, in n-step returns, for a step after it."""
+    """Correct values, (B,) each, of the steps of B rows, or of the steps that come m steps later."""
 
     code: Values  # step number in the next achieved goal
     recorded_reward: Values  # reward of the step when it was added
@@ -291,7 +291,7 @@ class DecodedRows:
         )
 
     def rewards_for(self, achieved: Any, desired: Any, ahead: int = 0) -> Values:
-        """Return (B,) rewards of pairs of goals, with the info of the step ``ahead`` steps after each row."""
+        """Return the (B,) rewards of B pairs of goals, with the infos of the steps ``self.step + ahead``."""
         infos = {"cost": self.env.cost(self.episode, self.step + ahead)}
         return np.asarray(self.env.rewards(achieved, desired, infos), float)
 

@@ -143,7 +143,7 @@ def interleaved_steps(make: Make) -> DecodedRows:
 
 
 class MemoryChanges(NamedTuple):
-    """Results of `shared_memory`: names of changed arrays, and rows sampled after the caller's changes."""
+    """Results of `shared_memory`, a search for memory that a buffer shares with its caller."""
 
     arguments_changed: list[str]  # such as action or obs['desired_goal']
     stored_changed: DecodedRows  # sampled after the caller changed the arrays that were added
@@ -177,7 +177,6 @@ def shared_memory(make: Make) -> MemoryChanges:
 
 
 def _changed_keys(batch: dict[str, Any], copies: dict[str, np.ndarray]) -> list[str]:
-    """Return the keys of a batch whose values differ from earlier copies."""
     return [key for key in copies if not _is_same(batch[key], copies[key])]
 
 
@@ -238,7 +237,7 @@ def saved_and_loaded(make: Make) -> SavedAndLoaded:
 
 
 class Prioritized(NamedTuple):
-    """Rows that `set_priorities` sampled in one round, and masks of rows by time of addition and priority."""
+    """Rows sampled in one round of the scenario `set_priorities`, with age and priority of their steps."""
 
     rows: DecodedRows
     is_old: np.ndarray  # whether the step was added before the last update of priorities

@@ -40,7 +40,8 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
 def dependence_z(group: np.ndarray, outcome: np.ndarray) -> float:
     """Return how far outcomes are from being independent of their groups, in standard deviations.
 
-    ``outcome[i]`` belongs to ``group[i]``. Groups with fewer than 5 values per distinct outcome are ignored.
+    ``outcome[i]`` belongs to ``group[i]``. If ``outcome`` has m distinct values, groups of fewer than 5 * m
+    values are ignored.
     """
     groups, outcomes = (np.unique(each, return_inverse=True)[1] for each in (group, outcome))
     table = np.zeros((groups.max(initial=-1) + 1, outcomes.max(initial=-1) + 1))

@@ -525,7 +525,7 @@ def _flags(block: Episodes) -> np.ndarray:
 
 
 def _hashes(columns: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return one hash for each episode i, over ``leaf[begins[i] : ends[i]]`` of all (leaf, begins, ends)."""
+    """Return one hash for each episode. A column is (array, begins, ends): a range of rows per episode."""
     digests = [blake2b(digest_size=8) for _ in columns[0][1]]
     for leaf, begins, ends in columns:
         for digest, begin, end in zip(digests, begins.tolist(), ends.tolist(), strict=True):

@@ -369,7 +369,7 @@ def _read_episodes(
     achieved_goal: Callable[[Any], Any] | None,
     compute_reward: Callable[[Any, Any, Any], Any] | None,
 ) -> Iterator[Episode]:
-    """Yield the episodes. Pass the result to ``errors.counted``, which counts them for error messages."""
+    """Yield the episodes of the dataset in ``root``; the caller counts them with ``errors.counted``."""
     with _reading(root / INFO):
         info = json.loads((root / INFO).read_text(encoding="utf-8"))
         version = str(info["codebase_version"])

@@ -80,7 +80,7 @@ class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotatio
 
 
 class ColumnsFromBuffer(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
-    """Learner connector that returns the columns of a sampled batch. By default, RLlib builds them."""
+    """Learner connector that returns the columns of a sampled batch; it does not build them from episodes."""
 
     def __call__(self, *, episodes: list[SampledTransitions], **kwargs: Any) -> dict[str, Any]:
         """Return all columns of the batch; the connectors that follow only add columns that are missing."""

@@ -32,10 +32,10 @@ class TensorBatches:
     """Samples several batches at once from a buffer, and returns them one at a time.
 
     Sampling several batches in one call of ``buffer.sample`` takes little more time than sampling one batch.
-    When episodes are added, unused batches are dropped. Few are dropped, since `next` first samples only m
-    batches after an addition (in parts if m is large), where m is the smallest number of batches that were
-    used in one of the last `NUM_INTERVALS` intervals between additions. After these m batches, `next` samples
-    1, 1, 2, 4, ... batches at a time. Each batch has the same distribution as if it were sampled alone.
+    But when episodes are added, unused batches are dropped. To drop few, `next` first samples m batches after
+    an addition, or a part of them if m is large. The number m is the smallest number of batches that were
+    used between two successive additions, in the last `NUM_INTERVALS` intervals. If more are needed, `next`
+    samples 1, 1, 2, 4, ... at a time. Each batch has the same distribution as if it were sampled alone.
 
     With ``discounts=True``, batches contain discounts; otherwise SB3 uses its own gamma. ``seed`` is the seed
     of the random order in which batches that were sampled together are returned.

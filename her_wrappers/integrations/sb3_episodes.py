@@ -252,7 +252,7 @@ def _rows(spec: SpaceSpec, row: Row, env: int) -> Row:
 
 
 def _columns(spec: SpaceSpec, pairs: Sequence[tuple[int, Sequence[Row]]]) -> Any:
-    """Build a tree of arrays; each pair is the index of an environment, and rows that contain its bytes."""
+    """Decode bytes to a tree of arrays; a pair is the index of an environment, and rows to decode for it."""
     count = sum(len(rows) for _, rows in pairs)
     return spec.build([
         np.ndarray(

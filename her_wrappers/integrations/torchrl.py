@@ -161,8 +161,8 @@ class HindsightTensorDictReplayBuffer:
             KeyError: A key is missing.
             ValueError: ``data`` has another shape; a value does not fit its space; the state after the last
                 step of an episode is all zeros, which means that it is missing; or, without trajectory ids, a
-                row seems to mix environments: a single step would truncate an open episode of one step. In
-                all cases, episodes that end in ``data`` are not stored.
+                row seems to mix environments, since an open episode of one step is followed by a single step
+                that does not continue it. In all cases, episodes that end in ``data`` are not stored.
         """
         if data.ndim not in {1, 2}:
             shape = tuple(data.shape)
@@ -367,8 +367,8 @@ class HindsightTensorDictReplayBuffer:
             before, after = (self._states.to_tree(piece[name][-1:]) for name in ("state", "state/next"))
             if _has_values(before["desired_goal"]) and not _has_values(after):
                 raise ValueError(
-                    "the state after the last step of an episode is 0 in data; GymEnv(id, num_envs=N) does "
-                    "not return this state, so use SerialEnv(N, lambda: GymEnv(id)) instead"
+                    "the observation after the last step of an episode has only zeros in data, since "
+                    "GymEnv(id, num_envs=N) does not return it; use SerialEnv(N, lambda: GymEnv(id)) instead"
                 )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():

@@ -61,8 +61,8 @@ class OpenEpisodes:
         count = self._num_rows(obs)
         if count is None and skip is not None:
             raise ValueError(
-                "skip= is only for several environments, but obs has no leading axis, so it is of one; "
-                f"omit skip=, got {skip!r}"
+                f"skip= is only for several environments, got {skip!r}, but obs has no leading axis, so it "
+                "comes from a single environment; omit skip="
             )
         recorded = self._accumulator(count)
         if count is not None:

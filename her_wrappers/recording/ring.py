@@ -164,7 +164,7 @@ class StepRing:
         return ndarray(column.shape, column.leaf.dtype, column.data.getvalue())
 
     def _index(self, rows: np.ndarray | None, first: Any, counts: Any) -> np.ndarray | slice:
-        """Return, for `_take`, ``counts[i]`` moments from ``first[i]`` on in environment ``rows[i]``."""
+        """Return the index with which `_take` copies successive moments of the environments ``rows``."""
         first = first % self.capacity
         if rows is None:
             in_order = first + counts <= self.capacity
@@ -198,7 +198,8 @@ def write(
 ) -> None:
     """Write ``tree`` to the current row of the ring; each element of ``writers`` writes one leaf.
 
-    If a leaf has another dtype or shape, ``check(leaf, tree, ahead, rounding)`` converts it first.
+    A leaf of another dtype or shape is replaced with ``check(leaf, tree, ahead, rounding)``, where ``ahead``
+    is the offset of the step number in error messages, and ``rounding`` allows floats to be rounded.
     """
     for leaf, key, dtype, shape, put in writers:
         try:

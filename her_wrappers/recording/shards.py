@@ -50,7 +50,7 @@ class Pending(NamedTuple):
         return max(1, min(shard_steps, SHARD_BYTES * self.num_steps // max(1, self.nbytes)))
 
     def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending | None]:
-        """Return the episodes of the next shard, and the episodes that stay pending (None instead of 0).
+        """Return (episodes of the next shard, other pending episodes); the second is None if none are left.
 
         The shard gets the oldest episode, and later episodes with equal types of rewards and infos, until it
         has at least ``shard_steps`` steps, or about `SHARD_BYTES` bytes.

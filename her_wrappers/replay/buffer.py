@@ -161,7 +161,7 @@ class HindsightReplayBuffer:
     def _set_up(
         self, observation_space: Any, action_space: Any, arguments: Any, missing: set[str] | None = None
     ) -> None:
-        """Initialize an empty buffer. With ``missing``, functions that `load` lacked, it cannot relabel."""
+        """Initialize an empty buffer. It cannot relabel if `load` did not get the ``missing`` functions."""
         self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
         self._options = options = require_options(arguments)

@@ -48,9 +48,9 @@ class EpisodeChecks:
         self._added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
-        """Check the newest stored episodes, at most 32, if this call reached or passed 2, 8, 32 ... episodes.
+        """Check up to 32 of the newest episodes, each time that the total reaches or passes 2, 8, 32, ...
 
-        Only this call added ``added`` episodes; the limits count all episodes that were ever added.
+        The total counts all episodes that were ever added, including the ``added`` newest ones.
         """
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:

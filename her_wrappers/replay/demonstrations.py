@@ -104,7 +104,7 @@ class DemonstrationPart:
 
     @classmethod
     def of(cls, owner: Any, given: Demonstrations, arguments: Mapping[str, Any]) -> DemonstrationPart:
-        """Store the demonstrations ``given`` for ``owner``, the outer buffer, in an inner buffer."""
+        """Return a part that stores ``given``; ``arguments`` are those of ``owner``, the user's buffer."""
         episodes, seed = given.read(), arguments["seed"]
         options = {name: arguments[name] for name in type(owner).__init__.__kwdefaults__ or {}}
         # Recorders record success flags by default, but episodes from other sources may lack them.
@@ -133,7 +133,7 @@ class DemonstrationPart:
         return int(batch_size * self._share + self._rng.random())
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
-        """Return a batch of demonstrations; its step numbers are negative, as in the user's buffer."""
+        """Return a batch of demonstrations, whose step numbers are negative, unlike those of other steps."""
         batch: Batch = self.buffer._sample(batch_size, beta)
         batch.index += self._offset
         origin = batch._require_provenance()

@@ -16,7 +16,7 @@ from her_wrappers.replay.batch import Batch
 
 
 class Windows(NamedTuple):
-    """B sequences of steps whose rewards may be summed, padded to W steps with copies of their last step."""
+    """B sequences of steps for n-step returns, each padded to W steps with copies of its last step."""
 
     ahead: Any  # (B, W) distance of each step from the first
     is_last: Any  # (B * W,) bool, whether a step is the last of its episode

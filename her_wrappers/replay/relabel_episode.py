@@ -53,9 +53,9 @@ def relabel_episode(
         rng: Random generator that selects the goals.
         termination: Rule for terminations of the copies, as in `HindsightReplayBuffer`: ``"success"``,
             ``"never"``, ``"keep"``, or a function of a batch of goals, such as the method
-            ``GoalInterface.of(env).compute_terminated``. If a crash, for example, terminated the episode, all
-            copies of its last step also terminate with a function or ``"success"``. The default is
-            ``"keep"``, with a warning if the episode terminated at its goal.
+            ``GoalInterface.of(env).compute_terminated``. With ``"success"`` or a function, all copies of the
+            last step also terminate if the episode terminated independently of its goal, such as by a crash.
+            The default is ``"keep"``, with a warning if the episode terminated at its goal.
         gamma: Discount factor, from which the ``discounts`` of the copies are computed.
         desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as the goals of
             earlier episodes: an array, or for goals of several parts a dict or tuple of arrays.

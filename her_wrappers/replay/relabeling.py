@@ -116,7 +116,7 @@ class Relabeler:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the reward of achieved goals and the reward of missed goals, as before the first episode."""
+        """Forget the two observed rewards: that of steps that achieve their goal, and that of other steps."""
         self.state: dict[str, Json] = {
             "termination": self.termination,
             "achieved_reward": None,  # this and the next: for the rule "success"

@@ -221,8 +221,8 @@ class RowStorage:
             raise ValueError(f"{name} must be numbers, got dtype {column.dtype}; {fix}")
         if column.shape != shape:
             raise ValueError(
-                f"{name} must have shape {shape}, got {column.shape}; return a row for each step of the "
-                "episode, and rows of the shape that the buffer stores already"
+                f"{name} must have shape {shape}, got {column.shape}: a row for each step of the episode, "
+                "and rows of the shape that the buffer stores already; correct this info of the episode"
             )
         return column
 
@@ -401,14 +401,14 @@ class RowStorage:
     def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
         """Return the desired goals of B steps: a list for the states before them, and a list for those after.
 
-        Each list has one array, (B, width), for each matrix of goals. ``goals``, (B,), has a row index for
-        each step, in three parts:
+        Each list has one array, (B, width), for each matrix in `Stored.desired`. ``goals``, (B,), has one row
+        index for each step:
 
-        - The first ``num_achieved`` indices are rows of states. Both lists get the state's achieved goal.
-        - The indices up to ``num_relabeled`` are rows of `Stored.desired`. Such a row has two goals, one
-          before and one after a recorded step. Both lists get the goal after the step.
-        - The other indices, for steps that are not relabeled, are rows of `Stored.desired` too. The first
-          list gets the goal before the step, and the second list gets the goal after it.
+        - ``goals[:num_achieved]``, relabeled steps: rows of states. Both lists get their achieved goals.
+        - ``goals[num_achieved:num_relabeled]``, relabeled steps: rows of `Stored.desired`. A row has the
+          desired goals before and after a recorded step. Both lists get the goal after it.
+        - ``goals[num_relabeled:]``, steps that are not relabeled: rows of `Stored.desired`. The first list
+          gets the goal before the step, and the second list gets the goal after it.
         """
         take, stored = self.arrays.take, self.stored
         before: list[Any] = []

@@ -225,7 +225,7 @@ class Sampler:
         return self.__dict__ | {"_stored": None, "_draws": None, "state": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and draw the same batches in advance again, since they are not saved."""
+        """Restore the state, and draw the batches again that were drawn in advance but not saved."""
         saved = state.pop("state")
         self.__dict__.update(state)
         self.load_state_dict(saved)

@@ -21,7 +21,7 @@ def single(episode, t, **changes):
 BAD = [
     ({"obs": single(0, 5)["obs"]}, ValueError, "must equal the previous next_obs, but observation/place"),
     ({"info": {}}, ValueError, "info has no 'place' at step 1"),
-    ({"skip": True}, ValueError, "omit skip=, got True"),
+    ({"skip": True}, ValueError, "skip= is only for several environments, got True"),
     (
         {"obs": {"place": np.zeros((0, 3))}},
         ValueError,
