@@ -5,12 +5,12 @@ For example:
     python -m benchmarks.situations                      all columns whose libraries are installed
     python -m benchmarks.situations TorchRL SB3          the columns whose names begin with TorchRL or SB3
 
-For each cell, 30 or more episodes are recorded in the situation of its row, and in the way of its column.
-Then sampled transitions are compared with the task: achieved goal, action and desired goal determine the
-correct next state, observations, reward and termination. A cell is "right" if all transitions are correct,
-"warned" if some are wrong but a warning names the situation, and "rejected" if an error names it. "Silently
-wrong" would mean wrong transitions without such a warning, and "failed" any other error. "-" means that the
-situation cannot occur.
+Rows are situations, columns ways to record. For each cell, 30 or more episodes of a test task are
+recorded. The state of this task is the achieved goal, so achieved goal, action and desired goal determine the
+correct next state, observations, reward and termination of a sampled transition. A cell is "right" if all
+are correct, "warned" if some are wrong but a warning names the situation, and "rejected" if an error names
+it. "Silently wrong" means wrong transitions without such a warning, and "failed" any other error. "-"
+means that the situation cannot occur.
 
 The drop-in buffer for Stable-Baselines3 has `termination="recompute"`.
 """

@@ -188,9 +188,9 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
     if sum(map(math.prod, got)) != sum(map(math.prod, expected)):
         raise ValueError(
             f"a wrapper changes the shape of goals to {', '.join(map(str, got))}, but compute_reward takes "
-            f"{', '.join(map(str, expected))}; use a wrapper that changes only 'observation' "
-            "(FrameStackObservation and VecFrameStack stack all keys), or define compute_reward for goals of "
-            "the new shape in the wrapper that changes them"
+            f"{', '.join(map(str, expected))}. Use a wrapper that leaves goals as they are (not "
+            "FrameStackObservation or VecFrameStack, which stack the goals too), or give the wrapper its own "
+            "compute_reward, for goals of the changed shape"
         )
 
 

@@ -421,7 +421,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest, completed by shards that it does not list; raise CorruptFileError if invalid."""
+    """Read the manifest, and add shards that it does not list; raise CorruptFileError if it is invalid."""
     path, expected = folder / MANIFEST, "the manifest of an archive"
     content: dict[str, Json] = parse_file(path, json.loads, expected)
     with as_corrupt(f"{path} is damaged, or is not {expected}"):

@@ -11,8 +11,9 @@ from her_wrappers.spaces import LeafSpec
 from her_wrappers.trees import NUMBERS, as_leaf, try_as_array
 
 BATCH_HINT = (
-    "; if the environment steps several copies at once, make it a gymnasium.vector.VectorEnv with "
-    "num_envs and metadata['autoreset_mode'], and use VectorEpisodeRecorder, or pass add() one row per copy"
+    ". If the environment steps several copies at once, make it a gymnasium.vector.VectorEnv with num_envs "
+    "and metadata['autoreset_mode'], and record it with VectorEpisodeRecorder; or call add() of the buffer "
+    "with arrays that all, obs too, have a row for each copy"
 )
 """End of the error message if an environment that is not a vector environment returns a batch."""
 

@@ -89,7 +89,7 @@ class Matrix(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Where a leaf, that is, one array of an observation or action, is stored: columns of one matrix."""
+    """The columns of a matrix that store one leaf, which is one array of an observation or action."""
 
     leaf: LeafSpec
     matrix: int
@@ -193,7 +193,7 @@ class RowStorage:
         return {i for i, column in columns if not column.is_desired and states[column.matrix] is None}
 
     def validate(self, episodes: Episodes) -> Episodes:
-        """Return episodes with the dtypes of the spaces and only the infos to store, or raise ValueError."""
+        """Return a copy in the dtypes of the spaces, without other infos; raise ValueError if invalid."""
         num_steps, longest = len(episodes.rewards), int(episodes.lengths.max())
         if longest > self.buffer_size:
             raise ValueError(
