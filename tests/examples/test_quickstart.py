@@ -49,10 +49,11 @@ def test_the_demo_ends_with_the_numbers_of_the_readme(tmp_path, capsys):
     rows = re.findall(r"│ (with\w*) HER +│ +([\d.]+) │ +[\d.]+ │ +([\d,]+)", output)
     (_, with_her, steps), (_, without_her, more_steps) = rows
     readme = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
-    with_her_shown, steps_shown, bits = re.search(
-        r"rate of ([\d.]+) with HER after ([\d,]+) steps on (\d+) bits", readme
+    bits, with_her_shown, steps_shown, without_her_shown = re.search(
+        r"with (\d+) bits\. With HER, the success rate is ([\d.]+) after ([\d,]+) steps\. "
+        r"Without HER, it is still ([\d.]+) after twice as many steps",
+        readme,
     ).groups()
-    without_her_shown = re.search(r"and of ([\d.]+) without HER after twice as many", readme)[1]
     assert f"{bits} bits, 100 greedy episodes" in output
     assert float(with_her) == pytest.approx(float(with_her_shown), abs=0.02)
     assert float(without_her) == pytest.approx(float(without_her_shown), abs=0.02)
