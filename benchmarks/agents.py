@@ -251,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options,
         answer,
         [table, Grid("An update of each agent with its default networks", header, rows)],
-        {"run": str(timing).replace("medians", "lowest times")},
+        {"run": f"lowest times of {timing.turns} turns; {timing.turn}"},
         requirements=requirements + more,
     )
 

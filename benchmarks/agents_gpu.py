@@ -123,9 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     header = ["agent", *(f"CPU, {count} threads" for count in threads), COPIED, THERE, ROUNDED]
     grids = [Grid("Microseconds for a batch and an update", [*header, "times as fast as the CPU"], rows)]
     least, most = min(gains), max(gains)
-    slowest, fastest = (str(gains[gain]).replace(", ", ", layers ", 1) for gain in (least, most))
     answer = f"On the GPU, sampling a batch and updating the agent is {least:.1f} to {most:.1f} times as "
-    answer += f"fast as on the CPU. The lowest ratio is for {slowest}; the highest is for {fastest}."
+    answer += f"fast as on the CPU. The lowest ratio is for {gains[least]}; the highest is for {gains[most]}."
     BENCHMARK.publish(options, answer, grids, {"device": device_name(options.device), "run": str(timing)})
 
 

@@ -6,7 +6,7 @@ For example:
     python -m benchmarks.env_speed --out a_page.md     some minutes
 
 Each ratio is computed within one turn. The time of a step includes resets. Actions are sampled before the
-measurement. In the tables, x64 stands for 64 environments. `native` vector environments step all environments
+measurement. In the tables, x64 means 64 environments. `native` vector environments step all environments
 at once; `sync` is Gymnasium's SyncVectorEnv. The autoreset mode is NextStep, or SameStep where the table says
 so.
 """

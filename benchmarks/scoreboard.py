@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.result_page import listing
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
 from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 
@@ -79,7 +78,7 @@ HEAD = """# Scoreboard: which replay buffers relabel correctly
 
 This page lists the findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of
 other libraries. `make scoreboard` repeats the checks and writes this page. The table omits rules that
-every buffer follows. "Goals after the step" stands for TorchRL's option
+every buffer follows. "Goals after the step" means TorchRL's option
 `achieved_goal_key=("next", "achieved_goal")`.
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
@@ -163,8 +162,7 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
         cells = [verdict(report, code) for report in shown]
         if not {"ok", "-"}.issuperset(cells):
             lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
-    others = listing([target.replace(", for", " for") for target in same])
-    clean = f"\nLike her-toolkit in the table, these buffers break no rule: {others}.\n" if same else ""
+    clean = f"\nLike her-toolkit in the table, these break no rule: {'; '.join(same)}.\n" if same else ""
     text = HEAD + "\n".join(lines) + "\n" + clean + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:

@@ -57,9 +57,13 @@ class Timing:
     turns: int
     seconds: float  # approximate time of each workload in each turn
 
+    @property
+    def turn(self) -> str:
+        """Sentence about one turn."""
+        return f"each turn runs every variant for about {self.seconds:g} s"
+
     def __str__(self) -> str:
-        each = f"each turn runs every variant for about {self.seconds:g} s"
-        return f"medians of {self.turns} turns; {each}"
+        return f"medians of {self.turns} turns; {self.turn}"
 
 
 def measure(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +44,12 @@ def open_episodes(name: str) -> Iterable[Episode]:
         return from_lerobot(path)
     if path.is_dir():
         return EpisodeArchive(path)
-    dataset = from_minari(name)
     try:
-        begin = list(itertools.islice(dataset, 1))  # opens the dataset
+        return from_minari(name)
     except (ImportError, OSError) as error:
         raise FileNotFoundError(
             f"{name} is neither a file nor a folder, and cannot be read as a Minari dataset: {error}"
         ) from error
-    return itertools.chain(begin, dataset)
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:

@@ -256,9 +256,7 @@ class Window:
         except self._pygame.error as error:
             problem = str(error)
         if problem:
-            raise RuntimeError(
-                f'cannot open a window: {problem}; use render_mode="rgb_array", which needs no display'
-            )
+            raise RuntimeError(f"cannot open a window: {problem}")
         self._clock = self._pygame.time.Clock()
         Window._open += 1
 

@@ -66,7 +66,7 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
 
         Raises:
             TypeError: ``options`` is not a dict; or ``"state"`` is not a dict, which it must be if states
-                of the task have several entries besides ``goal``.
+                of the task have several entries apart from ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         given = copy_options(options)

@@ -54,7 +54,11 @@ class Painter:
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
         """Show a picture, (H, W, 3) uint8, with `Window.show`; the first call opens the window."""
         if self._window is None:
-            self._window = Window()
+            try:
+                self._window = Window()
+            except RuntimeError as error:
+                fix = 'use render_mode="rgb_array", which needs no display'
+                raise RuntimeError(f"{error}; {fix}") from error
         self._window.show(picture, caption, fps)
 
     def close(self) -> None:

@@ -123,7 +123,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
 
         Raises:
             TypeError: ``seed`` is a list, a tuple or an array; ``options`` is not a dict; or ``"state"`` is
-                not a dict, which it must be if states of the task have several entries besides ``goal``.
+                not a dict, which it must be if states of the task have several entries apart from ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         if isinstance(seed, list | tuple | np.ndarray):

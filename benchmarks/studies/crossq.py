@@ -73,7 +73,6 @@ class CrossQ(SAC):
                 if isinstance(layer, nn.ReLU):
                     layers.append(BatchRenorm(layers[-2].out_features))  # type: ignore[arg-type] # of nn.Linear
             network.layers = nn.Sequential(*layers).to(self.device)
-            network.eval()  # batches are used in the update of the critics only
         return network  # type: ignore[no-any-return]
 
     def build(self, action_space: spaces.Space[Any]) -> None:
@@ -85,7 +84,7 @@ class CrossQ(SAC):
         if self.options.learn_temperature or self.inputs.image_shape is not None:
             raise ValueError("CrossQ needs --agent.no-learn-temperature, and observations that are vectors")
         super().build(action_space)
-        self.critics.eval()
+        self.critics.eval()  # statistics of batches are used in the critics' update only
         for optimizer in (self._actor_optimizer, self._critic_optimizer):
             for group in optimizer.param_groups:
                 group["betas"] = (0.5, 0.999)

@@ -77,8 +77,7 @@ def _answer(results: RunResults) -> str:
         else f"reaches {rate} after {steps:,.0f} steps and {minutes:.1f} minutes"
     )
     runs = "one run" if len(rates) == 1 else f"the median of {len(rates)} runs"
-    final = spread(rates).replace("(", "(range ")
-    return f"In {runs}, the recipe `{recipe.name}` {solved}, and ends with {final}."
+    return f"In {runs}, the recipe `{recipe.name}` {solved}, and ends with {spread(rates)}."
 
 
 def _draw(results: RunResults) -> Figure:

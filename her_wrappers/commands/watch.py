@@ -111,8 +111,7 @@ def watch(
             try:
                 window = Window()
             except RuntimeError as error:
-                problem = str(error).partition(";")[0]  # its hint is about programs
-                terminal.fail(f"{problem}; without a display, use `her watch` with --record out.gif")
+                terminal.fail(f"{error}; without a display, use `her watch` with --record out.gif")
             with contextlib.closing(window):
                 if keys:
                     _play(env, seed, fps)

@@ -56,9 +56,13 @@ def as_corrupt(message: str) -> Iterator[None]:
     except CorruptFileError:
         raise
     except (*ZIP_ERRORS, *JSON_ERRORS, csv.Error) as error:
-        text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        reason = ascii(text[:200])[1:-1]  # names in a damaged zip can have control characters
+        reason = ascii(reason_of(error))[1:-1]  # names in a damaged zip can have control characters
         raise CorruptFileError(f"{message}: {reason}") from error
+
+
+def reason_of(error: Exception) -> str:
+    """Return the text of an error that damaged data caused; the text of a KeyError is only the key."""
+    return (f"{error} is missing" if isinstance(error, KeyError) else str(error))[:200]
 
 
 def require_version(path: Path, content: Mapping[str, Json], kind: str, version: int) -> None:

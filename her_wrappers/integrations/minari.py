@@ -100,9 +100,9 @@ def to_minari(
 
 
 def from_minari(dataset: Any, *, on_error: str = "raise") -> Iterator[Episode]:
-    """Yield the episodes of a Minari dataset.
+    """Return an iterator over the episodes of a Minari dataset.
 
-    Files are read, and errors are raised, only while you iterate over the returned episodes.
+    The dataset is opened at once. Its episodes are read while you iterate, and their errors are raised then.
 
     Args:
         dataset: A ``minari.MinariDataset``, or the id of a local dataset.
@@ -121,7 +121,7 @@ def from_minari(dataset: Any, *, on_error: str = "raise") -> Iterator[Episode]:
     if not isinstance(dataset, Dataset):
         raise TypeError(f"dataset must be a minari.MinariDataset or its id, got {type(dataset).__name__}")
     errors = EpisodeErrors(on_error)
-    yield from errors.counted(episodes_of(dataset, errors))
+    return errors.counted(episodes_of(dataset, errors))
 
 
 def _minari() -> Any:

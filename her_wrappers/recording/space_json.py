@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.files import Json
-from her_wrappers.files.arrays import JSON_ERRORS
+from her_wrappers.files.arrays import JSON_ERRORS, reason_of
 from her_wrappers.goal_interface import AnyEnv, env_spec
 
 SpaceJson: TypeAlias = dict[str, Any]
@@ -55,8 +55,7 @@ def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
         return _make(described)
     # Gymnasium 1.1 raises AssertionError, NumPy SyntaxError for names of dtypes, NumPy 1 DeprecationWarning.
     except (*JSON_ERRORS, AssertionError, SyntaxError, DeprecationWarning) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)[:200]
-        raise ValueError(f"{str(described)[:200]} does not describe a space: {reason}") from error
+        raise ValueError(f"{str(described)[:200]} does not describe a space: {reason_of(error)}") from error
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ BAD_OPTIONS = [
     ({"gamma": True}, ValueError, r"gamma must be a number in \[0, 1\], got True"),
     ({"learning_starts": 600}, ValueError, "learning_starts must be below steps=600, got 600"),
     ({"seed": 2**63}, ValueError, r"seed must be below 2\*\*63, got 9223"),
-    ({"updates_per_step": float("nan")}, ValueError, r"updates_per_step must be a number .*, got nan"),
+    ({"updates_per_step": float("nan")}, ValueError, r"per_step must be a number in \(0, inf\), got nan"),
     ({"fresh_envs": True}, ValueError, "fresh_envs=True needs workers, got workers=0"),
     ({"her": "no"}, TypeError, "her must be .*, got 'no'"),
     ({"termination": 3}, TypeError, "termination must be .*, got 3"),

@@ -92,7 +92,7 @@ def test_bad_reset_options_raise_an_error(options, message):
 
 BAD_VECTOR_RESETS = [
     ({"goal": np.zeros((2, 2))}, "reset option 'goal' must have shape (2,) or (3, 2), got (2, 2)"),
-    ({"goal": [2, 0]}, "'desired_goal' must be in "),
+    ({"goal": [2, 0]}, "with the reset options {'goal': [2, 0]}, 'desired_goal' must be in Box("),
     ({"reset_mask": np.ones(2, bool)}, "'reset_mask' must have dtype bool and shape (3,)"),
     ({"reset_mask": [1, 0, 1]}, "'reset_mask' must have dtype bool and shape (3,)"),
     ({"reset_mask": np.zeros(3, bool)}, "with at least one True"),
@@ -116,7 +116,7 @@ BAD_STARTS = [
     (
         PointPush(),
         {"goal": [0.1, 0.5]},
-        "'desired_goal' must be in Box(",
+        "with the reset options {'goal': [0.1, 0.5]}, 'desired_goal' must be in Box(",
     ),
     (PointPush(), {"state": {"agent": [0.5, 0.5], "puck": [0.5, 0.5]}}, "at least 0.08 apart"),
 ]

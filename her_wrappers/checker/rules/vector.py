@@ -95,9 +95,9 @@ def no_autoreset_mode(evidence: Evidence) -> Iterator[Violation]:
     """The autoreset mode must be declared, since it determines which rows are transitions."""
     vector = evidence.vector
     if vector is not None and vector.batches.resets and declared_mode(vector.env) is None:
-        mode, metadata = "autoreset_mode", vector.env.metadata
-        is_wrong = f"the mode is {show(metadata.get(mode))} instead of an AutoresetMode"
-        message = is_wrong if mode in metadata else "the mode is missing"
+        message, metadata = "the mode is missing", vector.env.metadata
+        if "autoreset_mode" in metadata:
+            message = f"the mode is {show(metadata['autoreset_mode'])} instead of an AutoresetMode"
         yield Violation(message, subject='metadata["autoreset_mode"]')
 
 

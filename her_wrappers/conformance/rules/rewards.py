@@ -148,10 +148,14 @@ def _expected(rows: DecodedRows) -> dict[str, np.ndarray]:
         running &= ~right.terminated
     return {
         "reward": returns,
-        "step number of the next state": rows.step + steps,
+        NEXT_STEP: rows.step + steps,
         "discount": np.where(terminated, 0.0, GAMMA**steps),
         "terminated": terminated,
     }
+
+
+NEXT_STEP = "step number of the next state"
+"""Key of a value of n-step rows that is decoded from the next state, not returned by the buffer."""
 
 
 def _window_rule(code: str, name: str, key: str, source: str = MULTI_STEP, **texts: Any) -> None:
@@ -159,7 +163,7 @@ def _window_rule(code: str, name: str, key: str, source: str = MULTI_STEP, **tex
 
     def check(rows: DecodedRows) -> Iterator[Violation]:
         expected = _expected(rows)[key].astype(float)
-        got = rows.next_step if "next state" in key else rows.columns.get(key, expected)
+        got = rows.next_step if key == NEXT_STEP else rows.columns.get(key, expected)
         suffix = f" with n_steps={N_STEPS}"
         yield from rows.violation(differ(got, expected), key, (got, expected), suffix)
 
@@ -179,7 +183,7 @@ _window_rule(
 _window_rule(
     "HB702",
     "n-step-window",
-    "step number of the next state",
+    NEXT_STEP,
     meaning="The steps of an n-step return continue after the episode or after a success, or end too early.",
     fix="end a window at the end of the episode, or at the first step that terminates for the row's goal",
     wrong="next_obs = observations[t + n]",

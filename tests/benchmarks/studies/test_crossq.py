@@ -1,4 +1,4 @@
-"""CrossQ, the agent of a study: batch renormalization, and an agent that learns and resumes."""
+"""CrossQ, the agent of a study: batch renormalization, updates, and an option that it does not support."""
 
 import pytest
 import torch

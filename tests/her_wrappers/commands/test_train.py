@@ -80,7 +80,7 @@ MISTAKES = [
     (["her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
     ([*DQN, "--agent.tauu", "1"], "--agent.tau"),
     ([*DQN, "--agent.tau", "0"], "tau must be a number in (0, 1]"),
-    (["her_envs/BitFlipping-v0", "--agent.tau", "0.1"], "--agent.* need an algorithm; pass --algo"),
+    (["her_envs/BitFlipping-v0", "--agent.tau", "0.1"], "pass --algo, --recipe, or a --config file"),
     (["her_envs/BitFlipping-v0", "--n-sampled-goal", "0"], "n_sampled_goal must be"),
     (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5"], "must sum to 1, got 0.5"),
     (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5", "final"], "'final'"),

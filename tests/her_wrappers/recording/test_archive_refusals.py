@@ -83,7 +83,7 @@ def test_an_invalid_episode_is_an_error_and_the_archive_can_be_used_further(tmp_
     ("space", "error", "message"),
     [
         (spaces.Tuple([spaces.Dict({1: spaces.Discrete(2)})]), TypeError, "keys of observations/0 must be"),
-        (spaces.Dict({"\ud800": spaces.Discrete(2)}), ValueError, "must be strings that UTF-8 can encode"),
+        (spaces.Dict({"\ud800": spaces.Discrete(2)}), ValueError, "keys of observations must be .* UTF-8"),
         (spaces.Box(0, 1, (1,) * 32), ValueError, "32"),
     ],
 )

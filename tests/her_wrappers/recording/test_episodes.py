@@ -77,7 +77,10 @@ GOOD = {
         ({"lengths": np.array([1, 3])}, "rewards must have 4 rows, got shape (3,)"),
         ({"observations": np.zeros(4)}, "observations must have 5 rows"),
         ({"infos": {"cost": np.zeros(2)}}, "infos/cost must have 3 rows"),
-        ({"terminated": np.array([1, 0])}, "terminated must be a bool array of shape (2,), like"),
+        (
+            {"terminated": np.array([1, 0])},
+            "terminated must be a bool array of shape (2,), like lengths, got dtype int64 and shape (2,)",
+        ),
         (
             {"reset_infos": [{}]},
             "reset_infos must have one dict for each of the 2 episodes, or be empty, got 1",

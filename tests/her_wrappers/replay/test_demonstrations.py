@@ -121,7 +121,7 @@ def test_load_may_give_other_demonstrations_and_another_seed(tmp_path):
 
 def test_the_share_must_be_that_of_the_saved_buffer(tmp_path):
     with_demonstrations(share=0.5).save(tmp_path / "buffer")
-    with pytest.raises(ValueError, match=r"must be 0\.5, as in the saved buffer, got 0\.25"):
+    with pytest.raises(ValueError, match=r"demonstrations of .* must be 0\.5, as in .*, got 0\.25"):
         load_same(with_demonstrations(), tmp_path / "buffer")
 
 
@@ -159,10 +159,18 @@ def test_any_source_of_episodes_can_be_used(tmp_path):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Demonstrations(EPISODES, 1.0), ValueError, r"share of Demonstrations must .* in \(0, 1\)"),
-        (lambda: Demonstrations(EPISODES, "0.5"), ValueError, r"must be a number in \(0, 1\), got '0.5'"),
+        (lambda: Demonstrations(EPISODES, 1.0), ValueError, r"share of Demonstrations must be a number in"),
+        (
+            lambda: Demonstrations(EPISODES, "0.5"),
+            ValueError,
+            r"Demonstrations must be .* \(0, 1\), got '0.5'",
+        ),
         (lambda: Demonstrations(EPISODES[0]), TypeError, r"pass \[episode\]"),
-        (lambda: counting_buffer(demonstrations=EPISODES), TypeError, r"\(episodes\), got list"),
+        (
+            lambda: counting_buffer(demonstrations=EPISODES),
+            TypeError,
+            r"None or Demonstrations\(.*\), got list",
+        ),
         (lambda: with_demonstrations(episodes=[]), ValueError, "at least one episode"),
         (lambda: with_demonstrations(episodes=5), TypeError, "an iterable of episodes, got 5"),
         (lambda: with_demonstrations(episodes=[*EPISODES, 5]), TypeError, "contains an object of type int"),
