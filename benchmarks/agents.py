@@ -12,8 +12,8 @@ machine.
 units, and the temperature is constant. Batches have 256 transitions with 25-float observations, 3-float goals
 and 4-float actions. Stable-Baselines3 and SBX (JAX, compiled before the measurement) make ten updates in each
 call of their method `train`. Unlike our agent, they do not normalize inputs, and their networks also read the
-achieved goal. The time of the *matrix products* is not measured but computed: the number of operations of an
-update is divided by the speed of a product of two 256 x 256 matrices in float32.
+achieved goal. The *matrix products* of an update are measured as calls of ``torch.mm`` with matrices of the
+same shapes, in the same run and the same precision.
 
 **Agents with default networks.** The *gradient step* consists of forward passes, losses, backward passes and
 optimizer steps. An update also converts the batch, normalizes the inputs and updates their statistics, and
@@ -46,6 +46,7 @@ from benchmarks.replay_task import (
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, in_words, listing
 from benchmarks.timing import Timing, Workload, measure, repeat
 from her_agents.algorithms import ALGORITHMS
+from her_agents.networks import bfloat16_products
 from her_wrappers import HindsightReplayBuffer
 
 gym.register_envs(her_envs)
@@ -57,6 +58,7 @@ PEERS = {"stable-baselines3": "stable_baselines3", "sbx-rl": "sbx"}
 BENCHMARK = Benchmark("agents", "How fast is an update of an agent?", __doc__, (*PEERS, "jax"))
 BATCH_SIZE = 128
 LAYERS, ROWS = (256, 256), 256
+PRODUCTS = "matrix products"
 PEER_UPDATES = 10  # in each call of a peer's method train
 EPISODES = 100
 FULL, QUICK = Timing(turns=100, seconds=0.05), Timing(turns=2, seconds=0.02)
@@ -85,21 +87,34 @@ class SpacesOnly(gym.Env[Any, Any]):
     action_space = ACTION_SPACE
 
 
-def num_operations(policy_delay: int) -> float:
-    """Return the floating-point operations of the matrix products of one update of SAC, on average."""
+def matrix_products(policy_delay: int, *, bf16: bool) -> Workload:
+    """Return the workload of the matrix products of one update of SAC, on average over ``policy_delay``."""
     inputs = sum(OBSERVATION_SPACE[key].shape[0] for key in ("observation", "desired_goal"))
     width = ACTION_SPACE.shape[0]
+    actor = [(ROWS, a, b) for a, b in pairwise([inputs, *LAYERS, 2 * width])]  # (M, K) times (K, N)
+    critics = [(ROWS, a, b) for a, b in pairwise([inputs + width, *LAYERS, 1])] * 2
 
-    def forward(first: int, last: int) -> int:
-        sizes = [first, *LAYERS, last]
-        return sum(2 * ROWS * a * b for a, b in pairwise(sizes))
+    def gradients(layers: list[tuple[int, int, int]], *, of_weights: bool) -> list[tuple[int, int, int]]:
+        return [(a, rows, b) if of_weights else (rows, b, a) for rows, a, b in layers]
 
-    actor, critics = forward(inputs, 2 * width), 2 * forward(inputs + width, 1)
-    first_layers = 2 * ROWS * LAYERS[0] * inputs, 2 * 2 * ROWS * LAYERS[0] * (inputs + width)
-    # Backward: gradients of all weights, and of all inputs but those of the first layer.
-    of_critics = actor + critics + critics + (2 * critics - first_layers[1])
-    of_actor = actor + critics + critics + (2 * actor - first_layers[0])
-    return of_critics + of_actor / policy_delay
+    def of_hidden_inputs(layers: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+        return gradients([layer for layer in layers if layer[1] in LAYERS], of_weights=False)
+
+    critics_step = actor + 2 * critics + gradients(critics, of_weights=True) + of_hidden_inputs(critics)
+    through_critics = critics + gradients(critics, of_weights=False)
+    actor_step = actor + through_critics + gradients(actor, of_weights=True) + of_hidden_inputs(actor)
+    shapes = policy_delay * critics_step + actor_step
+    # Products of one shape share their arrays, which therefore stay in the cache of the processor.
+    arrays = {(m, k, n): (torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)) for m, k, n in shapes}
+
+    def run(calls: int) -> None:
+        with bfloat16_products(bf16):
+            for _ in range(calls):
+                for shape in shapes:
+                    left, right, product = arrays[shape]
+                    torch.mm(left, right, out=product)
+
+    return Workload(run, units=policy_delay)
 
 
 def learners() -> dict[str, Workload]:
@@ -124,9 +139,12 @@ def learners() -> dict[str, Workload]:
             works |= {
                 f"{name}{note}": peer(module, batches, **options) for note, options in PEER_VARIANTS[name]
             }
-    product = torch.randn(256, 256), torch.randn(256, 256)
-    works["product"] = repeat(lambda: torch.mm(*product))
-    return works
+    return works | {
+        f"{PRODUCTS}, {options}": matrix_products(
+            2 if "policy_delay=2" in options else 1, bf16="bf16" in options
+        )
+        for options in {name.partition(", ")[2] for name in works}
+    }
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -192,8 +210,10 @@ def compare(timing: Timing) -> tuple[str, list[Requirement], Grid]:
     lowest = {
         name: float(costs.min()) for name, costs in measure(learners(), timing, time.process_time).items()
     }
-    rate = 2 * 256**3 / lowest.pop("product")
-    floors = {name: num_operations(2 if "policy_delay=2" in name else 1) / rate for name in lowest}
+    products = {
+        name.partition(", ")[2]: lowest.pop(name) for name in list(lowest) if name.startswith(PRODUCTS)
+    }
+    floors = {name: products[name.partition(", ")[2]] for name in lowest}
     rows = [
         [name, f"{1e3 * cost:.2f}", f"{1e3 * floors[name]:.2f}", f"{cost / floors[name]:.2f}"]
         for name, cost in lowest.items()
@@ -216,7 +236,8 @@ def compare(timing: Timing) -> tuple[str, list[Requirement], Grid]:
             requirements.append(at_most(f"{which}: time of her-toolkit / time of {peer}", 1.0, same / cost))
     compared, compared_delayed = (
         listing([
-            f"{in_words(cost / base)} than {name.partition(',')[0]}"
+            f"{in_words(cost / base) + ' than' if abs(cost / base - 1) >= 0.05 else 'about as fast as'} "
+            f"{name.partition(',')[0]}"
             for name, cost in lowest.items()
             if name not in VARIANTS and ("policy_delay=2" in name) == is_delayed
         ])
@@ -226,7 +247,7 @@ def compare(timing: Timing) -> tuple[str, list[Requirement], Grid]:
     answer += f"{compared or 'no other library is installed'}."
     if compared_delayed:
         answer += f" With policy_delay=2, it is {compared_delayed} with the same option."
-    title = f"SAC compared with other libraries ({rate / 1e9:.0f} GFLOP/s in matrix products)"
+    title = "SAC compared with other libraries"
     header = ["learner", "update [ms]", "its matrix products [ms]", "update / matrix products"]
     return answer, requirements, Grid(title, header, rows)
 

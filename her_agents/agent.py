@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from her_agents.networks import GoalInputs, Network
+from her_agents.networks import GoalInputs, Network, bfloat16_products
 from her_agents.options import require_precision
 from her_wrappers.arguments import require_gamma
 from her_wrappers.replay.torch_arrays import find_device
@@ -43,8 +43,9 @@ class Agent:
         seed: Seed of the initial weights, the exploration and the noise in targets.
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
             weights do not depend on the device.
-        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, matrix products use bfloat16 in all
-            layers except the last one; weights, outputs and losses stay float32.
+        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, processors that support bfloat16 use it for
+            products between hidden layers and for gradients, and GPUs use TensorFloat-32; all else is
+            float32.
         **options: Options of the algorithm: the fields of its options class, such as
             `her_agents.options.SACOptions` for `SAC`.
 
@@ -230,6 +231,22 @@ class Agent:
         self._errors = values - target
         return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 
+    def gradient_step(
+        self,
+        optimizer: torch.optim.Optimizer,
+        loss: torch.Tensor,
+        *,
+        inputs: list[nn.Parameter] | None = None,
+    ) -> None:
+        """Take one optimizer step on ``loss``.
+
+        Gradients are computed only for the parameters in ``inputs``; None means all that ``loss`` depends on.
+        """
+        optimizer.zero_grad()
+        with bfloat16_products(self._bfloat16):
+            loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
+        optimizer.step()
+
     def as_tensor(self, values: Any) -> torch.Tensor:
         """Return an array or a tensor as a tensor on the device."""
         return torch.as_tensor(values, device=self.device)
@@ -322,15 +339,3 @@ class BoxActions:
         """Convert actions of the environment, an array or tensor, to actions of a network, (B, A)."""
         vectors = torch.as_tensor(actions, device=self._low.device).reshape(len(actions), -1).float()
         return (vectors - self._low) / self._half - 1
-
-
-def gradient_step(
-    optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, inputs: list[nn.Parameter] | None = None
-) -> None:
-    """Take one optimizer step on ``loss``.
-
-    Gradients are computed only for the parameters in ``inputs``; None means all that ``loss`` depends on.
-    """
-    optimizer.zero_grad()
-    loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
-    optimizer.step()

@@ -18,6 +18,8 @@ from her_wrappers.environments import import_callable
 from her_wrappers.episode_limit import declared_time_limit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import gymnasium as gym
 
     from her_agents.agent import Agent
@@ -37,9 +39,9 @@ STEPS_PER_LENGTH = 4_000
 
 MAX_PROBE_STEPS = 100
 
-LEAST_PRODUCTS = 50_000_000
-"""``device="auto"`` chooses a GPU if the hidden layers need at least this many multiplications per batch; the
-threshold was measured in `docs/results/agents_gpu.md`."""
+LEAST_PRODUCTS = {"cuda": 50_000_000, "bf16": 15_000_000}
+"""``device="auto"`` chooses a GPU, and ``precision="auto"`` chooses bf16, if the hidden layers need at least
+this many multiplications per batch."""
 
 
 def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> dict[str, Any]:
@@ -77,11 +79,34 @@ def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
         return config.device, "the option device"
     if not torch.cuda.is_available():
         return "cpu", "torch finds no CUDA device"
-    hidden = config.agent.get("hidden", options_type(config.algo).hidden)
-    products = config.batch_size * sum(a * b for a, b in pairwise(hidden))
-    if products < LEAST_PRODUCTS and all(len(space.shape) < 3 for space in observation_space.values()):
+    is_small = _num_products(config) < LEAST_PRODUCTS["cuda"]
+    if is_small and all(len(space.shape) < 3 for space in observation_space.values()):
         return "cpu", "networks and batches are small; a GPU would not be faster"
     return "cuda", torch.cuda.get_device_name()
+
+
+def choose_precision(config: Config) -> tuple[str, str]:
+    """Return ``config.precision`` or, if it is ``"auto"``, a chosen precision; and the reason, as a text.
+
+    ``config.device`` must not be ``"auto"``.
+    """
+    if config.precision != "auto":
+        return config.precision, "the option precision"
+    if torch.device(config.device).type != "cpu":
+        return "float32", "on GPUs, bf16 was not faster"
+    # AMX: units of Intel Xeon processors that multiply matrices. Older versions of torch do not report them.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    if not capabilities.get("amx_bf16", False):
+        return "float32", "torch finds no processor with AMX units for bfloat16"
+    if _num_products(config) < LEAST_PRODUCTS["bf16"]:
+        return "float32", "networks and batches are small; bf16 would not be faster"
+    return "bf16", "the processor has AMX units for bfloat16"
+
+
+def _num_products(config: Config) -> int:
+    """Return the number of multiplications between the hidden layers of a network, for one batch."""
+    hidden: Sequence[int] = config.agent.get("hidden", options_type(config.algo).hidden)
+    return config.batch_size * sum(a * b for a, b in pairwise(hidden))
 
 
 def make_agent(

@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from her_agents.options import agent_options, count, ranged, require_precision, require_values
+from her_agents.options import (
+    PRECISIONS,
+    agent_options,
+    count,
+    ranged,
+    require_precision,
+    require_values,
+)
 from her_wrappers import EpisodeArchive
 from her_wrappers.arguments import require_keys
 from her_wrappers.environments import absolute_name
@@ -101,8 +108,8 @@ class Config:
     """Whether compute_reward and compute_terminated take torch tensors; the replay buffer is then on the
     device of the agent."""
     precision: str = "float32"
-    """Precision of matrix products in the networks: float32, or bf16, which uses bfloat16 in all layers but
-    the last."""
+    """Precision of matrix products: float32; bf16, which uses bfloat16 if the processor supports it; or auto,
+    which uses bf16 where it is faster: on processors with AMX units, for large layers and batches."""
     threads: int = 1
     """Number of torch threads of the learner, the process that updates the agent. Two threads are faster for
     layers of 256 units or more if two cores are idle, and many times slower on a busy machine."""
@@ -156,7 +163,7 @@ class Config:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs=True needs workers, got workers=0; set workers to 1 or more")
-        require_precision(self.precision)
+        require_precision(self.precision, (*PRECISIONS, "auto"))
         if ":" not in self.algo:  # the module of the user's own agent is imported when the agent is made
             agent_options(self.algo, self.agent)
         chosen = self._goal_selection()

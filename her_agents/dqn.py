@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from gymnasium import spaces
 
-from her_agents.agent import Agent, gradient_step
+from her_agents.agent import Agent
 from her_agents.options import DQNOptions
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class DQN(Agent):
             others = all_values + self.options.margin * torch.ones_like(all_values).scatter(1, taken, 0)
             below = (others.amax(dim=1) - values) * self.as_tensor(batch.is_demonstration)
             loss = loss + self.options.bc_weight * below.mean()
-        gradient_step(self._optimizer, loss)
+        self.gradient_step(self._optimizer, loss)
         self.update_targets()
         return {"loss": loss.detach(), "q_mean": values.detach().mean()}
 

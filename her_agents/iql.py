@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from her_agents.agent import Agent, BoxActions, gradient_step
+from her_agents.agent import Agent, BoxActions
 from her_agents.networks import Critics
 from her_agents.options import IQLOptions
 
@@ -82,7 +82,7 @@ class IQL(Agent):
         imitated = torch.exp(self.options.temperature * advantage.detach()).clamp(max=LARGEST_WEIGHT)
         distance = (self.actor(inputs) - actions).square().mean(dim=1)
         actor_loss = (weights * imitated * distance).mean()
-        gradient_step(self._optimizer, critic_loss + value_loss + actor_loss)
+        self.gradient_step(self._optimizer, critic_loss + value_loss + actor_loss)
         self.update_targets()
         return {
             "critic_loss": critic_loss.detach(),

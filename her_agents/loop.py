@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +159,8 @@ def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: 
     if files is None:
         raise ValueError("resume=True needs the folder of the run, got folder=None")
     saved, buffer = files.read_latest(config)
+    if config.precision == "auto":  # the results of the run must not depend on where it is resumed
+        config = replace(config, precision=saved["config"]["precision"])
     training = kind(config, buffer, **options)
     training.load_state_dict(files.path / "latest.pt", saved)
     return training

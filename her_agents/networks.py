@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import nn
 if TYPE_CHECKING:
     from her_wrappers import Batch
 
+LEAST_ROWS = 64  # products of fewer rows, such as for the next action, are faster in float32
 MIN_IMAGE_SIZE = 20  # [pixels]; the convolutions have no output for smaller images
 
 
@@ -197,8 +198,8 @@ class Network(nn.Module):
         num_actions: Length of the action vector in the input of a critic; 0 for other networks.
         layer_norm: Whether to normalize the units of each hidden layer before the activation, by
             arXiv 1607.06450.
-        bfloat16: Whether the products of all layers but the last are computed in bfloat16. Weights and
-            outputs are float32.
+        bfloat16: Whether all layers but the first and the last may compute products in bfloat16, by
+            `bfloat16_products`.
     """
 
     def __init__(
@@ -229,15 +230,17 @@ class Network(nn.Module):
     def forward(self, inputs: NetworkInput, actions: torch.Tensor | None = None) -> torch.Tensor:
         """Return the outputs, (B, num_outputs), for B inputs and, in a critic, (B, A) actions."""
         vectors = inputs.vectors
-        with torch.autocast(vectors.device.type, torch.bfloat16) if self._bfloat16 else nullcontext():
-            if self.image_encoder is not None:
-                vectors = torch.cat([vectors, self.image_encoder(inputs.images)], dim=1)
-            if actions is not None:
-                vectors = torch.cat([vectors, actions], dim=1)
-            *hidden, last = self.layers
-            for layer in hidden:
+        if self.image_encoder is not None:
+            vectors = torch.cat([vectors, self.image_encoder(inputs.images)], dim=1)
+        if actions is not None:
+            vectors = torch.cat([vectors, actions], dim=1)
+        *hidden, last = self.layers
+        for layer in hidden[:1]:  # in float32, which keeps the precision of the inputs
+            vectors = layer(vectors)
+        with bfloat16_products(self._bfloat16 and vectors.shape[0] >= LEAST_ROWS):
+            for layer in hidden[1:]:
                 vectors = layer(vectors)
-        outputs: torch.Tensor = last(vectors.float())
+        outputs: torch.Tensor = last(vectors)
         return outputs
 
 
@@ -247,6 +250,24 @@ class Critics(nn.ModuleList):
     def forward(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
         """Return the K outputs of each of the C critics, (C, K, B), for B inputs and (B, A) actions."""
         return torch.stack([critic(inputs, actions).T for critic in self])
+
+
+@contextmanager
+def bfloat16_products(enabled: bool) -> Iterator[None]:
+    """Within the context, let torch compute products of float32 matrices in bfloat16, if ``enabled`` is True.
+
+    torch does so only if the processor supports bfloat16; GPUs use TensorFloat-32. The sums of the products,
+    and all other operations, are computed in float32. The setting applies to all threads of the process.
+    """
+    if not enabled:
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:

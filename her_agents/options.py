@@ -57,10 +57,10 @@ def require_values(options: Any) -> None:
             raise TypeError(f"{name} must be of type {option.type}, got {value!r}")
 
 
-def require_precision(precision: object) -> str:
-    """Return ``precision``; raise ValueError unless it is ``"float32"`` or ``"bf16"``."""
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision must be {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
+def require_precision(precision: object, choices: tuple[str, ...] = PRECISIONS) -> str:
+    """Return ``precision``; raise ValueError unless it is one of ``choices``."""
+    if precision not in choices:
+        raise ValueError(f"precision must be {' or '.join(map(repr, choices))}, got {precision!r}")
     return str(precision)
 
 

@@ -64,7 +64,7 @@ class RunFolder:
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), make_config(saved["config"]).as_dict()
         for name in given:
-            may_differ = name == "steps" or (name == "device" and given[name] == "auto")
+            may_differ = name == "steps" or (name in {"device", "precision"} and given[name] == "auto")
             if before[name] != given[name] and not may_differ:
                 raise ValueError(
                     f"{self._latest} belongs to a run with {name}={before[name]!r}, but "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from her_agents.agent import Agent, BoxActions, cloning_loss, gradient_step
+from her_agents.agent import Agent, BoxActions, cloning_loss
 from her_agents.networks import Critics
 from her_agents.options import SACOptions
 
@@ -88,7 +88,7 @@ class SAC(Agent):
         target = self.target_values(batch, next_inputs)
         values = self.critics(inputs, self.actions.from_env(batch.actions))
         critic_loss = self.critic_loss(batch, values, target)
-        gradient_step(self._critic_optimizer, critic_loss)
+        self.gradient_step(self._critic_optimizer, critic_loss)
         measured = {
             "critic_loss": critic_loss.detach(),
             "temperature": self.temperature,
@@ -104,7 +104,7 @@ class SAC(Agent):
                 excess = entropy - (-self.actions.count if wanted is None else wanted)
                 actor_loss = actor_loss + self._temperature["log"] * excess
                 trained.append(self._temperature["log"])
-            gradient_step(self._actor_optimizer, actor_loss, inputs=trained)
+            self.gradient_step(self._actor_optimizer, actor_loss, inputs=trained)
         self.update_targets()
         return measured
 

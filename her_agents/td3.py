@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from her_agents.agent import Agent, BoxActions, cloning_loss, gradient_step
+from her_agents.agent import Agent, BoxActions, cloning_loss
 from her_agents.networks import Critics
 from her_agents.options import DDPGOptions, TD3Options
 
@@ -80,12 +80,12 @@ class TD3(Agent):
         target = self.target_values(batch, next_inputs)
         values = self.critics(inputs, self.actions.from_env(batch.actions))
         critic_loss = self.critic_loss(batch, values, target)
-        gradient_step(self._critic_optimizer, critic_loss)
+        self.gradient_step(self._critic_optimizer, critic_loss)
         measured = {"critic_loss": critic_loss.detach(), "q_mean": values.detach().mean()}
 
         if (self._updates + 1) % self.options.policy_delay == 0:
             actor_loss = self.actor_loss(batch, inputs)
-            gradient_step(self._actor_optimizer, actor_loss, inputs=list(self.actor.parameters()))
+            self.gradient_step(self._actor_optimizer, actor_loss, inputs=list(self.actor.parameters()))
             measured["actor_loss"] = actor_loss.detach()
         self.update_targets()
         return measured

@@ -84,6 +84,11 @@ Three methods from papers, each added to the recipe:
 | with CrossQ | 80,000 | not in 70,000: 0.84 |
 
 With seeds 1, 3 and 4, CrossQ needs 80,000, 60,000 and 80,000 steps, the recipe 120,000, 80,000 and 80,000.
+
+With `--precision bf16`, the recipe learns as fast: it needs 130,000, 110,000, 70,000, 80,000 and 70,000 steps
+with seeds 0 to 4, and ends with success rates of 0.97 to 1.00. It is not the default, since results then
+depend on the processor.
+
 Evaluations: [not_adopted.csv](not_adopted.csv)."""
 
 

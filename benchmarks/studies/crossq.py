@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from her_agents.agent import gradient_step
 from her_agents.networks import NetworkInput
 from her_agents.sac import SAC
 
@@ -101,7 +100,7 @@ class CrossQ(SAC):
         self.critics.eval()
         next_value = next_values.detach().amin(dim=(0, 1)) + self.temperature * entropy
         critic_loss = self.critic_loss(batch, values, self.bellman_target(batch, next_value))
-        gradient_step(self._critic_optimizer, critic_loss)
+        self.gradient_step(self._critic_optimizer, critic_loss)
         measured = {
             "critic_loss": critic_loss.detach(),
             "temperature": self.temperature,
@@ -111,5 +110,5 @@ class CrossQ(SAC):
         if self._updates % self.options.policy_delay == 0:
             loss, entropy = self.actor_loss(batch, inputs)
             measured |= {"actor_loss": loss.detach(), "entropy": entropy}
-            gradient_step(self._actor_optimizer, loss, inputs=list(self.actor.parameters()))
+            self.gradient_step(self._actor_optimizer, loss, inputs=list(self.actor.parameters()))
         return measured

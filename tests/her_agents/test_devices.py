@@ -1,5 +1,7 @@
 """Agents on other devices than the CPU: on every GPU of the machine, and on the meta device everywhere."""
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import her_agents.agent
-from her_agents.algorithms import ALGORITHMS, choose_device
+from her_agents.algorithms import ALGORITHMS, choose_device, choose_precision
 from her_agents.checkpoints import load_agent, load_checkpoint
 from her_agents.config import Config
 from her_agents.loop import train
@@ -94,7 +96,42 @@ def test_updates_on_a_device_and_in_bfloat16_are_those_of_the_cpu_in_float32(alg
         assert {loss.dtype for loss in losses.values()} == {torch.float32}
         found = {name: float(loss) for name, loss in losses.items()}
         assert found == pytest.approx(expected, rel=tolerance, abs=tolerance)
-    assert not np.array_equal(rounded.td_errors, first.td_errors), "bfloat16 rounds"
+
+
+def test_bf16_is_for_the_inner_layers_of_large_batches_and_for_gradients():
+    uses = {}
+    for precision in ("float32", "bf16"):
+        agent = make("sac", precision=precision, hidden=(8, 8, 8))
+        linear = {
+            network: [layer for layer in network.layers if isinstance(layer, torch.nn.Linear)]
+            for network in (agent.actor, agent.critics[0])
+        }
+        seen = uses[precision] = {"actor": [], "critic": [], "gradients": []}
+
+        def note(name, seen=seen):
+            return lambda *_: seen[name].append(torch.get_float32_matmul_precision())
+
+        for name, layers in zip(("actor", "critic"), linear.values(), strict=True):
+            for layer in layers:
+                layer.register_forward_pre_hook(note(name))
+        for layer in linear[agent.critics[0]]:
+            layer.weight.register_hook(note("gradients"))
+        agent.act(POINT.observation_space.sample())
+        agent.update(
+            batch_of("sac")
+        )  # 64 rows; the critic computes values for its own loss and for the actor's
+        assert torch.get_float32_matmul_precision() == "highest"
+    inner = ["highest", "medium", "medium", "highest"]
+    assert uses["float32"] == {
+        "actor": ["highest"] * 12,
+        "critic": ["highest"] * 8,
+        "gradients": ["highest"] * 4,
+    }
+    assert uses["bf16"] == {
+        "actor": ["highest"] * 4 + 2 * inner,
+        "critic": 2 * inner,
+        "gradients": ["medium"] * 4,
+    }
 
 
 def test_unknown_devices_and_precisions_are_rejected():
@@ -102,7 +139,7 @@ def test_unknown_devices_and_precisions_are_rejected():
         make("sac", device="tpu")
     with pytest.raises(ValueError, match=r"precision must be 'float32' or 'bf16', got 'float16'"):
         make("sac", precision="float16")
-    with pytest.raises(ValueError, match="precision must be"):
+    with pytest.raises(ValueError, match="precision must be 'float32' or 'bf16' or 'auto', got 'fp8'"):
         Config(env="her_envs/PointReach-v0", algo="sac", precision="fp8")
 
 
@@ -157,3 +194,33 @@ def test_the_config_of_a_run_names_the_device_that_auto_chose(tmp_path):
     train(quick(steps=200, device="auto"), folder=tmp_path / "run", on_epoch=None)
     assert load_checkpoint(tmp_path / "run" / "best.pt")["config"]["device"] == "cpu"
     train(quick(device="auto"), folder=tmp_path / "run", resume=True, on_epoch=None)
+
+
+def test_auto_chooses_bf16_for_large_networks_on_a_processor_with_amx_only(monkeypatch):
+    small, large = (
+        quick(precision="auto", agent={"hidden": (units, units)}, batch_size=256) for units in (64, 256)
+    )
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
+    assert choose_precision(large) == ("bf16", "the processor has AMX units for bfloat16")
+    assert choose_precision(small)[0] == "float32"
+    assert choose_precision(replace(large, device="cuda"))[0] == "float32"
+    assert choose_precision(replace(large, precision="float32"))[0] == "float32"
+    assert choose_precision(replace(small, precision="bf16"))[0] == "bf16"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False})
+    assert choose_precision(large)[0] == "float32"
+    monkeypatch.delattr(torch.cpu, "get_capabilities")  # as in older versions of torch
+    assert choose_precision(large)[0] == "float32"
+
+
+def test_a_resumed_run_keeps_the_precision_that_auto_chose(monkeypatch, tmp_path):
+    options = {"precision": "auto", "agent": {"hidden": (256, 256)}, "batch_size": 256}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
+    whole = train(quick(**options), on_epoch=None)
+    train(quick(**options, steps=200), folder=tmp_path / "run", on_epoch=None)
+    assert load_checkpoint(tmp_path / "run" / "best.pt")["config"]["precision"] == "bf16"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False})
+    resumed = train(quick(**options), folder=tmp_path / "run", resume=True, on_epoch=None)
+    expected = whole.agent.policy_state()["network"]
+    for name, tensor in resumed.agent.policy_state()["network"].items():
+        torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
+    assert load_checkpoint(tmp_path / "run" / "latest.pt")["config"]["precision"] == "bf16"

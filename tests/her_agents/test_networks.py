@@ -7,7 +7,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_agents.networks import GoalInputs, Network, Normalizer
+from her_agents.networks import GoalInputs, Network, Normalizer, bfloat16_products
 from her_envs import BitFlipping, PointPush
 
 
@@ -123,3 +123,24 @@ def image_space(observation, goal, *, dtype=np.uint8):
 def test_unsupported_observations_raise_an_error(space, message):
     with pytest.raises(TypeError, match=message):
         GoalInputs(space)
+
+
+def test_bfloat16_products_are_rounded_where_the_processor_supports_them_and_the_setting_is_restored():
+    torch.manual_seed(0)
+    left, right = torch.randn(256, 256), torch.randn(256, 256)
+    expected = left.double() @ right.double()
+    torch.set_float32_matmul_precision("high")  # of the user
+    try:
+        with bfloat16_products(False):
+            assert torch.get_float32_matmul_precision() == "high"
+        with bfloat16_products(True):
+            error = (left @ right - expected).abs().max()
+        with pytest.raises(RuntimeError), bfloat16_products(True):
+            torch.mm(left, right[:1])
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert (left @ right - expected).abs().max() < 1e-3
+    assert error < 1
+    if getattr(torch.cpu, "get_capabilities", dict)().get("amx_bf16", False):
+        assert error > 1e-2

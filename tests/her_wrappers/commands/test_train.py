@@ -61,6 +61,18 @@ def test_strategy_may_be_shares_of_strategies(options, tmp_path):
     assert config["goal_selection_strategy"] == {"future": 0.5, "desired": 0.5}
 
 
+def test_auto_says_what_it_chooses_and_why(options, tmp_path):
+    out = tmp_path / "run"
+    result = her("train", "--config", options, "--device", "auto", "--precision", "auto", "--out", out)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert any(line.startswith("--device auto chooses c") for line in lines)
+    assert any(line.startswith("--precision auto chooses float32: ") for line in lines)  # for a small network
+    config = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    assert config["precision"] == "float32"
+    assert config["device"] in {"cpu", "cuda"}
+
+
 def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "her_agents.loop.epoch_line", lambda row: signal.raise_signal(signal.SIGINT) or "epoch"
