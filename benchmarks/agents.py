@@ -43,7 +43,7 @@ from benchmarks.replay_task import (
     make_episodes,
     record_episodes,
 )
-from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, in_words, listing
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, compared_with, listing
 from benchmarks.timing import Timing, Workload, measure, repeat
 from her_agents.algorithms import ALGORITHMS
 from her_agents.networks import bfloat16_products
@@ -87,7 +87,7 @@ class SpacesOnly(gym.Env[Any, Any]):
     action_space = ACTION_SPACE
 
 
-def matrix_products(policy_delay: int, *, bf16: bool) -> Workload:
+def matrix_products(policy_delay: int = 1, precision: str = "float32") -> Workload:
     """Return the workload of the matrix products of one update of SAC, on average over ``policy_delay``."""
     inputs = sum(OBSERVATION_SPACE[key].shape[0] for key in ("observation", "desired_goal"))
     width = ACTION_SPACE.shape[0]
@@ -108,7 +108,7 @@ def matrix_products(policy_delay: int, *, bf16: bool) -> Workload:
     arrays = {(m, k, n): (torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)) for m, k, n in shapes}
 
     def run(calls: int) -> None:
-        with bfloat16_products(bf16):
+        with bfloat16_products(precision == "bf16"):
             for _ in range(calls):
                 for shape in shapes:
                     left, right, product = arrays[shape]
@@ -139,12 +139,12 @@ def learners() -> dict[str, Workload]:
             works |= {
                 f"{name}{note}": peer(module, batches, **options) for note, options in PEER_VARIANTS[name]
             }
-    return works | {
-        f"{PRODUCTS}, {options}": matrix_products(
-            2 if "policy_delay=2" in options else 1, bf16="bf16" in options
-        )
-        for options in {name.partition(", ")[2] for name in works}
-    }
+    return works | {PRODUCTS + suffix(name): matrix_products(**options) for name, options in VARIANTS.items()}
+
+
+def suffix(name: str) -> str:
+    """Return the options in the name of a learner, such as ", policy_delay=2"."""
+    return "".join(name.partition(",")[1:])
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -210,10 +210,8 @@ def compare(timing: Timing) -> tuple[str, list[Requirement], Grid]:
     lowest = {
         name: float(costs.min()) for name, costs in measure(learners(), timing, time.process_time).items()
     }
-    products = {
-        name.partition(", ")[2]: lowest.pop(name) for name in list(lowest) if name.startswith(PRODUCTS)
-    }
-    floors = {name: products[name.partition(", ")[2]] for name in lowest}
+    products = {suffix(name): lowest.pop(PRODUCTS + suffix(name)) for name in VARIANTS}
+    floors = {name: products[suffix(name)] for name in lowest}
     rows = [
         [name, f"{1e3 * cost:.2f}", f"{1e3 * floors[name]:.2f}", f"{cost / floors[name]:.2f}"]
         for name, cost in lowest.items()
@@ -236,8 +234,7 @@ def compare(timing: Timing) -> tuple[str, list[Requirement], Grid]:
             requirements.append(at_most(f"{which}: time of her-toolkit / time of {peer}", 1.0, same / cost))
     compared, compared_delayed = (
         listing([
-            f"{in_words(cost / base) + ' than' if abs(cost / base - 1) >= 0.05 else 'about as fast as'} "
-            f"{name.partition(',')[0]}"
+            compared_with(name.partition(",")[0], cost / base)
             for name, cost in lowest.items()
             if name not in VARIANTS and ("policy_delay=2" in name) == is_delayed
         ])

@@ -63,7 +63,7 @@ from benchmarks.replay_task import (
     make_episodes,
     never_reached,
 )
-from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, at_most, in_words, listing
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, at_most, compared_with, listing
 from benchmarks.timing import Timing, Workload, measure
 from her_wrappers import Episode, HindsightReplayBuffer
 
@@ -205,7 +205,7 @@ def answer(costs: Costs, peers: Sequence[str], stored: tuple[int, int]) -> str:
         ours = Sampling(OURS, rows, 256)
         ratios = {name: ratio(costs, Sampling(name, rows, 256), ours) or 0.0 for name in peers}
         shown = {name: each for name, each in ratios.items() if each < 1 or not only_slower}
-        return listing([f"{in_words(each)} than {name}" for name, each in shown.items()])
+        return listing([compared_with(name, each) for name, each in shown.items()])
 
     microseconds = 1e6 * np.median(costs[Sampling(OURS, large, 256)])
     return (

@@ -31,7 +31,7 @@ from benchmarks.replay import FULL, QUICK, Plan
 from benchmarks.replay_buffers.contender import Costs, Sampling, check_relabeling
 from benchmarks.replay_buffers.prioritized import OursPrioritized, Prioritized, check_priorities
 from benchmarks.replay_task import make_episodes
-from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, in_words, measured_grid
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, compared_with, measured_grid
 from benchmarks.timing import Workload, measure
 
 BENCHMARK = Benchmark("replay_priorities", "How fast are priorities?", __doc__, ("cpprb",))
@@ -101,7 +101,7 @@ def answer(costs: Costs, stored: Sequence[int], classes: Sequence[type[Prioritiz
     sentences = []
     for size, what in ((max(stored), f" {subject}"), (min(stored), ", it")):
         ours, *theirs = (costs[Sampling(_updating(kind), size, BATCH_SIZE)] for kind in classes)
-        compared = f", {in_words(float(np.median(theirs[0] / ours)))} than cpprb" if theirs else ""
+        compared = f", {compared_with('cpprb', float(np.median(theirs[0] / ours)))}" if theirs else ""
         sentences.append(f"With {size:,}{what} takes {1e6 * np.median(ours):.0f} microseconds{compared}.")
     return " ".join(sentences)
 

@@ -71,6 +71,12 @@ def in_words(ratio: float) -> str:
     return f"{factor:.{0 if factor >= 9.95 else 1}f} times {'faster' if ratio > 1 else 'slower'}"
 
 
+def compared_with(other: str, ratio: float) -> str:
+    """Return a text such as "2.0 times faster than X"; ``ratio`` is the cost of X over the own cost."""
+    is_equal = abs(ratio - 1) < 0.05  # "1.0 times"
+    return f"about as fast as {other}" if is_equal else f"{in_words(ratio)} than {other}"
+
+
 def listing(parts: Sequence[str]) -> str:
     """Return parts of a sentence, separated by commas and a last "and"."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ MAX_PROBE_STEPS = 100
 
 LEAST_PRODUCTS = {"cuda": 50_000_000, "bf16": 15_000_000}
 """``device="auto"`` chooses a GPU, and ``precision="auto"`` chooses bf16, if the hidden layers need at least
-this many multiplications per batch."""
+this many multiplications per batch. The threshold for GPUs was measured in `docs/results/agents_gpu.md`."""
 
 
 def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> dict[str, Any]:
@@ -73,10 +74,28 @@ def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
     return True
 
 
+def resolve_auto(config: Config, observation_space: Any) -> tuple[Config, dict[str, str]]:
+    """Choose the values of ``device`` and ``precision`` that are ``"auto"``.
+
+    Args:
+        config: The options.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
+
+    Returns:
+        The config with the chosen values; and a dict with the reason for each choice, by option.
+    """
+    reasons = {}
+    if config.device == "auto":
+        device, reasons["device"] = choose_device(config, observation_space)
+        config = replace(config, device=device)
+    if config.precision == "auto":  # depends on the device
+        precision, reasons["precision"] = choose_precision(config)
+        config = replace(config, precision=precision)
+    return config, reasons
+
+
 def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
-    """Return ``config.device`` or, if it is ``"auto"``, a chosen device; and the reason, as a text."""
-    if config.device != "auto":
-        return config.device, "the option device"
+    """Return the device that ``device="auto"`` means on this machine, and the reason."""
     if not torch.cuda.is_available():
         return "cpu", "torch finds no CUDA device"
     is_small = _num_products(config) < LEAST_PRODUCTS["cuda"]
@@ -86,14 +105,9 @@ def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
 
 
 def choose_precision(config: Config) -> tuple[str, str]:
-    """Return ``config.precision`` or, if it is ``"auto"``, a chosen precision; and the reason, as a text.
-
-    ``config.device`` must not be ``"auto"``.
-    """
-    if config.precision != "auto":
-        return config.precision, "the option precision"
+    """Return the precision that ``precision="auto"`` means on ``config.device``, and the reason."""
     if torch.device(config.device).type != "cpu":
-        return "float32", "on GPUs, bf16 was not faster"
+        return "float32", "bf16 is chosen on CPUs only"
     # AMX: units of Intel Xeon processors that multiply matrices. Older versions of torch do not report them.
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     if not capabilities.get("amx_bf16", False):

@@ -12,7 +12,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 import her_envs
-from her_agents.algorithms import choose_device, choose_precision, make_agent
+from her_agents.algorithms import make_agent, resolve_auto
 from her_agents.checkpoints import describe_spaces, require_spaces
 from her_agents.demonstrations import read_demonstrations
 from her_agents.evaluation import evaluate, success_key
@@ -133,8 +133,7 @@ class Training:
             env = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
         self._test_env = limit_episodes(_made(env), config.max_episode_steps)
         self._spaces = goal_spaces(self._test_env)
-        config = replace(config, device=choose_device(config, self._spaces[0])[0])
-        self.config = config = replace(config, precision=choose_precision(config)[0])
+        self.config = config = resolve_auto(config, self._spaces[0])[0]
         torch.set_num_threads(config.threads)
         self.agent = own_agent or make_agent(config, *self._spaces, agent=self._agent_class)
         reward, flag = take_random_step(self._test_env, config)

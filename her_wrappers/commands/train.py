@@ -233,13 +233,7 @@ def _print_recipes() -> None:
 
 def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions) -> tuple[Config, Path]:
     """Return the config and the folder of a new run, after a check of the environment."""
-    from her_agents.algorithms import (
-        choose_device,
-        choose_precision,
-        default_options,
-        has_sparse_rewards,
-        make_agent,
-    )
+    from her_agents.algorithms import default_options, has_sparse_rewards, make_agent, resolve_auto
     from her_agents.run_folder import RunFolder
     from her_agents.training import find_termination, require_clippable, take_random_step
 
@@ -265,14 +259,9 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
             RunFolder(_folder(replace(config, seed=config.seed + i), run)).require_new()
         with exits_with(3, TypeError, ValueError):
             observation_space, action_space = goal_spaces(env)
-        device, reason = choose_device(config, observation_space)
-        if config.device == "auto":
-            print(f"--device auto chooses {device}: {reason}.")
-        config = replace(config, device=device)
-        precision, reason = choose_precision(config)
-        if config.precision == "auto":
-            print(f"--precision auto chooses {precision}: {reason}.")
-        config = replace(config, precision=precision)
+        config, reasons = resolve_auto(config, observation_space)
+        for option, reason in reasons.items():
+            print(f"--{option} auto chooses {getattr(config, option)}: {reason}.")
         make_agent(config, observation_space, action_space)
         find_termination(config.termination)
         if unused := sorted(observation_space.keys() - GOAL_KEYS):

@@ -12,6 +12,7 @@ from benchmarks.result_page import (
     at_least,
     at_most,
     command_line,
+    compared_with,
     in_words,
     measured_grid,
     provenance,
@@ -45,6 +46,11 @@ def test_a_ratio_of_times_says_faster_or_slower():
         "22 times faster",
         "1.4 times faster",
         "1.4 times slower",
+    ]
+    assert [compared_with("X", each) for each in (1.387, 1.03, 0.97)] == [
+        "1.4 times faster than X",
+        "about as fast as X",
+        "about as fast as X",
     ]
 
 

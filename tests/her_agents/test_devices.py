@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import her_agents.agent
-from her_agents.algorithms import ALGORITHMS, choose_device, choose_precision
+from her_agents.algorithms import ALGORITHMS, choose_device, choose_precision, resolve_auto
 from her_agents.checkpoints import load_agent, load_checkpoint
 from her_agents.config import Config
 from her_agents.loop import train
@@ -180,7 +180,7 @@ def test_a_run_with_its_buffer_on_the_device_is_saved_resumed_and_played_on_the_
 def test_auto_chooses_a_gpu_for_images_and_large_networks_only(monkeypatch):
     spaces = POINT.observation_space
     small, large = quick(device="auto"), quick(device="auto", agent={"hidden": (1024, 1024)}, batch_size=512)
-    assert choose_device(quick(device="cuda:7"), spaces)[0] == "cuda:7"
+    assert resolve_auto(quick(device="cuda:7"), spaces)[0].device == "cuda:7"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device(large, spaces) == ("cpu", "torch finds no CUDA device")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -204,8 +204,10 @@ def test_auto_chooses_bf16_for_large_networks_on_a_processor_with_amx_only(monke
     assert choose_precision(large) == ("bf16", "the processor has AMX units for bfloat16")
     assert choose_precision(small)[0] == "float32"
     assert choose_precision(replace(large, device="cuda"))[0] == "float32"
-    assert choose_precision(replace(large, precision="float32"))[0] == "float32"
-    assert choose_precision(replace(small, precision="bf16"))[0] == "bf16"
+    assert (
+        resolve_auto(replace(large, precision="float32"), POINT.observation_space)[0].precision == "float32"
+    )
+    assert resolve_auto(replace(small, precision="bf16"), POINT.observation_space)[0].precision == "bf16"
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False})
     assert choose_precision(large)[0] == "float32"
     monkeypatch.delattr(torch.cpu, "get_capabilities")  # as in older versions of torch
