@@ -45,8 +45,8 @@ from benchmarks.replay_task import (
 )
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, compared_with, listing
 from benchmarks.timing import Timing, Workload, measure, repeat
-from her_agents.algorithms import ALGORITHMS
-from her_agents.networks import bfloat16_products
+from her_agents.algorithms.networks import bfloat16_products
+from her_agents.algorithms.registry import ALGORITHMS
 from her_wrappers import HindsightReplayBuffer
 
 gym.register_envs(her_envs)

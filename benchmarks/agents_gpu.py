@@ -33,7 +33,7 @@ from benchmarks.replay_gpu import make_buffer as make_vector_buffer
 from benchmarks.replay_task import record_episodes
 from benchmarks.result_page import Benchmark, Grid
 from benchmarks.timing import Timing, Workload, measure
-from her_agents.algorithms import ALGORITHMS
+from her_agents.algorithms.registry import ALGORITHMS
 from her_wrappers import HindsightReplayBuffer
 
 gym.register_envs(her_envs)

@@ -22,7 +22,7 @@ import her_envs
 from benchmarks.result_page import Benchmark, Grid, count
 from benchmarks.timing import Timing, measure, repeat, stepping
 from her_wrappers import GoalEnvChecker, check_goal_env
-from her_wrappers.checker.passive import WATCHED_CLOSELY
+from her_wrappers.checker.goal_env_checker import WATCHED_CLOSELY
 
 BENCHMARK = Benchmark("checker", "What does checking an environment cost?", __doc__)
 

@@ -26,7 +26,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.envs import BitFlippingEnv
 
 from benchmarks.result_page import Benchmark, Grid, count
-from her_agents.comparison import estimate
+from her_agents.results.comparison import estimate
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 if TYPE_CHECKING:

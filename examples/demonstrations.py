@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 import her_envs
-from her_agents.demonstrations import record_successes
+from her_agents import record_successes
 from her_wrappers import Demonstrations, EpisodeRecorder, HindsightReplayBuffer
 
 gym.register_envs(her_envs)

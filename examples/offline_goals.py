@@ -27,8 +27,7 @@ from rich.progress import track
 from rich.table import Table
 
 import her_envs
-from her_agents.evaluation import Policy, evaluate
-from her_agents.iql import IQL
+from her_agents import IQL, Policy, evaluate
 from her_wrappers import EpisodeArchive, EpisodeRecorder, Geometric, HindsightReplayBuffer, Mixture
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from her_agents import SAC
-from her_agents.networks import Network, NetworkInput
-from her_agents.options import SACOptions
+from her_agents import SAC, Network, NetworkInput, SACOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import track
 
 import her_envs
-from her_agents.evaluation import evaluate
+from her_agents import evaluate
 from her_wrappers import Episode, EpisodeRecorder, GoalInterface, relabel_episode
 
 ENV_ID = "her_envs/BitFlipping-v0"

@@ -15,7 +15,7 @@ from rich.console import Console
 from stable_baselines3 import DQN, SAC
 
 import her_envs
-from her_agents.evaluation import evaluate
+from her_agents import evaluate
 from her_wrappers.integrations.sb3 import HerReplayBuffer  # was: from stable_baselines3
 
 if TYPE_CHECKING:

@@ -9,36 +9,60 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from her_agents.agent import Agent
-    from her_agents.checkpoints import export_policy, load_agent
-    from her_agents.comparison import Comparison, compare
-    from her_agents.config import Config, make_config
-    from her_agents.dqn import DQN
-    from her_agents.evaluation import Evaluation, evaluate, play_episode
-    from her_agents.evaluation_report import EvaluationReport, evaluate_goals
-    from her_agents.iql import IQL
-    from her_agents.loop import Result, is_solved, train
-    from her_agents.onnx_export import export_onnx
-    from her_agents.run_logs import RunLog, read_runs
-    from her_agents.sac import SAC
-    from her_agents.td3 import DDPG, TD3
-    from her_agents.tqc import TQC
+    from her_agents.algorithms.base import Agent
+    from her_agents.algorithms.dqn import DQN
+    from her_agents.algorithms.iql import IQL
+    from her_agents.algorithms.networks import Network as Network
+    from her_agents.algorithms.networks import NetworkInput as NetworkInput
+    from her_agents.algorithms.options import (
+        AgentOptions,
+        DDPGOptions,
+        DQNOptions,
+        IQLOptions,
+        SACOptions,
+        TD3Options,
+        TQCOptions,
+    )
+    from her_agents.algorithms.sac import SAC
+    from her_agents.algorithms.td3 import DDPG, TD3
+    from her_agents.algorithms.tqc import TQC
+    from her_agents.results.comparison import Comparison, compare
+    from her_agents.results.evaluation_report import EvaluationReport, evaluate_goals
+    from her_agents.results.onnx_export import export_onnx
+    from her_agents.training.checkpoints import export_policy, load_agent
+    from her_agents.training.config import Config, make_config
+    from her_agents.training.demonstrations import record_successes
+    from her_agents.training.evaluation import Evaluation, evaluate, play_episode
+    from her_agents.training.evaluation import Policy as Policy
+    from her_agents.training.loop import Result, is_solved, train
+    from her_agents.training.run_logs import RunLog, read_runs
 
 _NAMES = {
-    "agent": ("Agent",),
-    "checkpoints": ("export_policy", "load_agent"),
-    "comparison": ("Comparison", "compare"),
-    "config": ("Config", "make_config"),
-    "dqn": ("DQN",),
-    "evaluation": ("Evaluation", "evaluate", "play_episode"),
-    "evaluation_report": ("EvaluationReport", "evaluate_goals"),
-    "iql": ("IQL",),
-    "loop": ("Result", "is_solved", "train"),
-    "run_logs": ("RunLog", "read_runs"),
-    "onnx_export": ("export_onnx",),
-    "sac": ("SAC",),
-    "td3": ("DDPG", "TD3"),
-    "tqc": ("TQC",),
+    "algorithms.base": ("Agent",),
+    "algorithms.dqn": ("DQN",),
+    "algorithms.iql": ("IQL",),
+    "algorithms.networks": ("Network", "NetworkInput"),
+    "algorithms.options": (
+        "AgentOptions",
+        "DDPGOptions",
+        "DQNOptions",
+        "IQLOptions",
+        "SACOptions",
+        "TD3Options",
+        "TQCOptions",
+    ),
+    "algorithms.sac": ("SAC",),
+    "algorithms.td3": ("DDPG", "TD3"),
+    "algorithms.tqc": ("TQC",),
+    "results.comparison": ("Comparison", "compare"),
+    "results.evaluation_report": ("EvaluationReport", "evaluate_goals"),
+    "results.onnx_export": ("export_onnx",),
+    "training.checkpoints": ("export_policy", "load_agent"),
+    "training.config": ("Config", "make_config"),
+    "training.demonstrations": ("record_successes",),
+    "training.evaluation": ("Evaluation", "Policy", "evaluate", "play_episode"),
+    "training.loop": ("Result", "is_solved", "train"),
+    "training.run_logs": ("RunLog", "read_runs"),
 }
 """Public names of each module."""
 
@@ -50,12 +74,19 @@ __all__ = [
     "TD3",
     "TQC",
     "Agent",
+    "AgentOptions",
     "Comparison",
     "Config",
+    "DDPGOptions",
+    "DQNOptions",
     "Evaluation",
     "EvaluationReport",
+    "IQLOptions",
     "Result",
     "RunLog",
+    "SACOptions",
+    "TD3Options",
+    "TQCOptions",
     "compare",
     "evaluate",
     "evaluate_goals",
@@ -66,6 +97,7 @@ __all__ = [
     "make_config",
     "play_episode",
     "read_runs",
+    "record_successes",
     "train",
 ]
 

@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from her_wrappers.checker import GoalEnvChecker, check_goal_env
-from her_wrappers.files.arrays import CorruptFileError
-from her_wrappers.files.atomic import InUseError
-from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.data.arrays import CorruptFileError
+from her_wrappers.data.atomic import InUseError
+from her_wrappers.goals.interface import GoalInterface
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes

@@ -20,9 +20,9 @@ import gymnasium as gym
 
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import CommandError
-from her_wrappers.environments import BrokenModuleError, EnvNameError
-from her_wrappers.episode_limit import EndlessEpisodeError
-from her_wrappers.exceptions import describe, raised_at
+from her_wrappers.goals.environments import BrokenModuleError, EnvNameError
+from her_wrappers.goals.episode_limit import EndlessEpisodeError
+from her_wrappers.support.error_texts import describe, raised_at
 
 COMMANDS = {
     "check": "Check a goal environment.",

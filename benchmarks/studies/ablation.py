@@ -11,9 +11,9 @@ from benchmarks.studies.recipes import QUICK_STEPS, solved_after, steps_cell
 from benchmarks.studies.results_file import median
 from benchmarks.studies.runs import Run
 from benchmarks.studies.study import Study
-from her_agents.comparison import draw_group
-from her_agents.config import make_config
 from her_agents.recipes import read_recipe
+from her_agents.results.comparison import draw_group
+from her_agents.training.config import make_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

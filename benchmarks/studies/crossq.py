@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from her_agents.networks import NetworkInput
-from her_agents.sac import SAC
+from her_agents.algorithms.networks import NetworkInput
+from her_agents.algorithms.sac import SAC
 
 if TYPE_CHECKING:
     from gymnasium import spaces

@@ -1,4 +1,4 @@
-"""Figures of the studies, with the colors, lines and learning curves of `her_agents.comparison`."""
+"""Figures of the studies, with the colors, lines and learning curves of `her_agents.results.comparison`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from her_agents.comparison import COLORS, LINES, MARKERS, STYLE
+from her_agents.results.comparison import COLORS, LINES, MARKERS, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

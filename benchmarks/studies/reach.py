@@ -11,8 +11,8 @@ from benchmarks.studies import plots
 from benchmarks.studies.results_file import RunResults
 from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
 from benchmarks.studies.study import Study
-from her_agents.comparison import draw_group
-from her_agents.config import make_config
+from her_agents.results.comparison import draw_group
+from her_agents.training.config import make_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,9 +12,9 @@ from benchmarks.studies import plots
 from benchmarks.studies.results_file import RunResults, median
 from benchmarks.studies.runs import Run
 from benchmarks.studies.study import Study
-from her_agents.comparison import draw_group, time_until
-from her_agents.config import make_config
 from her_agents.recipes import read_recipe
+from her_agents.results.comparison import draw_group, time_until
+from her_agents.training.config import make_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.studies.runs import Point, Run, RunResult
-from her_agents.run_logs import RunLog
-from her_wrappers.files.atomic import replacement
+from her_agents.training.run_logs import RunLog
+from her_wrappers.data.atomic import replacement
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import torch
 
 from benchmarks.studies.runs import Run, RunResult, execute
-from her_agents.loop import interrupt_flag
+from her_agents.training.loop import interrupt_flag
 from her_wrappers.collecting.ray_backend import init_ray
 
 UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7, "tqc": 6.0, "iql": 2.0}

@@ -16,17 +16,17 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from her_agents.checkpoints import agent_of, load_checkpoint
-from her_agents.config import Config
-from her_agents.evaluation import evaluate
-from her_agents.loop import SOLVED_IN_A_ROW, epoch_line, is_solved, train
-from her_wrappers.environments import make_env
+from her_agents.training.checkpoints import agent_of, load_checkpoint
+from her_agents.training.config import Config
+from her_agents.training.evaluation import evaluate
+from her_agents.training.loop import SOLVED_IN_A_ROW, epoch_line, is_solved, train
+from her_wrappers.goals.environments import make_env
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from her_agents.agent import Agent
-    from her_agents.logs import Row
+    from her_agents.algorithms.base import Agent
+    from her_agents.training.logs import Row
 
 FINAL_EPISODES = 100
 FINAL_SEED = 2_000_000  # differs from the seeds of runs and of their evaluations

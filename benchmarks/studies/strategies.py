@@ -13,7 +13,7 @@ from benchmarks.studies.reach import settings
 from benchmarks.studies.results_file import RunResults, median
 from benchmarks.studies.runs import WITHOUT_HER, Run
 from benchmarks.studies.study import Study
-from her_agents.config import make_config
+from her_agents.training.config import make_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from benchmarks.result_page import Grid, Page, Requirement, provenance
 from benchmarks.studies.plots import save
 from benchmarks.studies.results_file import ResultsFile, RunResults
 from benchmarks.studies.run_all import Failure, Outcome, run_all, run_on_ray
-from her_wrappers.files.atomic import acquire_lock
+from her_wrappers.data.atomic import acquire_lock
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

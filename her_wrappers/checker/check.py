@@ -12,16 +12,16 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.arguments import require_count
 from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.experiments import run_experiments
 from her_wrappers.checker.records import FailedCall, Rollout
 from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
 from her_wrappers.checker.rollout import Budget, Policy, roll_out
 from her_wrappers.checker.rules import GOAL_ENV_RULES
-from her_wrappers.exceptions import describe
-from her_wrappers.goal_interface import env_name, require_distinct
+from her_wrappers.goals.interface import env_name, require_distinct
 from her_wrappers.rules import Finding, NotExercised, Report, Rule, unmet_needs
+from her_wrappers.support.arguments import require_count
+from her_wrappers.support.error_texts import describe
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 

@@ -14,13 +14,13 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
+from her_wrappers.checker.comparing import close
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Pair, Probe, info_argument, stack
 from her_wrappers.checker.records import Divergence, ResetRecord, Rollout, StepRecord
-from her_wrappers.checker.values import close
-from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.data.trees import map_tree, take_rows
+from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.success_flag import flag_of
 from her_wrappers.rules import RuleSet
-from her_wrappers.success_flag import flag_of
-from her_wrappers.trees import map_tree, take_rows
 
 GOAL_ENV_RULES = RuleSet()
 """The rules on environments, by code; importing `her_wrappers.checker.rules` adds them."""

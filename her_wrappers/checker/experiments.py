@@ -27,7 +27,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.checker.comparing import arrays_in, first_difference, share_memory
 from her_wrappers.checker.evidence import Evidence, VectorRun
+from her_wrappers.checker.global_generators import seeded_generators
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, leaves, relabeled_pairs
 from her_wrappers.checker.records import (
     OUTCOME,
@@ -40,10 +42,8 @@ from her_wrappers.checker.records import (
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, random_policy
-from her_wrappers.checker.values import arrays_in, first_difference, share_memory
-from her_wrappers.global_generators import seeded_generators
-from her_wrappers.goal_interface import find_function
-from her_wrappers.trees import Tree, copy_tree, map_tree
+from her_wrappers.data.trees import Tree, copy_tree, map_tree
+from her_wrappers.goals.interface import find_function
 
 REPLAY_DIVISOR = 20
 """Each replay repeats the first twentieth of the steps of the rollout."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from her_wrappers.checker.comparing import close, identical, show, to_arrays
 from her_wrappers.checker.records import Divergence, ResetRecord, StepRecord, spread
-from her_wrappers.checker.values import close, identical, show, to_arrays
-from her_wrappers.exceptions import describe
-from her_wrappers.goal_functions import GoalFunction
-from her_wrappers.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
+from her_wrappers.data.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
+from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.support.error_texts import describe
 
 ARGUMENTS = ("achieved_goal", "desired_goal", "info")
 

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.exceptions import raised_at
-from her_wrappers.infos import final_observation_row, info_row
-from her_wrappers.trees import copy_tree, leaf_arrays, map_tree
+from her_wrappers.data.infos import final_observation_row, info_row
+from her_wrappers.data.trees import copy_tree, leaf_arrays, map_tree
+from her_wrappers.support.error_texts import raised_at
 
 Item = TypeVar("Item")
 

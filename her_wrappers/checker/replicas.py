@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 
-from her_wrappers.checker.values import owns_resources
-from her_wrappers.goal_interface import env_spec
+from her_wrappers.checker.comparing import owns_resources
+from her_wrappers.goals.interface import env_spec
 
 CheckedEnv: TypeAlias = Any
 """A gymnasium Env or VectorEnv. The alias is Any, since the classes annotate the same methods differently."""

@@ -18,8 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.arguments import require_function
-from her_wrappers.autoreset import declared_mode
+from her_wrappers.checker.comparing import to_arrays
 from her_wrappers.checker.goal_calls import flat
 from her_wrappers.checker.records import (
     FailedCall,
@@ -29,9 +28,10 @@ from her_wrappers.checker.records import (
     ended_rows,
     wrong_shapes,
 )
-from her_wrappers.checker.values import to_arrays
-from her_wrappers.infos import final_observations
-from her_wrappers.trees import copy_tree, leaf_arrays
+from her_wrappers.data.infos import final_observations
+from her_wrappers.data.trees import copy_tree, leaf_arrays
+from her_wrappers.goals.autoreset import declared_mode
+from her_wrappers.support.arguments import require_function
 
 Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)

@@ -27,12 +27,12 @@ import cloudpickle
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_flag, require_function, require_keys
 from her_wrappers.collecting.backends import LocalBackend, ProcessBackend
 from her_wrappers.collecting.ray_backend import RayBackend
 from her_wrappers.collecting.worker import Setup, Task, WorkerFailure, WorkerResult, seeds_of
-from her_wrappers.goal_interface import require_distinct
+from her_wrappers.goals.interface import require_distinct
 from her_wrappers.recording.episodes import Episodes
+from her_wrappers.support.arguments import require_count, require_flag, require_function, require_keys
 
 BACKENDS = ("local", "process", "ray")
 

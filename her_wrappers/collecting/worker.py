@@ -19,11 +19,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from her_wrappers.autoreset import declared_mode
+from her_wrappers.data.trees import leaf_arrays
+from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.recorder import VectorEpisodeRecorder
-from her_wrappers.trees import leaf_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ import gymnasium as gym
 
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
-from her_wrappers.environments import call_factory, env_factory, present_folder
-from her_wrappers.exceptions import is_library
+from her_wrappers.goals.environments import call_factory, env_factory, present_folder
+from her_wrappers.support.error_texts import is_library
 
 
 def check(

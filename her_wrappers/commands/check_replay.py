@@ -8,7 +8,7 @@ from tyro.conf import Positional, arg
 
 from her_wrappers.commands import terminal
 from her_wrappers.conformance import check_replay as run_check
-from her_wrappers.environments import import_callable
+from her_wrappers.goals.environments import import_callable
 
 FORMS = "module:Adapter or path/to/file.py:Adapter, a subclass of her_wrappers.conformance.ReplayAdapter"
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from her_wrappers.arguments import require_suffix
 from her_wrappers.commands.terminal import CommandError, NotNegative, Positive, exits_with
+from her_wrappers.support.arguments import require_suffix
 
 
 def compare(
@@ -41,9 +41,9 @@ def compare(
         out: Files to write, by their suffixes: a figure (.pdf, .png, .svg) or the tables (.md, .tex).
         seed: Seed of the bootstrap, which computes the confidence intervals.
     """
-    from her_agents.comparison import SUFFIXES
-    from her_agents.comparison import compare as compare_runs
-    from her_agents.run_logs import read_runs
+    from her_agents.results.comparison import SUFFIXES
+    from her_agents.results.comparison import compare as compare_runs
+    from her_agents.training.run_logs import read_runs
 
     if not runs:
         raise CommandError("expected at least one run, got none; pass the folder of a run")

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from her_wrappers.arguments import require_suffix
 from her_wrappers.commands import terminal
 from her_wrappers.commands.policies import open_policy, policy_of_recipe
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Positive, exits_with
+from her_wrappers.support.arguments import require_suffix
 
 
 def evaluate(
@@ -47,7 +47,7 @@ def evaluate(
         max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
         out: Files to write, by their suffixes: .html, .json, or .md with a .png next to it.
     """
-    from her_agents.evaluation_report import SUFFIXES, evaluate_goals
+    from her_agents.results.evaluation_report import SUFFIXES, evaluate_goals
 
     if (policy is None) == (recipe is None):
         raise CommandError(f"expected either POLICY or --recipe NAME, got {'both' if policy else 'neither'}")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from her_wrappers.arguments import require_suffix
 from her_wrappers.commands import terminal
+from her_wrappers.support.arguments import require_suffix
 
 
 def export(
@@ -31,9 +31,9 @@ def export(
         run: Folder of a run (its best.pt is used), a checkpoint, a policy file, or the name of a recipe.
         out: File to write, which ends in .onnx or .policy.
     """
-    from her_agents.checkpoints import POLICY_SUFFIX, best_checkpoint, export_policy
-    from her_agents.onnx_export import ONNX_SUFFIX, export_onnx
     from her_agents.recipes import read_recipe, recipe_names
+    from her_agents.results.onnx_export import ONNX_SUFFIX, export_onnx
+    from her_agents.training.checkpoints import POLICY_SUFFIX, best_checkpoint, export_policy
 
     with terminal.exits_with(2, ValueError):
         require_suffix("FILE", out, [ONNX_SUFFIX, POLICY_SUFFIX])

@@ -18,9 +18,9 @@ from rich.table import Table
 from tyro.conf import Positional, arg
 
 from her_wrappers.commands.terminal import printable
-from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.data.trees import NUMBERS, STRINGS, leaf_arrays
+from her_wrappers.goals.interface import GOAL_KEYS
 from her_wrappers.recording.archive import EpisodeArchive
-from her_wrappers.trees import NUMBERS, STRINGS, leaf_arrays
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes

@@ -10,12 +10,12 @@ import gymnasium as gym
 
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import CommandError, Policy, exits_with
-from her_wrappers.environments import EnvNameError, import_callable, make_env
-from her_wrappers.episode_limit import limit_episodes
-from her_wrappers.goal_interface import goal_spaces
+from her_wrappers.goals.environments import EnvNameError, import_callable, make_env
+from her_wrappers.goals.episode_limit import limit_episodes
+from her_wrappers.goals.interface import goal_spaces
 
 if TYPE_CHECKING:
-    from her_agents.config import Config
+    from her_agents.training.config import Config
 
 
 def is_run(name: str) -> bool:
@@ -65,7 +65,8 @@ def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
     """
     import torch
 
-    from her_agents import checkpoints, make_config
+    from her_agents import make_config
+    from her_agents.training import checkpoints
 
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(name)

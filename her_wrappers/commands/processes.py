@@ -9,8 +9,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 from typing import Any
 
-from her_agents.config import Config
-from her_agents.loop import Result, epoch_line, interrupt_flag, train
+from her_agents.training.config import Config
+from her_agents.training.loop import Result, epoch_line, interrupt_flag, train
 
 
 def train_in_processes(

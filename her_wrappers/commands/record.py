@@ -13,17 +13,17 @@ import numpy as np
 from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
 from her_wrappers import SinkError
-from her_wrappers.arguments import require_number
 from her_wrappers.commands import terminal
 from her_wrappers.commands.policies import is_run, load_run
-from her_wrappers.environments import import_callable, make_env, present_folder
-from her_wrappers.episode_limit import limit_episodes
-from her_wrappers.noise import add_noise
+from her_wrappers.data.trees import map_tree
+from her_wrappers.goals.environments import import_callable, make_env, present_folder
+from her_wrappers.goals.episode_limit import limit_episodes
+from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.noise import add_noise
 from her_wrappers.recording.recorder import EpisodeRecorder
-from her_wrappers.success_flag import FLAG_NAMES
-from her_wrappers.trees import map_tree
+from her_wrappers.support.arguments import require_number
 
 MAX_EPISODES_PER_ROUND = 10
 """Maximum number of episodes that a worker plays per round."""

@@ -15,17 +15,18 @@ from tyro.conf import arg
 from her_envs import TaskEnv
 from her_envs.canvas import AGENT, BACKGROUND, FAINT, INK, REACHED, Canvas
 from her_envs.pictures import Painter
-from her_wrappers.commands import screen, terminal
+from her_wrappers.commands import terminal
+from her_wrappers.commands.pictures import picture_of, require_writable, write_pictures
 from her_wrappers.commands.record import recorded_keys
-from her_wrappers.environments import import_callable, make_env
-from her_wrappers.goal_functions import GoalFunction
-from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.data.trees import leaf_arrays
+from her_wrappers.goals.environments import import_callable, make_env
+from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.goals.interface import GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.replay.goal_selection import StrategyName
 from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.replay.relabeling import TerminationMode
-from her_wrappers.trees import leaf_arrays
 
 MAX_EPISODE_STEPS = 1000
 """Number of steps after which an episode is truncated."""
@@ -112,12 +113,12 @@ def show_relabeling(
     with contextlib.closing(made):
         seeds = range(seed, seed + episodes)
         hindsight = find_miss(made, policy, seeds, goal_selection_strategy)
-        screen.require_writable(out)
+        require_writable(out)
         title, length = f"{' '.join([env, *option])}, seed {hindsight.seed}", len(hindsight.episode)
         count = min(length + 1, MAX_FRAMES) if out.suffix.lower() == ".gif" else 1
         times = np.linspace(length, 0, count).round().astype(int).tolist()
         pictures = [draw_page(title, hindsight, made, t, size) for t in reversed(times)]
-    screen.write_pictures(out, pictures, [*[USUAL] * (count - 1), LAST])
+    write_pictures(out, pictures, [*[USUAL] * (count - 1), LAST])
     for side in hindsight.sides:
         print(f"{side.title}; {side.outcome(length)}")
     print(f"seed {hindsight.seed} in {out}")
@@ -169,7 +170,7 @@ def _record(env: gym.Env[Any, Any], policy: str, seed: int, keys: list[str]) -> 
         if isinstance(env.unwrapped, TaskEnv):
             frames.append(env.unwrapped.state)
         elif env.render_mode is not None:
-            frames.append(screen.picture_of(env))
+            frames.append(picture_of(env))
 
     recorder = EpisodeRecorder(env, episodes.append, info_keys=keys, max_episode_steps=MAX_EPISODE_STEPS)
     env.action_space.seed(seed)

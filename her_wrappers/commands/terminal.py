@@ -16,8 +16,8 @@ from rich.text import Text
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from her_wrappers.environments import FORMS, EnvNameError
-from her_wrappers.files.arrays import CorruptFileError
+from her_wrappers.data.arrays import CorruptFileError
+from her_wrappers.goals.environments import FORMS, EnvNameError
 
 EXIT_CODES = (
     "Exit codes: 0 no errors, 1 errors found, 2 wrong usage, 3 the environment or the data cannot be used, "

@@ -14,19 +14,19 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, Suppress, arg
 
-from her_agents.config import Config, make_config, merge_options, read_options
-from her_agents.options import agent_options
+from her_agents.algorithms.options import agent_options
 from her_agents.recipes import read_recipe, recipe_names
+from her_agents.training.config import Config, make_config, merge_options, read_options
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, exits_with
-from her_wrappers.environments import BrokenModuleError, absolute_name, make_env
-from her_wrappers.episode_limit import limit_episodes
-from her_wrappers.goal_interface import GOAL_KEYS, goal_spaces
+from her_wrappers.goals.environments import BrokenModuleError, absolute_name, make_env
+from her_wrappers.goals.episode_limit import limit_episodes
+from her_wrappers.goals.interface import GOAL_KEYS, goal_spaces
 
 if TYPE_CHECKING:
-    from her_agents.loop import Result
-    from her_agents.training import Training
+    from her_agents.training.loop import Result
+    from her_agents.training.run import Training
     from her_wrappers.rules import Report
 
 FIRST_DIAGNOSIS = 10
@@ -175,7 +175,7 @@ def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Ru
     if sources.resume is not None:
         if sources.recipe or sources.config or sources.out:
             raise ValueError("--resume uses the run's folder and config; remove --out, --config and --recipe")
-        from her_agents.checkpoints import load_checkpoint
+        from her_agents.training.checkpoints import load_checkpoint
 
         latest = sources.resume / "latest.pt"
         if not latest.exists():
@@ -233,9 +233,9 @@ def _print_recipes() -> None:
 
 def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions) -> tuple[Config, Path]:
     """Return the config and the folder of a new run, after a check of the environment."""
-    from her_agents.algorithms import default_options, has_sparse_rewards, make_agent, resolve_auto
-    from her_agents.run_folder import RunFolder
-    from her_agents.training import find_termination, require_clippable, take_random_step
+    from her_agents.algorithms.registry import default_options, has_sparse_rewards, make_agent, resolve_auto
+    from her_agents.training.run import find_termination, require_clippable, take_random_step
+    from her_agents.training.run_folder import RunFolder
 
     recipe = None if run.recipe is None else read_recipe(run.recipe)
     if recipe is not None:
@@ -299,8 +299,8 @@ def _check(config: Config, run: RunOptions, report: Report) -> None:
 
 def _train(config: Config, folder: Path, run: RunOptions) -> Result:
     """Train with a progress bar and a line per epoch; print diagnoses until an evaluation has a success."""
-    from her_agents.loop import epoch_line
-    from her_agents.loop import train as run_training
+    from her_agents.training.loop import epoch_line
+    from her_agents.training.loop import train as run_training
 
     console = Console()
     steps_per_s = () if config.offline else (TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),)
@@ -348,7 +348,7 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
 
 def _train_options(run: RunOptions) -> dict[str, Any]:
     """Return the arguments of `her_agents.train` that ``run`` sets."""
-    from her_agents.loop import is_solved
+    from her_agents.training.loop import is_solved
 
     options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address")}
     return options | ({"stop": is_solved} if run.stop else {})
@@ -370,7 +370,7 @@ def _print_diagnosis(training: Training, folder: Path) -> None:
 
 def _print_result(result: Result, folder: Path) -> int:
     """Print the result and a command to run next; return the exit code, 130 after Ctrl-C, else 0."""
-    from her_agents.loop import is_solved
+    from her_agents.training.loop import is_solved
 
     state = "Interrupted; saved." if result.interrupted else "Done."
     if is_solved(result.history):

@@ -14,10 +14,11 @@ from gymnasium import spaces
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from her_envs.canvas import Window, require_pygame
-from her_wrappers.commands import screen, terminal
+from her_wrappers.commands import terminal
+from her_wrappers.commands.pictures import picture_of, require_writable, write_movie
 from her_wrappers.commands.policies import is_run, open_policy, policy_of_recipe
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive
-from her_wrappers.success_flag import flag_name
+from her_wrappers.goals.success_flag import flag_name
 
 NUMBERED_KEYS = string.digits + string.ascii_lowercase
 """Keyboard keys of the actions 0, 1, 2, ..., in this order."""
@@ -90,7 +91,7 @@ def watch(
     if record is not None:
         if record.suffix.lower() not in {".gif", ".mp4"}:
             raise CommandError(f"--record must be a file that ends in .gif or .mp4, got {record}")
-        screen.require_writable(record)
+        require_writable(record)
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
@@ -102,8 +103,8 @@ def watch(
     with contextlib.closing(env):
         if record is not None:
             pictures: list[np.ndarray] = []
-            _run(env, act, episodes, seed, lambda caption: pictures.append(screen.picture_of(env)))
-            screen.write_movie(record, pictures, fps)
+            _run(env, act, episodes, seed, lambda caption: pictures.append(picture_of(env)))
+            write_movie(record, pictures, fps)
             print(f"{len(pictures)} pictures in {record}")
         elif not show:
             _run(env, act, episodes, seed, lambda caption: None)
@@ -137,7 +138,7 @@ def _show(window: Window, env: gym.Env[Any, Any], caption: str, fps: int) -> Non
     """Show the state of an environment for the duration of a step; raise `_Quit` on escape or q."""
     if {"escape", "q"} & window.pressed_keys():
         raise _Quit
-    window.show(screen.picture_of(env), caption, fps)
+    window.show(picture_of(env), caption, fps)
 
 
 def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Callable[[str], None]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from her_wrappers.arguments import require_count
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter, require_adapter
 from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rules import REPLAY_RULES
 from her_wrappers.conformance.scenarios import SCENARIOS
 from her_wrappers.rules import Report, unmet_needs
+from her_wrappers.support.arguments import require_count
 
 MAX_SECONDS = 60.0
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from her_wrappers.checker.global_generators import get_global_states, seeded_generators
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.env import ConformanceEnv, EndOfEpisode, Transition
 from her_wrappers.conformance.rows import HORIZON, Batches, BufferDriver, DecodedRows, ScenarioError
-from her_wrappers.conformance.statistics import counts_of
-from her_wrappers.global_generators import get_global_states, seeded_generators
+from her_wrappers.conformance.uniformity import counts_of
 from her_wrappers.replay.demonstrations import Demonstrations
 
 ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")

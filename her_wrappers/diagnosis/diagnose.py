@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_gamma
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.rules import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.targets import read_target
 from her_wrappers.rules import NotExercised, Report, unmet_needs
+from her_wrappers.support.arguments import require_count, require_gamma
 
 
 def diagnose(

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.goal_in_observation import find_goal_in_observation
-from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.trees import NUMBERS, Tree, leaf_arrays
+from her_wrappers.goals.in_observation import find_goal_in_observation
+from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.success_flag import flag_name
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import RuleSet, Severity
-from her_wrappers.spaces import SpaceSpec
-from her_wrappers.success_flag import flag_name
-from her_wrappers.trees import NUMBERS, Tree, leaf_arrays
 
 DIAGNOSIS_RULES = RuleSet(families="532416")
 """All rules of the diagnosis, with the order of their families in a report: possible causes before effects.

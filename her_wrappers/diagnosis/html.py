@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from her_wrappers.data.atomic import replacement
 from her_wrappers.diagnosis.facts import Facts
-from her_wrappers.files.atomic import replacement
 from her_wrappers.rules import Finding, Report
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")

@@ -15,23 +15,23 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_gamma, require_number
 from her_wrappers.checker.check import ignore_warnings, open_env
 from her_wrappers.checker.goal_calls import stack
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.replicas import close_safely
 from her_wrappers.checker.rollout import Budget, roll_out
+from her_wrappers.data.text import parse_file
 from her_wrappers.diagnosis.facts import Facts
-from her_wrappers.environments import make_env, present_folder
-from her_wrappers.exceptions import describe
-from her_wrappers.files.text import parse_file
-from her_wrappers.goal_interface import GoalInterface, env_name, env_spec
+from her_wrappers.goals.environments import make_env, present_folder
+from her_wrappers.goals.interface import GoalInterface, env_name, env_spec
+from her_wrappers.goals.success_flag import flag_of
 from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL
-from her_wrappers.success_flag import flag_of
+from her_wrappers.support.arguments import require_count, require_gamma, require_number
+from her_wrappers.support.error_texts import describe
 
 CHUNK = 1000
 """Largest number of episodes that are concatenated in a block."""

@@ -26,13 +26,13 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
+from her_wrappers.data.arrays import ArrayFile, as_corrupt, write_arrays
+from her_wrappers.data.trees import NUMBERS, as_leaf
+from her_wrappers.goals.success_flag import flag_name
 from her_wrappers.recording.dataset import EpisodeErrors
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.shards import TREES, build_tree, flatten_tree
-from her_wrappers.success_flag import flag_name
-from her_wrappers.trees import NUMBERS, as_leaf
-from her_wrappers.user_warning import warn_user
+from her_wrappers.support.user_warning import warn_user
 
 try:
     import av

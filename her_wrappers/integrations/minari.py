@@ -14,11 +14,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from her_wrappers.data.spaces import SpaceSpec, leaf_spaces
+from her_wrappers.data.trees import as_leaf
 from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.spaces import SpaceSpec, leaf_spaces
-from her_wrappers.trees import as_leaf
 
 
 def to_minari(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from her_wrappers.goals.success_flag import flag_of
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.success_flag import flag_of
 
 try:
     from ray.rllib.algorithms.dqn import DQN, DQNConfig

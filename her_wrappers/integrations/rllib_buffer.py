@@ -15,21 +15,21 @@ from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer
 from ray.rllib.utils.replay_buffers.base import ReplayBufferInterface
 from ray.rllib.utils.spaces.space_utils import batch as stack
 
-from her_wrappers.goal_interface import require_goal_space
+from her_wrappers.data.spaces import leaf_spaces
+from her_wrappers.goals.interface import require_goal_space
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.replay.saving import load_same, to_bytes
-from her_wrappers.spaces import leaf_spaces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-    from her_wrappers.goal_interface import AnyEnv
+    from her_wrappers.data.trees import Tree
+    from her_wrappers.goals.interface import AnyEnv
     from her_wrappers.replay.batch import Batch
-    from her_wrappers.trees import Tree
 
 INPUT_KEYS = ("observation", "desired_goal")
 """Keys of the parts of an observation that the networks get."""

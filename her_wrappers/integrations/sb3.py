@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.arguments import removed_arguments
-from her_wrappers.goal_interface import require_goal_space, require_own_goals
+from her_wrappers.goals.interface import require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.demonstrations import Demonstrations
 from her_wrappers.replay.goal_selection import GoalMixture
-from her_wrappers.user_warning import warn_user
+from her_wrappers.support.arguments import removed_arguments
+from her_wrappers.support.user_warning import warn_user
 
 try:
     import stable_baselines3 as sb3
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.type_aliases import DictReplayBufferSamples
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-    from her_wrappers.goal_functions import GoalFunction
+    from her_wrappers.goals.functions import GoalFunction
     from her_wrappers.recording.episodes import Episodes
     from her_wrappers.replay.goal_selection import GoalSelection
     from her_wrappers.replay.relabeling import TerminationMode

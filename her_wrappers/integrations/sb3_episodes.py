@@ -11,15 +11,15 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.preprocessing import get_action_dim
 
+from her_wrappers.data.spaces import LeafSpec, SpaceSpec
+from her_wrappers.data.trees import copy_tree
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.values import as_batch
-from her_wrappers.spaces import LeafSpec, SpaceSpec
-from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from her_wrappers.infos import Where
+    from her_wrappers.data.infos import Where
     from her_wrappers.recording.episode import Episode
 
 Row = list[bytes]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.data.spaces import SpaceSpec, leaf_spaces
+from her_wrappers.data.trees import equal_rows, leaf_arrays
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.replay.saving import load_same, to_bytes
-from her_wrappers.spaces import SpaceSpec, leaf_spaces
-from her_wrappers.trees import equal_rows, leaf_arrays
-from her_wrappers.user_warning import warn_user
+from her_wrappers.support.user_warning import warn_user
 
 try:
     import torch
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
 
-    from her_wrappers.goal_interface import AnyEnv
-    from her_wrappers.trees import Path
+    from her_wrappers.data.trees import Path
+    from her_wrappers.goals.interface import AnyEnv
 
 NestedKey = str | tuple[str, ...]
 

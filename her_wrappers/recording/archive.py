@@ -22,19 +22,19 @@ import numpy as np
 from filelock import BaseFileLock
 from gymnasium import spaces
 
-from her_wrappers.arguments import require_count
-from her_wrappers.files import Json
-from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, require_version
-from her_wrappers.files.atomic import PART, acquire_lock, replacement
-from her_wrappers.files.text import parse_file
-from her_wrappers.goal_interface import AnyEnv
-from her_wrappers.locks import fork_safe_lock
+from her_wrappers.data import Json
+from her_wrappers.data.arrays import ArrayFile, CorruptFileError, as_corrupt, require_version
+from her_wrappers.data.atomic import PART, acquire_lock, replacement
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.text import parse_file
+from her_wrappers.goals.interface import AnyEnv
 from her_wrappers.recording import shards
 from her_wrappers.recording.dataset import EpisodeErrors
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import Source, space_from_json
-from her_wrappers.spaces import SpaceSpec
+from her_wrappers.support.arguments import require_count
+from her_wrappers.support.locks import fork_safe_lock
 
 MANIFEST = "manifest.json"
 LOCK = "lock"

@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from her_wrappers.files.arrays import CorruptFileError
+from her_wrappers.data.arrays import CorruptFileError
+from her_wrappers.data.trees import map_tree
 from her_wrappers.recording.episode import Episode
-from her_wrappers.trees import map_tree
-from her_wrappers.user_warning import warn_user
+from her_wrappers.support.user_warning import warn_user
 
 
 class EpisodeErrors:

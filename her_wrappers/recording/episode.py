@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from her_wrappers.trees import NUMBERS, Tree
+from her_wrappers.data.trees import NUMBERS, Tree
 
 AnyEpisodes = TypeVar("AnyEpisodes")
 

@@ -10,16 +10,8 @@ from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
-from her_wrappers.recording.episode import (
-    Episode,
-    require_array,
-    require_infos,
-    require_numbers,
-    require_rows,
-    unchecked,
-)
-from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import (
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.trees import (
     Tree,
     as_array,
     as_leaf,
@@ -31,7 +23,15 @@ from her_wrappers.trees import (
     path_name,
     take_rows,
 )
-from her_wrappers.user_warning import warn_user
+from her_wrappers.recording.episode import (
+    Episode,
+    require_array,
+    require_infos,
+    require_numbers,
+    require_rows,
+    unchecked,
+)
+from her_wrappers.support.user_warning import warn_user
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from her_wrappers.infos import InfoBatch, Where, final_mask, final_observations
+from her_wrappers.data.infos import InfoBatch, Where, final_mask, final_observations
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.values import as_batch
-from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import NUMBERS, leaf_arrays
-from her_wrappers.user_warning import warn_user
+from her_wrappers.support.user_warning import warn_user
 
 MIN_JUMPS = 3  # smallest number of episodes with an overwritten value for a warning
 MAX_EPISODES = 50  # number of episodes that are examined

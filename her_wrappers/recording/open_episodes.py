@@ -9,14 +9,14 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.infos import final_observations, info_columns
+from her_wrappers.data.infos import final_observations, info_columns
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.trees import FLOAT32_OVERFLOW, Tree, equal_rows, take_rows, try_as_array
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_flags, as_reward, as_rewards
-from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import FLOAT32_OVERFLOW, Tree, equal_rows, take_rows, try_as_array
-from her_wrappers.user_warning import warn_user
+from her_wrappers.support.user_warning import warn_user
 
 
 class OpenEpisodes:

@@ -10,12 +10,12 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from her_wrappers.arguments import require_count, require_keys
-from her_wrappers.autoreset import declared_mode, resets_itself
-from her_wrappers.goal_interface import require_distinct
+from her_wrappers.data.spaces import require_same_arrays
+from her_wrappers.goals.autoreset import declared_mode, resets_itself
+from her_wrappers.goals.interface import require_distinct
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.sinks import Sink, SinkError, Sinks
-from her_wrappers.spaces import require_same_arrays
+from her_wrappers.support.arguments import require_count, require_keys
 
 
 class _Recorder:

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy import ndarray
 
-from her_wrappers.infos import InfoBatch, Where, describe_info
-from her_wrappers.spaces import LeafSpec, SpaceSpec
-from her_wrappers.trees import Tree, concatenate_trees
+from her_wrappers.data.infos import InfoBatch, Where, describe_info
+from her_wrappers.data.spaces import LeafSpec, SpaceSpec
+from her_wrappers.data.trees import Tree, concatenate_trees
 
 
 class Column(NamedTuple):

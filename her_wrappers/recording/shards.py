@@ -13,10 +13,10 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from her_wrappers.files import Json
-from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, require_storable, write_arrays
+from her_wrappers.data import Json
+from her_wrappers.data.arrays import ArrayFile, CorruptFileError, as_corrupt, require_storable, write_arrays
+from her_wrappers.data.trees import STRINGS, Tree, leaf_arrays
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.trees import STRINGS, Tree, leaf_arrays
 
 KIND = "episodes"
 VERSION = 2

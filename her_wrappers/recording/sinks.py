@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from her_wrappers.arguments import require_keys
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
+from her_wrappers.support.arguments import require_keys
 
 
 class EpisodesSink(Protocol):

@@ -13,9 +13,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.files import Json
-from her_wrappers.files.arrays import JSON_ERRORS, reason_of
-from her_wrappers.goal_interface import AnyEnv, env_spec
+from her_wrappers.data import Json
+from her_wrappers.data.arrays import JSON_ERRORS, reason_of
+from her_wrappers.goals.interface import AnyEnv, env_spec
 
 SpaceJson: TypeAlias = dict[str, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.infos import Where
-from her_wrappers.spaces import LeafSpec
-from her_wrappers.trees import NUMBERS, as_leaf, try_as_array
+from her_wrappers.data.infos import Where
+from her_wrappers.data.spaces import LeafSpec
+from her_wrappers.data.trees import NUMBERS, as_leaf, try_as_array
 
 BATCH_HINT = (
     ". If the environment steps several copies at once, make it a gymnasium.vector.VectorEnv with num_envs "

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from her_wrappers.arguments import require_torch
+from her_wrappers.data.trees import Tree, leaf_arrays, map_tree
 from her_wrappers.replay.rows import row_bytes
-from her_wrappers.trees import Tree, leaf_arrays, map_tree
+from her_wrappers.support.arguments import require_torch
 
 if TYPE_CHECKING:
     import torch

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.arguments import require_count, require_flag, require_number, require_torch
-from her_wrappers.autoreset import resets_itself
-from her_wrappers.files import Json
-from her_wrappers.goal_functions import GoalFunction
-from her_wrappers.goal_interface import AnyEnv, GoalInterface, find_function, goal_spaces, require_goal_space
-from her_wrappers.locks import fork_safe_lock
+from her_wrappers.data import Json
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.trees import Tree
+from her_wrappers.goals.autoreset import resets_itself
+from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.goals.interface import AnyEnv, GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from her_wrappers.recording.episode import Episode
@@ -25,18 +25,18 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episodes import OpenEpisodes
 from her_wrappers.replay.arrays import NumPyArrays
 from her_wrappers.replay.batch import Batch, Provenance, Statistics, compute_statistics
-from her_wrappers.replay.checks import EpisodeChecks
 from her_wrappers.replay.demonstrations import DemonstrationPart, Demonstrations, merge
 from her_wrappers.replay.goal_selection import GoalSelection
 from her_wrappers.replay.n_step import Windows, n_step_returns
 from her_wrappers.replay.options import InfoFormat, goal_mixture, require_options
 from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priorities, Priority, require_updates
 from her_wrappers.replay.relabeling import BatchFunction, Relabeler, TerminationMode, resolve_termination
+from her_wrappers.replay.relabeling_warnings import EpisodeChecks
 from her_wrappers.replay.rows import RowStorage
 from her_wrappers.replay.sampling import Draws, Sampler
 from her_wrappers.replay.saving import FUNCTIONS, load_buffer, save_buffer
-from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import Tree
+from her_wrappers.support.arguments import require_count, require_flag, require_number, require_torch
+from her_wrappers.support.locks import fork_safe_lock
 
 if TYPE_CHECKING:
     import torch

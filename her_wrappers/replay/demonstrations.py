@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.success_flag import FLAG_NAMES
-from her_wrappers.user_warning import warn_user
+from her_wrappers.support.user_warning import warn_user
 
 if TYPE_CHECKING:
-    from her_wrappers.files import Json
+    from her_wrappers.data import Json
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from her_wrappers.arguments import require_count, require_number
+from her_wrappers.support.arguments import require_count, require_number
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 # `(t, length, rng) -> s`, all (B,) integers, with `0 <= t < length` and `1 <= s <= length`

@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_flag, require_gamma, require_keys
-from her_wrappers.files import Json
+from her_wrappers.data import Json
 from her_wrappers.replay.demonstrations import Demonstrations
 from her_wrappers.replay.goal_selection import (
     DEFAULT_SAMPLED_GOALS,
@@ -20,6 +19,7 @@ from her_wrappers.replay.goal_selection import (
 )
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabeling import require_termination
+from her_wrappers.support.arguments import require_count, require_flag, require_gamma, require_keys
 
 InfoFormat = Literal["list", "columns"]
 

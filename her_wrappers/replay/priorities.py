@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_number
+from her_wrappers.data.trees import try_as_array
 from her_wrappers.replay.rows import ring_slices
-from her_wrappers.trees import try_as_array
+from her_wrappers.support.arguments import require_number
 
 INITIAL_PRIORITY = 1.0  # priority of new transitions, until a larger one is given
 LARGEST = float(np.finfo(np.float32).max)  # largest priority that is allowed: sums of them are finite

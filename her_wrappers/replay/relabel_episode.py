@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_function, require_gamma
-from her_wrappers.goal_functions import GoalFunction
-from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.data.trees import Tree, as_rows_like, concatenate_trees, copy_tree, leaf_arrays, take_rows
+from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.goals.interface import GOAL_KEYS
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.arrays import NumPyArrays
 from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.replay.checks import EpisodeChecks
 from her_wrappers.replay.goal_selection import GoalMixture, GoalSelection, uniform_below
 from her_wrappers.replay.relabeling import (
     Relabeler,
@@ -22,7 +21,8 @@ from her_wrappers.replay.relabeling import (
     recorded_batch,
     resolve_termination,
 )
-from her_wrappers.trees import Tree, as_rows_like, concatenate_trees, copy_tree, leaf_arrays, take_rows
+from her_wrappers.replay.relabeling_warnings import EpisodeChecks
+from her_wrappers.support.arguments import require_count, require_function, require_gamma
 
 
 def relabel_episode(

@@ -17,13 +17,13 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from her_wrappers.arguments import require_function
-from her_wrappers.files import Json
-from her_wrappers.goal_functions import GoalFunction, batched_terminated
+from her_wrappers.data import Json
+from her_wrappers.data.trees import NUMBERS, map_tree, take_rows
+from her_wrappers.goals.functions import GoalFunction, batched_terminated
+from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch
-from her_wrappers.success_flag import FLAG_NAMES
-from her_wrappers.trees import NUMBERS, map_tree, take_rows
+from her_wrappers.support.arguments import require_function
 
 Bools: TypeAlias = NDArray[np.bool_]
 

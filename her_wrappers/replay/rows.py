@@ -33,11 +33,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.data.spaces import LeafSpec, SpaceSpec
+from her_wrappers.data.trees import FLOAT32_OVERFLOW, NUMBERS, Path, Tree, concatenate_trees, copy_tree
 from her_wrappers.recording.episode import unchecked
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.arrays import NumPyArrays
-from her_wrappers.spaces import LeafSpec, SpaceSpec
-from her_wrappers.trees import FLOAT32_OVERFLOW, NUMBERS, Path, Tree, concatenate_trees, copy_tree
 
 # Columns of `Stored.runs`: number of the first step, row of the first state, length, flags and number of the
 # episode of a run; and the number of the step after the run

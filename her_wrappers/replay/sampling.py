@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from her_wrappers.arguments import require_count
-from her_wrappers.files import Json
+from her_wrappers.data import Json
 from her_wrappers.replay.batch import Provenance
 from her_wrappers.replay.goal_selection import GoalMixture, MixtureComponent, uniform_below
 from her_wrappers.replay.priorities import Priorities
 from her_wrappers.replay.rows import FLAG_BITS, RowStorage, Stored
+from her_wrappers.support.arguments import require_count
 
 MAX_ROWS = 4096  # maximum number of rows that are drawn at once, unless a single batch has more
 MAX_BATCHES = 16  # maximum number of batches that are drawn at once; more would save little

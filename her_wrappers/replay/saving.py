@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_count
-from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
-from her_wrappers.goal_interface import AnyEnv, goal_spaces, require_goal_space
+from her_wrappers.data.arrays import ArrayFile, as_corrupt, write_arrays
+from her_wrappers.data.spaces import leaf_spaces
+from her_wrappers.data.trees import path_name
+from her_wrappers.goals.interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.demonstrations import DemonstrationPart
@@ -32,8 +33,7 @@ from her_wrappers.replay.options import (
     require_options,
 )
 from her_wrappers.replay.rows import RowStorage, row_bytes
-from her_wrappers.spaces import leaf_spaces
-from her_wrappers.trees import path_name
+from her_wrappers.support.arguments import require_count
 
 KIND = "replay buffer"
 VERSION = 5  # version of the format; files of other versions are rejected

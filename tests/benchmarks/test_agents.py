@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import agents
-from her_agents.algorithms import ALGORITHMS
+from her_agents.algorithms.registry import ALGORITHMS
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def unchecked(situation, at_end):
     warnings.warn("the goal has an unusual reward", UserWarning, stacklevel=1)
     with pytest.MonkeyPatch.context() as patch:
         for check in ("inspect", "inspect_stored"):
-            patch.setattr(f"her_wrappers.replay.checks.EpisodeChecks.{check}", lambda *_: None)
+            patch.setattr(f"her_wrappers.replay.relabeling_warnings.EpisodeChecks.{check}", lambda *_: None)
         return COLUMNS["EpisodeRecorder"][1](situation, at_end)
 
 

@@ -9,7 +9,8 @@ import pytest
 import her_agents
 import her_envs
 import her_wrappers
-from her_wrappers import checker, repairs
+from her_wrappers import checker
+from her_wrappers.goals import repairs
 from tests.support.pages import ROOT
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from her_agents.algorithms import ALGORITHMS
-from her_agents.logs import COLUMNS
+from her_agents.algorithms.registry import ALGORITHMS
+from her_agents.training.logs import COLUMNS
 from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from examples.offline_goals import ENV_ID, GAMMA, VALUE_GOALS, fill, gym, main, record_episodes, train
-from her_agents.evaluation import evaluate
+from her_agents.training.evaluation import evaluate
 
 
 @pytest.fixture(name="play", scope="module")

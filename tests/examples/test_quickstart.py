@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from examples.quickstart import main, train
-from her_agents.evaluation import evaluate
+from her_agents.training.evaluation import evaluate
 
 
 @pytest.fixture(name="finished", scope="module")

@@ -15,7 +15,7 @@ from examples.relabel_for_cpprb import (
     store_copies,
     train,
 )
-from her_agents.evaluation import evaluate
+from her_agents.training.evaluation import evaluate
 from her_wrappers import EpisodeRecorder, GoalInterface
 
 needs_cpprb = pytest.mark.skipif(find_spec("cpprb") is None, reason="cpprb is not installed")

@@ -9,8 +9,8 @@ import pytest
 from examples import own_loop, write_a_task  # noqa: F401 - registers King-v0
 from examples.check_your_buffer import Buffer
 from examples.check_your_env import Buttons
-from her_agents.config import make_config
-from her_agents.loop import train
+from her_agents.training.config import make_config
+from her_agents.training.loop import train
 from her_wrappers import check_goal_env
 from her_wrappers.conformance import check_replay
 from her_wrappers.repairs import CopyObservation

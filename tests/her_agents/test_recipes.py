@@ -2,10 +2,10 @@
 
 import pytest
 
-from her_agents.algorithms import ALGORITHMS
-from her_agents.checkpoints import load_agent
-from her_agents.config import make_config
+from her_agents.algorithms.registry import ALGORITHMS
 from her_agents.recipes import read_recipe, recipe_names
+from her_agents.training.checkpoints import load_agent
+from her_agents.training.config import make_config
 
 NAMES = recipe_names()
 MAX_POLICY_SIZE = 2_000_000  # bytes

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from her_agents.demonstrations import record_successes
 from her_agents.recipes import controllers
-from her_wrappers.environments import make_env
+from her_agents.training.demonstrations import record_successes
+from her_wrappers.goals.environments import make_env
 
 pytestmark = [pytest.mark.real_envs, pytest.mark.filterwarnings("ignore")]
 
@@ -18,12 +18,12 @@ pytestmark = [pytest.mark.real_envs, pytest.mark.filterwarnings("ignore")]
     ],
 )
 def test_at_least_eight_of_ten_episodes_succeed(env, controller, monkeypatch):
-    monkeypatch.setattr("her_agents.demonstrations.ATTEMPTS", 1.25)
+    monkeypatch.setattr("her_agents.training.demonstrations.ATTEMPTS", 1.25)
     rng = np.random.default_rng(0)
     assert len(record_successes(make_env(env), controller, count=8, noise=0.1, rng=rng)) == 8
 
 
 def test_a_third_of_the_episodes_with_a_sliding_puck_succeed(monkeypatch):
-    monkeypatch.setattr("her_agents.demonstrations.ATTEMPTS", 3)
+    monkeypatch.setattr("her_agents.training.demonstrations.ATTEMPTS", 3)
     env, rng = make_env("gymnasium_robotics:FetchSlide-v4"), np.random.default_rng(0)
     assert len(record_successes(env, controllers.fetch_slide, count=8, noise=0, rng=rng)) == 8

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from her_agents import Config
-from her_agents.options import SACOptions
+from her_agents.algorithms.options import SACOptions
 from her_agents.recipes import read_recipe, recipe_names
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 

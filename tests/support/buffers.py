@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from her_wrappers import HindsightReplayBuffer, Priority
-from her_wrappers.trees import map_tree
+from her_wrappers.data.trees import map_tree
 from tests.support.counting import ACTIONS, FUNCTIONS, SPACE, counting_buffer, counting_episode
 
 

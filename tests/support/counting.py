@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers import Batch, Episode, Episodes, HindsightReplayBuffer
-from her_wrappers.trees import map_tree
+from her_wrappers.data.trees import map_tree
 
 COUNTS = spaces.Box(-np.inf, np.inf, (2,), np.float64)
 SPACE = spaces.Dict({"observation": COUNTS, "achieved_goal": COUNTS, "desired_goal": COUNTS})

@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers import Batch, Demonstrations, Episode, Episodes, Geometric, Mixture, Priority
+from her_wrappers.data.trees import map_tree
 from her_wrappers.replay.batch import Provenance
-from her_wrappers.trees import map_tree
 from tests.support.buffers import load_buffer, make_buffer, stacked, step_of
 from tests.support.counting import LEAVES, TREES, World
 from tests.support.equality import assert_same_batches

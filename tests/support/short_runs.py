@@ -2,7 +2,7 @@
 
 import torch
 
-from her_agents.config import make_config
+from her_agents.training.config import make_config
 
 TINY = {
     "num_envs": 4,

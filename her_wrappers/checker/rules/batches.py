@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from her_wrappers.checker.comparing import ABSOLUTE, RELATIVE, close, show
 from her_wrappers.checker.evidence import BATCH_NEEDS, REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, extreme_pairs, flat, leaves
-from her_wrappers.checker.values import ABSOLUTE, RELATIVE, close, show
-from her_wrappers.exceptions import describe
+from her_wrappers.data.trees import map_tree
 from her_wrappers.rules import Violation
-from her_wrappers.trees import map_tree
+from her_wrappers.support.error_texts import describe
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
 REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])

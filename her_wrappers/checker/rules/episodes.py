@@ -7,11 +7,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from her_wrappers.checker.evidence import Evidence, rule
-from her_wrappers.checker.goal_calls import flat, stack
-from her_wrappers.checker.records import STATE, Divergence, StepRecord, spread
-from her_wrappers.checker.stale_goals import stale_goal
-from her_wrappers.checker.values import (
+from her_wrappers.checker.comparing import (
     arrays_in,
     differences,
     first_difference,
@@ -19,7 +15,11 @@ from her_wrappers.checker.values import (
     share_memory,
     show,
 )
-from her_wrappers.goal_in_observation import find_goal_in_observation
+from her_wrappers.checker.evidence import Evidence, rule
+from her_wrappers.checker.goal_calls import flat, stack
+from her_wrappers.checker.records import STATE, Divergence, StepRecord, spread
+from her_wrappers.checker.stale_goals import stale_goal
+from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.rules import Violation
 
 MAX_STATES = 1000

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from her_wrappers.checker.comparing import close, show
 from her_wrappers.checker.evidence import REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat, reward_number
 from her_wrappers.checker.records import OUTCOME, StepRecord, as_array
-from her_wrappers.checker.values import close, show
 from her_wrappers.rules import Violation
 
 ROUNDING = 1e-3

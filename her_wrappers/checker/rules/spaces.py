@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.comparing import close, show, type_name
 from her_wrappers.checker.evidence import REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import reward_number
-from her_wrappers.checker.values import close, show, type_name
-from her_wrappers.exceptions import describe, raised_at
-from her_wrappers.goal_interface import GOAL_KEYS, own_goal_space
+from her_wrappers.data.trees import Path, path_name
+from her_wrappers.goals.interface import GOAL_KEYS, own_goal_space
 from her_wrappers.rules import Violation
-from her_wrappers.trees import Path, path_name
+from her_wrappers.support.error_texts import describe, raised_at
 
 
 @rule(

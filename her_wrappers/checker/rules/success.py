@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from her_wrappers.checker.comparing import show, type_name
 from her_wrappers.checker.evidence import BATCH_NEEDS, REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import INFO_FORMS, Probe
 from her_wrappers.checker.records import StepRecord
-from her_wrappers.checker.values import show, type_name
-from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
-from her_wrappers.success_flag import flag_name, flag_of
 
 MAX_SUCCESSES = 10
 """Largest number of successful steps, and of unreached goals for each of them, in `_follows_info`."""

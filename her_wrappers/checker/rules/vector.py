@@ -10,14 +10,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from her_wrappers.autoreset import declared_mode
+from her_wrappers.checker.comparing import differences, first_difference, identical, show
 from her_wrappers.checker.evidence import Evidence, rule
 from her_wrappers.checker.records import StepRecord, as_array, ended_rows, wrong_shapes
-from her_wrappers.checker.values import differences, first_difference, identical, show
-from her_wrappers.exceptions import describe
-from her_wrappers.infos import final_observation_row
+from her_wrappers.data.infos import final_observation_row
+from her_wrappers.data.trees import copy_tree, map_tree
+from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.rules import Violation
-from her_wrappers.trees import copy_tree, map_tree
+from her_wrappers.support.error_texts import describe
 
 NUM_ENVS, BATCHES = 3, 32
 """Number of infos in a batch, and number of batches of random infos."""

@@ -10,7 +10,7 @@ import numpy as np
 from her_wrappers.conformance.registry import replay_rule
 from her_wrappers.conformance.rows import N_SAMPLED_GOAL, DecodedRows
 from her_wrappers.conformance.scenarios import DEMONSTRATIONS, SHARE
-from her_wrappers.conformance.statistics import LIMIT, proportion_z
+from her_wrappers.conformance.uniformity import LIMIT, proportion_z
 from her_wrappers.rules import Violation
 
 rule = partial(replay_rule, scenario="kept demonstrations")

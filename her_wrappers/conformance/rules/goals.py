@@ -10,7 +10,7 @@ import numpy as np
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.rows import GOAL_KEYS, HORIZON, DecodedRows, first_of_each
-from her_wrappers.conformance.statistics import LIMIT, bins_of, counts_of, proportion_z, uniformity_z
+from her_wrappers.conformance.uniformity import LIMIT, bins_of, counts_of, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
 
 IN_EPISODE = ("future", "final", "episode", "geometric")

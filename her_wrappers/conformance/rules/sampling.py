@@ -21,7 +21,7 @@ from her_wrappers.conformance.scenarios import (
     Prioritized,
     PrioritizedRows,
 )
-from her_wrappers.conformance.statistics import LIMIT, bins_of, dependence_z, proportion_z, uniformity_z
+from her_wrappers.conformance.uniformity import LIMIT, bins_of, dependence_z, proportion_z, uniformity_z
 from her_wrappers.rules import Check, Violation
 
 PER = "Schaul et al. 2016, Prioritized Experience Replay, arXiv 1511.05952"

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.studies import bitflip, run_all, strategies
 from benchmarks.studies.runs import WITH_HER, Run, execute
-from her_wrappers.files.atomic import acquire_lock
+from her_wrappers.data.atomic import acquire_lock
 from tests.support.studies import RUNS, do, do_quick, tiny_bits
 
 

@@ -8,7 +8,7 @@ from benchmarks.studies import strategies
 from benchmarks.studies.results_file import RunResults
 from benchmarks.studies.runs import Run
 from benchmarks.studies.study import make_page, wall_clock_seconds
-from her_agents.config import Config
+from her_agents.training.config import Config
 from tests.support.studies import result_of
 
 

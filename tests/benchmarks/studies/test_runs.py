@@ -13,8 +13,8 @@ import pytest
 from benchmarks.studies import bitflip, runs
 from benchmarks.studies.run_all import Failure, run_all
 from benchmarks.studies.runs import Run, execute
-from her_agents.config import make_config
-from her_agents.loop import is_solved, train
+from her_agents.training.config import make_config
+from her_agents.training.loop import is_solved, train
 from tests.support.studies import tiny_bits
 
 
@@ -88,7 +88,7 @@ def test_final_episodes_differ_from_those_of_the_evaluations(monkeypatch):
 
     original = runs.evaluate
     monkeypatch.setattr(runs, "evaluate", lambda *args: seeds.append(args[2:]) or original(*args))
-    monkeypatch.setattr("her_agents.training.evaluate", runs.evaluate)
+    monkeypatch.setattr("her_agents.training.run.evaluate", runs.evaluate)
     execute(bitflip.make_study(1, quick=True).runs[0])
     assert seeds[-1][0] == 4
     assert seeds[-1][1] not in {seed for _, seed in seeds[:-1]}

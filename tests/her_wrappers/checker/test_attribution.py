@@ -13,7 +13,7 @@ from gymnasium.wrappers import (
 
 from her_wrappers import check_goal_env
 from her_wrappers.checker.check import causing_layer
-from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.goals.interface import GOAL_KEYS
 from tests.support.specimens.broken_rewards import RewardScaled
 from tests.support.specimens.reach import Reach
 

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from her_wrappers import GoalEnvChecker, check_goal_env
-from her_wrappers.checker.values import to_arrays
+from her_wrappers.checker.comparing import to_arrays
 from tests.support.specimens.broken_rewards import RewardScaled
 from tests.support.specimens.neighbors import Tensors, tensors
 from tests.support.specimens.reach import Reach

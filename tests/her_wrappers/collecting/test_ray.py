@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from her_agents.loop import train
+from her_agents.training.loop import train
 from her_wrappers.collecting import Collector
 from tests.support.collecting import (
     Noisy,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from her_agents import export_policy
-from her_agents.checkpoints import save_checkpoint
+from her_agents.training.checkpoints import save_checkpoint
 from tests.support.archived_episodes import forge_manifest
 from tests.support.commands import her, train_reach
 

@@ -163,7 +163,7 @@ def test_the_exit_code_reaches_the_shell():
 
 
 REGISTERED_BY_COMMANDS = """
-from her_wrappers.environments import EnvNameError, make_env
+from her_wrappers.goals.environments import EnvNameError, make_env
 try:
     make_env("her_envs/PointReach-v0")
 except EnvNameError as error:

@@ -7,8 +7,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from her_wrappers import Episode, EpisodeArchive, episode_limit
+from her_wrappers import Episode, EpisodeArchive
 from her_wrappers.commands.inspect import summarize
+from her_wrappers.goals import episode_limit
 from her_wrappers.recording import shards
 from tests.support.archived_episodes import assert_same_episodes
 from tests.support.commands import her

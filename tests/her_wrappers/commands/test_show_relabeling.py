@@ -10,7 +10,7 @@ from PIL import Image
 
 from her_envs import BitFlipping, PointReach, TaskEnv
 from her_envs.canvas import AGENT, FAINT, REACHED
-from her_wrappers.commands import screen
+from her_wrappers.commands.pictures import write_pictures
 from her_wrappers.commands.show_relabeling import draw_other, draw_page, draw_task, find_miss
 from her_wrappers.replay.goal_selection import STRATEGIES
 from tests.support.commands import her
@@ -224,7 +224,7 @@ def test_a_color_that_only_the_last_picture_has_is_kept(tmp_path):
     rng = np.random.default_rng(0)
     pictures = list(rng.integers(0, 90, (51, 20, 20, 3), np.uint8))
     pictures[-1][:5, :5] = REACHED
-    screen.write_pictures(tmp_path / "reached.gif", pictures, 100)
+    write_pictures(tmp_path / "reached.gif", pictures, 100)
     gif = opened(tmp_path / "reached.gif")
     gif.seek(50)
     assert np.abs(np.subtract(gif.convert("RGB").getpixel((2, 2)), REACHED)).max() < 12

@@ -9,9 +9,9 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from her_agents.checkpoints import load_checkpoint
+from her_agents.training.checkpoints import load_checkpoint
 from her_envs import PointReach, TaskEnv
-from her_wrappers import episode_limit
+from her_wrappers.goals import episode_limit
 from tests.support.commands import SMALL, her, train_reach, write_options
 
 
@@ -75,7 +75,7 @@ def test_auto_says_what_it_chooses_and_why(options, tmp_path):
 
 def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "her_agents.loop.epoch_line", lambda row: signal.raise_signal(signal.SIGINT) or "epoch"
+        "her_agents.training.loop.epoch_line", lambda row: signal.raise_signal(signal.SIGINT) or "epoch"
     )
     arguments = ["--config", options, "--steps", 10**8, "--out", tmp_path / "a", "--no-tensorboard"]
     result = her("train", *arguments, "--no-check")
@@ -282,7 +282,7 @@ def test_default_steps_are_4000_times_the_episode_length(tmp_path, monkeypatch):
         configs.append(config)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("her_agents.loop.train", stop)
+    monkeypatch.setattr("her_agents.training.loop.train", stop)
     her("train", "her_envs/BitFlipping-v0", "-o", "n_bits=30", "--out", tmp_path / "a", "--no-check")
     assert [(config.steps, config.algo) for config in configs] == [(30 * 4_000, "dqn")]
 

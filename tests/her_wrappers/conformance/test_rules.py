@@ -5,7 +5,7 @@ import numpy as np
 from her_wrappers.conformance import REPLAY_RULES, check_replay
 from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.scenarios import SCENARIOS, run_scenario
-from her_wrappers.conformance.statistics import LIMIT, proportion_z, uniformity_z
+from her_wrappers.conformance.uniformity import LIMIT, proportion_z, uniformity_z
 from tests.support.replay_specimens.faulty_storage import SeedIsNotUsed
 from tests.support.replay_specimens.reference import Reference
 

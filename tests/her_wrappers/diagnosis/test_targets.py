@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
+from her_wrappers.data.arrays import write_arrays
 from her_wrappers.diagnosis import diagnose
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.targets import options_of_config
-from her_wrappers.files.arrays import write_arrays
 from her_wrappers.recording.episodes import Episodes
 from tests.support.commands import her
 from tests.support.damage import damaged

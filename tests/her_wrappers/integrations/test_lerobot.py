@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from her_agents.demonstrations import open_episodes
+from her_agents.training.demonstrations import open_episodes
 from her_envs.registration import ENTRY_POINTS
 from her_wrappers import CorruptFileError, Episode, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from tests.support import archived_episodes

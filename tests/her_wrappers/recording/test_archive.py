@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from her_wrappers import EpisodeArchive, EpisodeRecorder, Episodes, InUseError
-from her_wrappers.files.atomic import PART
+from her_wrappers.data.atomic import PART
 from her_wrappers.recording import archive as archive_module
 from her_wrappers.recording import shards
 from tests.support.archived_episodes import Nested, assert_same_episodes, files, random_episode

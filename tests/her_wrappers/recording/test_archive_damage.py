@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from her_wrappers import CorruptFileError, EpisodeArchive
-from her_wrappers.files.arrays import write_arrays
+from her_wrappers.data.arrays import write_arrays
 from her_wrappers.recording import archive as archive_module
 from her_wrappers.recording import space_json
 from tests.support.archived_episodes import (

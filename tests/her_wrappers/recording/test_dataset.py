@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from her_wrappers import EpisodeArchive, Episodes
-from her_wrappers.files.arrays import CorruptFileError
+from her_wrappers.data.arrays import CorruptFileError
 from her_wrappers.recording.dataset import EpisodeErrors, episodes_of
 from tests.support.counting import counting_buffer, counting_episode
 

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import Episode, EpisodeArchive, Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
-from her_wrappers.trees import map_tree
+from her_wrappers.data.trees import map_tree
 from tests.support.buffers import filled, plain_buffer, rows, transitions
 from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_episode
 from tests.support.equality import assert_same_episodes

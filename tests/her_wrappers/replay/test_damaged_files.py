@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from her_wrappers import CorruptFileError, HindsightReplayBuffer
-from her_wrappers.files.arrays import ArrayFile, write_arrays
+from her_wrappers.data.arrays import ArrayFile, write_arrays
 from her_wrappers.replay.saving import KIND, VERSION
 from tests.support.buffers import FUNCTIONS, example
 

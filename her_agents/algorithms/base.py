@@ -1,0 +1,341 @@
+"""Agent: base class of all agents, and functions that the algorithms share."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from her_agents.algorithms.networks import GoalInputs, Network, bfloat16_products
+from her_agents.algorithms.options import require_precision
+from her_wrappers.replay.torch_arrays import find_device
+from her_wrappers.support.arguments import require_gamma
+
+if TYPE_CHECKING:
+    from her_agents.algorithms.networks import NetworkInput
+    from her_agents.algorithms.options import AgentOptions
+    from her_wrappers import Batch
+
+_ModuleT = TypeVar("_ModuleT", bound=nn.Module)
+
+
+class Agent:
+    """Base class of agents. An agent is a policy for single and vector environments, trained on batches.
+
+    A new algorithm sets ``options_type`` to the class of its options, makes its networks and optimizers in
+    `build`, where ``self.actor`` must be the network that chooses actions, and implements `choose` and
+    `update`. A variant of an algorithm overrides some of the methods `make_network`, `choose` (for another
+    kind of exploration), `target_values`, `critic_loss`, `actor_loss` and others.
+
+    Args:
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
+        action_space: Action space of one environment.
+        gamma: Discount per step; must equal ``gamma`` of the replay buffer. Determines the range of clipped
+            targets.
+        clip_targets: Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards
+            lie in [-1, 0].
+        seed: Seed of the initial weights, the exploration and the noise in targets.
+        device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
+            weights do not depend on the device.
+        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, processors that support bfloat16 use it for
+            products between hidden layers and for gradients, and GPUs use TensorFloat-32; all else is
+            float32.
+        **options: Options of the algorithm: the fields of its options class, such as
+            `her_agents.SACOptions` for `SAC`.
+
+    Attributes:
+        options: Options of the algorithm, an instance of ``options_type``.
+        device: Torch device of the agent.
+        inputs: Converts observations to the inputs of the networks.
+        generator: Random generator of the exploration and of the noise in targets, on the device.
+        modules: Networks, optimizers and input statistics by name. A checkpoint contains their states.
+
+    Raises:
+        TypeError: An observation or a goal is neither a vector nor an image, the algorithm does not support
+            the action space, or an option is unknown or has a wrong type.
+        ValueError: ``gamma`` or an option is out of range, ``precision`` is unknown, or torch cannot use
+            ``device``.
+    """
+
+    options_type: type[AgentOptions]
+    options: Any
+    _acting_network = "actor"  # the attribute with the network that chooses actions
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        *,
+        gamma: float = 0.98,
+        clip_targets: bool = True,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        precision: str = "float32",
+        **options: Any,
+    ) -> None:
+        self.options = self.options_type(**options)
+        lowest = -1 / (1 - gamma) if require_gamma(gamma) < 1 else -math.inf
+        self._bounds = (lowest, 0.0) if clip_targets else (-math.inf, math.inf)
+        self._updates = 0
+        self._target_update_interval = self.options.target_update_interval
+        self._target_parameters: list[torch.Tensor] = []
+        self._online_parameters: list[torch.Tensor] = []
+        self._errors = torch.zeros(0)  # TD errors of the latest update, (..., B)
+        self._bfloat16 = require_precision(precision) == "bf16"
+        self.device = find_device(device)
+        self.inputs = GoalInputs(observation_space, self.device)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self._random: dict[str, Any] = {"generator": self.generator, "device": self.device}
+        self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
+        with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
+            torch.default_generator.manual_seed(seed)
+            self.build(action_space)
+
+    @property
+    def algo(self) -> str:
+        """Name of the algorithm, for error messages."""
+        return type(self).__name__.lower()
+
+    def build(self, action_space: spaces.Space[Any]) -> None:
+        """Make the networks and optimizers, and add them to ``modules``.
+
+        Args:
+            action_space: Action space of one environment.
+
+        Raises:
+            TypeError: The algorithm does not support the action space.
+        """
+        raise NotImplementedError
+
+    @property
+    def td_errors(self) -> np.ndarray:
+        """Absolute TD errors of the latest update, (B,) float32, averaged over the critics."""
+        errors = self._errors.detach().abs()
+        sizes: np.ndarray = errors.reshape(-1, errors.shape[-1]).mean(dim=0).cpu().numpy()
+        return sizes
+
+    @torch.no_grad()
+    def act(self, observation: Mapping[str, Any], *, explore: bool = False) -> Any:
+        """Return the action for one observation, or N actions for N observations.
+
+        Args:
+            observation: Observation of an environment, or observations of a vector environment.
+            explore: Whether to explore.
+
+        Returns:
+            One action of the action space, or N actions along a leading axis.
+        """
+        observations, is_single = self.inputs.as_batch(observation)
+        actions = self.choose(self.inputs(observations), explore).cpu().numpy()
+        return actions[0] if is_single else actions
+
+    def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
+        """Return N actions of the environment's action space, for N observations.
+
+        Args:
+            inputs: Inputs of the networks for N observations.
+            explore: Whether to explore. With False, an implementation of this method must use only operations
+                that ONNX supports, since `export_onnx` exports it.
+
+        Returns:
+            A tensor on the device, with a leading axis N and the shape and range of the action space.
+        """
+        raise NotImplementedError
+
+    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
+        """Take one gradient step.
+
+        Args:
+            batch: B transitions, as NumPy arrays or tensors.
+
+        Returns:
+            The losses and the mean Q value, by name, as 0-d tensors on the device.
+        """
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of networks, optimizers, statistics and random generator, for ``torch.save``."""
+        state = {name: module.state_dict() for name, module in self.modules.items()}
+        return state | {"generator": self.generator.get_state(), "updates": self._updates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of networks, optimizers, statistics and random generator.
+
+        Args:
+            state: Result of `state_dict` of an agent with equal options and spaces.
+        """
+        for name, module in self.modules.items():
+            module.load_state_dict(state[name])
+        if self.generator.get_state().shape == state["generator"].shape:  # else of another kind of device
+            self.generator.set_state(state["generator"])
+        self._updates = state["updates"]
+
+    def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
+        """Return a new network on the device, with the hidden layers that the options specify.
+
+        Args:
+            num_outputs: Number of outputs.
+            num_actions: Length of the action vector that a critic reads; 0 for other networks.
+
+        Returns:
+            A module. Its arguments are a `NetworkInput` of B observations and, for a critic, (B, num_actions)
+            actions. Its result is (B, num_outputs) float32.
+        """
+        hidden, norm = self.options.hidden, self.options.layer_norm
+        network = Network(
+            self.inputs,
+            hidden,
+            num_outputs,
+            num_actions=num_actions,
+            layer_norm=norm,
+            bfloat16=self._bfloat16,
+        )
+        return network.to(self.device)  # made on the CPU, so that all devices get the same initial weights
+
+    def make_optimizer(self, *modules: nn.Module) -> torch.optim.Optimizer:
+        """Return an Adam optimizer for the parameters of one or more modules."""
+        parameters = [each for module in modules for each in module.parameters()]
+        return torch.optim.Adam(parameters, self.options.learning_rate, fused=True)
+
+    def make_target(self, online: _ModuleT) -> _ModuleT:
+        """Return a copy of ``online`` as target network, which `update_targets` moves towards ``online``."""
+        target = copy.deepcopy(online).requires_grad_(False)
+        # Listing the parameters once saves time.
+        self._target_parameters += list(target.parameters())
+        self._online_parameters += list(online.parameters())
+        return target
+
+    @torch.no_grad()
+    def update_targets(self) -> None:
+        """Set target = (1 - tau) * target + tau * online, in every ``target_update_interval``-th call only.
+
+        Each call of `update` must call this method once, since it also counts the updates.
+        """
+        self._updates += 1
+        if self._updates % self._target_update_interval == 0:
+            torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.options.tau)
+
+    def bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
+        """Return ``rewards + discounts * next_value``, (..., B), clipped if ``clip_targets`` is True."""
+        target = self.as_tensor(batch.rewards) + self.as_tensor(batch.discounts) * next_value
+        return target.clamp(*self._bounds)
+
+    def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the 0-d mean of weights * (values - target)**2; store values - target for `td_errors`."""
+        self._errors = values - target
+        return (self.as_tensor(batch.weights) * self._errors.square()).mean()
+
+    def gradient_step(
+        self,
+        optimizer: torch.optim.Optimizer,
+        loss: torch.Tensor,
+        *,
+        inputs: list[nn.Parameter] | None = None,
+    ) -> None:
+        """Take one optimizer step on ``loss``.
+
+        Gradients are computed only for the parameters in ``inputs``; None means all that ``loss`` depends on.
+        """
+        optimizer.zero_grad()
+        with bfloat16_products(self._bfloat16):
+            loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
+        optimizer.step()
+
+    def as_tensor(self, values: Any) -> torch.Tensor:
+        """Return an array or a tensor as a tensor on the device."""
+        return torch.as_tensor(values, device=self.device)
+
+    def scale_learning_rates(self, factor: float) -> None:
+        """Set the learning rate of each optimizer to ``factor`` times its initial learning rate."""
+        for module in self.modules.values():
+            if isinstance(module, torch.optim.Optimizer):
+                for group in module.param_groups:
+                    group["lr"] = factor * module.defaults["lr"]
+
+    def seed(self, seed: int) -> None:
+        """Seed the random generator of the exploration and of the noise in targets."""
+        self.generator.manual_seed(seed)
+
+    def policy_state(self) -> dict[str, Any]:
+        """Return the weights and the input statistics with which `act` computes actions, as CPU tensors."""
+        network = getattr(self, self._acting_network).state_dict()
+        normalizer = self.inputs.normalizer.state_dict()
+        return {
+            "network": {name: tensor.cpu() for name, tensor in network.items()},
+            "normalizer": normalizer | {"sums": normalizer["sums"].cpu()},
+        }
+
+    def load_policy_state(self, state: Mapping[str, Any]) -> None:
+        """Load the result of `policy_state` of an agent with equal options and spaces."""
+        getattr(self, self._acting_network).load_state_dict(state["network"])
+        self.inputs.normalizer.load_state_dict(state["normalizer"])
+
+
+def cloning_loss(
+    is_demonstration: torch.Tensor, taken: torch.Tensor, proposed: torch.Tensor, is_better: torch.Tensor
+) -> torch.Tensor:
+    """Return the loss that makes the actor imitate demonstrations: the mean squared difference of actions.
+
+    Args:
+        is_demonstration: (B,) bool, whether each transition of a batch is a demonstration.
+        taken: (B, A) actions of the batch, scaled to [-1, 1].
+        proposed: (B, A) actions of the actor, scaled to [-1, 1].
+        is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed
+            action. Only demonstrations with True contribute (Q-filter); other transitions count as 0.
+    """
+    return ((proposed - taken).square().mean(dim=1) * (is_demonstration & is_better)).mean()
+
+
+class BoxActions:
+    """Converts actions between a Box and the range [-1, 1] of the networks.
+
+    Args:
+        space: Action space of one environment.
+        algo: Name of the algorithm, for error messages.
+        device: Device of the networks.
+
+    Attributes:
+        count: Length of an action vector, A.
+
+    Raises:
+        TypeError: The space is not a Box with finite bounds.
+    """
+
+    def __init__(self, space: spaces.Space[Any], algo: str, device: torch.device) -> None:
+        if not isinstance(space, spaces.Box):
+            raise TypeError(f"{algo} needs a Box action space, got {space}; use dqn for Discrete actions")
+        if not space.is_bounded():
+            raise TypeError(
+                f"{algo} needs an action space with finite bounds, got {space}; set bounds with "
+                f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1, 1, {space.shape}))"
+            )
+        self.count = math.prod(space.shape)
+        self._shape = space.shape
+        self._low, high = (
+            torch.tensor(bound.reshape(-1), dtype=torch.float32, device=device)
+            for bound in (space.low, space.high)
+        )
+        half = (high - self._low) / 2
+        # Above 0 also for components with low == high, since `from_env` divides by it.
+        self._half = half.clamp(min=torch.finfo(torch.float32).tiny)
+        self._bounds = [torch.as_tensor(bound, device=device) for bound in (space.low, space.high)]
+
+    def to_env(self, actions: torch.Tensor) -> torch.Tensor:
+        """Convert (B, A) actions of a network to actions of the environment."""
+        scaled = (self._low + (actions + 1) * self._half).reshape(-1, *self._shape)
+        low, high = self._bounds
+        if not low.is_floating_point():
+            scaled = scaled.round()
+        # Rounding can move an action beyond a bound, which some environments reject.
+        return scaled.to(low.dtype).clamp(low, high)
+
+    def from_env(self, actions: Any) -> torch.Tensor:
+        """Convert actions of the environment, an array or tensor, to actions of a network, (B, A)."""
+        vectors = torch.as_tensor(actions, device=self._low.device).reshape(len(actions), -1).float()
+        return (vectors - self._low) / self._half - 1

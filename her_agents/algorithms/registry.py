@@ -1,0 +1,161 @@
+"""Algorithms by name, default options for an environment, and agents made from a config."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import spaces
+
+from her_agents.algorithms.dqn import DQN
+from her_agents.algorithms.iql import IQL
+from her_agents.algorithms.options import agent_options, options_type
+from her_agents.algorithms.sac import SAC
+from her_agents.algorithms.td3 import DDPG, TD3
+from her_agents.algorithms.tqc import TQC
+from her_wrappers.goals.environments import import_callable
+from her_wrappers.goals.episode_limit import declared_time_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import gymnasium as gym
+
+    from her_agents.algorithms.base import Agent
+    from her_agents.training.config import Config
+
+ALGORITHMS: dict[str, type[Agent]] = {
+    "dqn": DQN,
+    "ddpg": DDPG,
+    "td3": TD3,
+    "sac": SAC,
+    "tqc": TQC,
+    "iql": IQL,
+}
+
+STEPS_PER_LENGTH = 4_000
+"""The default length of a run is this number times the time limit of an episode."""
+
+MAX_PROBE_STEPS = 100
+
+LEAST_PRODUCTS = {"cuda": 50_000_000, "bf16": 15_000_000}
+"""``device="auto"`` chooses a GPU, and ``precision="auto"`` chooses bf16, if the hidden layers need at least
+this many multiplications per batch. The threshold for GPUs was measured in `docs/results/agents_gpu.md`."""
+
+
+def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> dict[str, Any]:
+    """Return default options for an environment.
+
+    Args:
+        env: A goal environment.
+        max_episode_steps: Time limit of episodes; by default the time limit of the environment.
+
+    Returns:
+        A dict with ``algo``, which is ``"dqn"`` for Discrete actions and ``"sac"`` for other actions. If the
+        time limit is known, the dict also has ``steps``, the number of environment steps of the run.
+    """
+    algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
+    length = max_episode_steps or declared_time_limit(env)
+    return {"algo": algo} if length is None else {"algo": algo, "steps": STEPS_PER_LENGTH * length}
+
+
+def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
+    """Play one random episode of at most `MAX_PROBE_STEPS` steps; return whether all rewards are -1 or 0."""
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    for _ in range(MAX_PROBE_STEPS):
+        _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        if float(reward) not in {-1, 0}:
+            return False
+        if terminated or truncated:
+            break
+    return True
+
+
+def resolve_auto(config: Config, observation_space: Any) -> tuple[Config, dict[str, str]]:
+    """Choose the values of ``device`` and ``precision`` that are ``"auto"``.
+
+    Args:
+        config: The options.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
+
+    Returns:
+        The config with the chosen values; and a dict with the reason for each choice, by option.
+    """
+    reasons = {}
+    if config.device == "auto":
+        device, reasons["device"] = choose_device(config, observation_space)
+        config = replace(config, device=device)
+    if config.precision == "auto":  # depends on the device
+        precision, reasons["precision"] = choose_precision(config)
+        config = replace(config, precision=precision)
+    return config, reasons
+
+
+def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
+    """Return the device that ``device="auto"`` means on this machine, and the reason."""
+    if not torch.cuda.is_available():
+        return "cpu", "torch finds no CUDA device"
+    is_small = _num_products(config) < LEAST_PRODUCTS["cuda"]
+    if is_small and all(len(space.shape) < 3 for space in observation_space.values()):
+        return "cpu", "networks and batches are small; a GPU would not be faster"
+    return "cuda", torch.cuda.get_device_name()
+
+
+def choose_precision(config: Config) -> tuple[str, str]:
+    """Return the precision that ``precision="auto"`` means on ``config.device``, and the reason."""
+    if torch.device(config.device).type != "cpu":
+        return "float32", "bf16 is chosen on CPUs only"
+    # AMX: units of Intel Xeon processors that multiply matrices. Older versions of torch do not report them.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    if not capabilities.get("amx_bf16", False):
+        return "float32", "torch finds no processor with AMX units for bfloat16"
+    if _num_products(config) < LEAST_PRODUCTS["bf16"]:
+        return "float32", "networks and batches are small; bf16 would not be faster"
+    return "bf16", "the processor has AMX units for bfloat16"
+
+
+def _num_products(config: Config) -> int:
+    """Return the number of multiplications between the hidden layers of a network, for one batch."""
+    hidden: Sequence[int] = config.agent.get("hidden", options_type(config.algo).hidden)
+    return config.batch_size * sum(a * b for a, b in pairwise(hidden))
+
+
+def make_agent(
+    config: Config,
+    observation_space: Any,
+    action_space: Any,
+    *,
+    agent: type[Agent] | None = None,
+    device: str | None = None,
+) -> Agent:
+    """Make an agent from a config.
+
+    Args:
+        config: Provides the algorithm, its options, ``gamma``, ``clip_targets``, ``seed``, ``device`` and
+            ``precision``.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
+        action_space: Action space of one environment.
+        agent: Class of the agent; by default the class of ``config.algo``.
+        device: Torch device; by default ``config.device``.
+
+    Raises:
+        BrokenModuleError: The module of the agent raised an error.
+        TypeError: The algorithm does not support the spaces, or an option of the agent has a wrong type.
+        ValueError: torch cannot use the device, or an option of the agent is unknown or out of range.
+    """
+    if agent is None:
+        agent_options(config.algo, config.agent)
+        agent = ALGORITHMS.get(config.algo) or import_callable(config.algo, "algo")
+    return agent(
+        observation_space,
+        action_space,
+        gamma=config.gamma,
+        clip_targets=config.clip_targets,
+        seed=config.seed,
+        device=device or config.device,
+        precision=config.precision,
+        **config.agent,
+    )

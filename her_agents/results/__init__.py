@@ -1,0 +1,1 @@
+"""What came out: evaluation reports, comparisons of runs, exported policies."""

@@ -1,0 +1,474 @@
+"""Comparison of groups of runs: success rates, time until a success rate, and learning curves.
+
+The statistics follow Agarwal et al. 2021 (arXiv 2108.13264) and Kaplan and Meier 1958; `docs/compare.md`
+explains the choices.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from her_agents.training.run_logs import RunLog, read_runs
+from her_wrappers.data.atomic import replacement
+from her_wrappers.support.arguments import require_count, require_number, require_suffix
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MIN_RUNS = 5
+"""Smallest number of runs for which an interval is computed; for fewer runs, the range of values is shown."""
+
+LEVEL = 0.95
+"""Confidence level of all intervals."""
+
+RESAMPLES, CURVE_RESAMPLES = 10_000, 2_000
+"""Number of bootstrap resamples for the interval of a single number, and for a learning curve."""
+
+MAX_POINTS = 200
+"""Largest number of points of a learning curve."""
+
+SUFFIXES = (".pdf", ".png", ".svg", ".md", ".tex")
+"""Suffixes of the files that `Comparison.write` can write: figures, then tables."""
+
+# Text before, between and after the cells of a row, and replaced characters, by the suffix of the file.
+TABLES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    ".md": ("| ", " | ", " |", {"|": r"\|"}),
+    ".html": ("<tr><td>", "</td><td>", "</td></tr>", {"&": "&amp;", "<": "&lt;"}),
+    ".tex": ("", " & ", r" \\", {each: f"\\{each}" for each in "_%&#$"}),
+}
+
+# Okabe-Ito colors; line styles and markers distinguish the groups in black and white.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
+LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vXP"
+
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "pdf.fonttype": 42,  # TrueType: publishers reject the default, Type 3
+    "svg.hashsalt": "her",  # equal figures give equal files
+}
+
+
+class Estimate(NamedTuple):
+    """A value with its 95 % interval or, if a group has fewer than 5 runs, with the range over the runs."""
+
+    value: float
+    low: float
+    high: float
+
+
+UNKNOWN = Estimate(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """Results of one group of runs in one task.
+
+    Attributes:
+        task: Name of the environment; "" if it is unknown, "all" for the results over several tasks.
+        group: Name of the group.
+        runs: Number of runs.
+        at: Number of steps after which success rates are compared; NaN for several tasks.
+        success: Interquartile mean of the success rates of the runs after ``at`` steps.
+        reached: Number of runs that reached the success rate `Comparison.threshold`; None for several tasks.
+        steps: Kaplan-Meier median of the steps until a run reaches the threshold; infinite if the estimated
+            share of runs that reach it stays below one half.
+        minutes: Kaplan-Meier median of the wall-clock time [minutes] until a run reaches the threshold; NaN
+            if unknown.
+    """
+
+    task: str
+    group: str
+    runs: int
+    at: float
+    success: Estimate
+    reached: int | None = None
+    steps: Estimate = UNKNOWN
+    minutes: Estimate = UNKNOWN
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of groups of runs.
+
+    Attributes:
+        runs: Runs by task and group.
+        rows: Results of each group in each task; if there are several tasks, also the results of each group
+            over all tasks.
+        improvement: Dict whose keys are pairs of group names. Each value is the probability that a run of the
+            first group has a higher success rate than a run of the second group, averaged over the tasks that
+            both groups have. Equal rates count one half.
+        threshold: Success rate; `rows` contain the time until a run reaches this rate.
+        seed: Seed of the bootstrap.
+    """
+
+    runs: dict[str, dict[str, list[RunLog]]]
+    rows: list[GroupResult]
+    improvement: dict[tuple[str, str], Estimate]
+    threshold: float
+    seed: int
+
+    def tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        """Return (header, rows) of two tables: results of each group of runs, and of each pair of groups."""
+        to = f"{self.threshold:g}"
+        head = ["task", "group", "runs", "at step", "success", f"reached {to}", f"steps to {to}"]
+        groups = [
+            [
+                each.task,
+                each.group,
+                str(each.runs),
+                _cell(each.at, ",.0f"),
+                _estimate(each.success, ".2f"),
+                "" if each.reached is None else f"{each.reached} of {each.runs}",
+                _estimate(each.steps, ",.0f"),
+                _estimate(each.minutes, ".1f"),
+            ]
+            for each in self.rows
+        ]
+        pairs = [[*names, _estimate(each, ".2f")] for names, each in self.improvement.items()]
+        first, second = [*head, f"minutes to {to}"], ["group X", "group Y", "P(X > Y)"]
+        if len(self.runs) == 1:  # the task is the same in all rows
+            first, groups = first[1:], [row[1:] for row in groups]
+        return [(first, groups), (second, pairs)]
+
+    def text(self, suffix: str = ".md") -> str:
+        """Return the results as tables with a caption, in Markdown (.md) or LaTeX (.tex)."""
+        tables = [format_table(head, rows, suffix) for head, rows in self.tables() if rows]
+        return "\n\n".join([*tables, "% " * (suffix == ".tex") + self.caption()]) + "\n"
+
+    def caption(self) -> str:
+        """Return one paragraph that explains how the numbers in the tables were computed."""
+        few = any(row.runs < MIN_RUNS for row in self.rows)
+        return (
+            "Success: interquartile mean of the last evaluations up to the step. Steps and minutes: "
+            "Kaplan-Meier median of the first evaluation with that success rate. P(X > Y): probability that "
+            "a run of X is better than a run of Y; ties count one half. "
+            f"In brackets: {LEVEL:.0%} interval{f'; range if a group has fewer than {MIN_RUNS} runs' * few}."
+        )
+
+    def draw(self) -> Figure:
+        """Return a figure with one panel for each task. A panel shows the learning curve of each group."""
+        import matplotlib as mpl  # noqa: PLC0415 - slow
+        from matplotlib.figure import Figure  # noqa: PLC0415 - slow
+
+        columns = min(3, len(self.runs))
+        rows = -(-len(self.runs) // columns)
+        names = list(dict.fromkeys(row.group for row in self.rows))
+        with mpl.rc_context(STYLE):
+            size = (max(6, 3.6 * columns), 0.8 + 3.2 * rows)
+            figure = Figure(figsize=size, layout="constrained")
+            panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
+            for axes, (task, groups) in zip(panels, self.runs.items(), strict=False):
+                for name, logs in groups.items():
+                    draw_group(axes, logs, name, names.index(name), self.seed)
+                axes.set(title=task, xlabel="environment steps", ylim=(-0.03, 1.03), xlim=(0, None))
+                axes.xaxis.set_major_formatter("{x:,.0f}" if axes.get_xlim()[1] < 10_000 else _thousands)
+            for axes in list(figure.axes)[len(self.runs) :]:
+                axes.remove()
+            for axes in figure.axes[::columns]:
+                axes.set_ylabel("success rate")
+            handles = {
+                label: handle
+                for axes in figure.axes
+                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+            }
+            band = f"band: {LEVEL:.0%} interval, or range of fewer than {MIN_RUNS} runs"
+            letters = max(map(len, handles)) + 9  # of an entry: its label, line and margin
+            figure.legend(
+                handles.values(),
+                handles,
+                title=f"line: interquartile mean; {band}",
+                loc="outside lower center",
+                ncols=max(1, min(3, len(names), int(12 * size[0] / letters))),  # 12 letters per inch
+                frameon=False,
+                handlelength=3,
+            )
+        return figure
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the figure (.pdf, .png, .svg) or the tables (.md, .tex); the suffix of the path decides.
+
+        Raises:
+            OSError: The file cannot be written.
+            ValueError: The path has another suffix.
+        """
+        suffix, data = require_suffix("path", path, SUFFIXES), io.BytesIO()
+        if suffix in {".md", ".tex"}:
+            data.write(self.text(suffix).encode())
+        else:
+            import matplotlib as mpl  # noqa: PLC0415 - slow
+
+            # Without the date, so that equal figures give equal files
+            dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
+            with mpl.rc_context(STYLE):
+                self.draw().savefig(data, format=suffix[1:], dpi=200, metadata=dated)
+        with replacement(Path(path)) as file:
+            file.write(data.getbuffer())
+
+
+def compare(
+    *runs: str | os.PathLike[str] | RunLog,
+    by: Sequence[str] = (),
+    threshold: float = 0.9,
+    at: float | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Compare groups of runs.
+
+    Args:
+        *runs: Paths that `read_runs` accepts, such as the folder of a run or a folder of runs; or `RunLog`
+            objects.
+        by: Names of options, such as ``agent.temperature``: runs with equal values of these options form a
+            group. By default, the runs of one folder form a group.
+        threshold: Success rate in (0, 1]. The results contain the time until a run reaches this rate.
+        at: Number of steps after which success rates are compared. By default, for each task, the end of the
+            shortest unsolved run or, if all runs are solved, the end of the longest run. A run is solved if
+            all episodes of its last two evaluations were successes.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        The results. Groups and tasks are in the order of the runs.
+
+    Raises:
+        CorruptFileError: A log is damaged.
+        ImportError: The logs are TensorBoard logs, and tensorboard is not installed.
+        OSError: A file cannot be read.
+        ValueError: No run is given, a log cannot be used, an option is unknown, or a number is out of range.
+
+    Example:
+        ``compare("runs/with_her", "runs/without_her").write("figure.pdf")``
+    """
+    require_number("threshold", threshold, "(0, 1]")
+    require_count("seed", seed, at_least=0)
+    logs = [log for each in runs for log in ([each] if isinstance(each, RunLog) else read_runs(each))]
+    if not logs:
+        raise ValueError("compare() needs at least one run, got none; pass the folder of a run")
+    logs = [replace(log, group=_group_by(log, by)) for log in logs] if by else _short_groups(logs)
+    by_task: dict[str, dict[str, list[RunLog]]] = {}
+    for log in logs:
+        by_task.setdefault(str(log.options.get("env", "")), {}).setdefault(log.group, []).append(log)
+    rng, rows = np.random.default_rng(seed), list[GroupResult]()
+    scores: dict[str, dict[str, np.ndarray]] = {}  # by group and task
+    for task, groups in by_task.items():
+        step = _common_steps([log for group in groups.values() for log in group]) if at is None else at
+        for name, group in groups.items():
+            rates = np.array([log.success_at(step) for log in group])
+            scores.setdefault(name, {})[task] = rates
+            reached, steps = time_until(group, threshold)
+            minutes = time_until(group, threshold, minutes=True)[1]
+            success = estimate(interquartile_mean, [rates], rng)
+            rows.append(GroupResult(task, name, len(group), step, success, reached, steps, minutes))
+    if len(by_task) > 1:
+        for name, in_tasks in scores.items():
+            success = estimate(interquartile_mean, list(in_tasks.values()), rng)
+            rows.append(GroupResult("all", name, sum(map(len, in_tasks.values())), math.nan, success))
+    improvement = {}
+    for x, y in combinations(scores, 2):
+        tasks = [task for task in scores[x] if task in scores[y]]
+        if tasks:
+            pairs = [scores[name][task] for task in tasks for name in (x, y)]
+            improvement[x, y] = estimate(improvement_probability, pairs, rng)
+    return Comparison(by_task, rows, improvement, threshold, seed)
+
+
+def _group_by(log: RunLog, by: Sequence[str]) -> str:
+    """Return the name of a run's group: the values of the options ``by`` in this run."""
+    for name in by:
+        if name not in log.options:
+            known = ", ".join(map(repr, sorted(log.options))) or "none"
+            raise ValueError(
+                f"by= must contain names of options, got {name!r}; the options of {log.name} are: {known}"
+            )
+    return ", ".join(f"{name.rpartition('.')[2]} {log.options[name]}" for name in by)
+
+
+def _short_groups(logs: Sequence[RunLog]) -> list[RunLog]:
+    """Shorten each group's name to the last part of its path, unless two groups would get the same name."""
+    short = {log.group: Path(log.group).name or log.group for log in logs}
+    if len(set(short.values())) < len(short):
+        return list(logs)
+    return [replace(log, group=short[log.group]) for log in logs]
+
+
+def _common_steps(logs: Sequence[RunLog]) -> float:
+    """Return the largest number of steps at which the success rates of all runs are known."""
+    unsolved = [log.steps[-1] for log in logs if not log.is_solved]
+    return float(min(unsolved) if unsolved else max(log.steps[-1] for log in logs))
+
+
+def interquartile_mean(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Join the arrays along ``axis``; return the mean of the middle half of the values, as rliable does."""
+    mean: np.ndarray = stats.trim_mean(np.concatenate(strata, axis=axis), 0.25, axis=axis)
+    return mean
+
+
+def improvement_probability(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return the probability that a run of group X is better than a run of group Y, averaged over tasks.
+
+    Equal values count one half.
+
+    Args:
+        *strata: Values of X in the first task, values of Y in the first task, values of X in the second
+            task, and so on.
+        axis: Axis of the runs.
+    """
+    tasks = []
+    for x, y in zip(strata[::2], strata[1::2], strict=True):
+        difference = np.moveaxis(x, axis, -1)[..., :, None] - np.moveaxis(y, axis, -1)[..., None, :]
+        tasks.append(((np.sign(difference) + 1) / 2).mean(axis=(-2, -1)))
+    mean: np.ndarray = np.mean(tasks, axis=0)
+    return mean
+
+
+def estimate(
+    statistic: Callable[..., np.ndarray], strata: Sequence[np.ndarray], rng: np.random.Generator
+) -> Estimate:
+    """Return ``statistic(*strata)`` with its 95 % percentile interval from a stratified bootstrap.
+
+    Each array of ``strata`` has one value per run. The bootstrap needs at least `MIN_RUNS` runs per array.
+    With fewer runs, the interval is the range of the values if there is one array, and NaN otherwise.
+    """
+    value = float(statistic(*strata))
+    if min(map(len, strata)) < MIN_RUNS:
+        known = len(strata) == 1
+        return Estimate(value, *((strata[0].min(), strata[0].max()) if known else (math.nan, math.nan)))
+    return Estimate(value, *_bootstrap(statistic, strata, rng, RESAMPLES))
+
+
+def _bootstrap(
+    statistic: Callable[..., np.ndarray],
+    strata: Sequence[np.ndarray],
+    rng: np.random.Generator,
+    resamples: int,
+) -> tuple[Any, Any]:
+    """Return both ends of the bootstrap interval, each of shape (...) if strata have shape (runs, ...)."""
+    result = stats.bootstrap(
+        strata,
+        statistic,
+        axis=0,
+        vectorized=True,
+        n_resamples=resamples,
+        batch=500,  # limits the memory
+        confidence_level=LEVEL,
+        method="percentile",
+        random_state=rng,
+    )
+    return result.confidence_interval.low, result.confidence_interval.high
+
+
+def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = False) -> tuple[int, Estimate]:
+    """Return how many runs reached a success rate, and the Kaplan-Meier median of the time until then.
+
+    A run that never reaches this rate is censored at its end. The interval of the median is computed from
+    log-log confidence bands (Brookmeyer and Crowley 1982). With fewer than `MIN_RUNS` runs, the interval is
+    instead the range of the times, where a censored run counts as infinite.
+
+    Args:
+        logs: The runs.
+        threshold: The success rate to reach.
+        minutes: Whether to return minutes instead of steps.
+    """
+    times = [log.seconds / 60 if minutes else log.steps for log in logs]
+    hits = [np.flatnonzero(log.success_rate >= threshold) for log in logs]
+    ends = np.array([each[hit[0] if hit.size else -1] for each, hit in zip(times, hits, strict=True)], float)
+    censored = np.array([not hit.size for hit in hits])
+    reached = len(logs) - int(censored.sum())
+    if np.isnan(ends).any():
+        return reached, UNKNOWN
+    survival = stats.ecdf(stats.CensoredData.right_censored(ends, censored)).sf
+
+    def median(probabilities: np.ndarray) -> float:
+        below = survival.quantiles[probabilities <= 0.5 + 1e-12]
+        return float(below[0]) if below.size else math.inf
+
+    value = median(survival.probabilities)
+
+    if len(logs) < MIN_RUNS:
+        exact = np.where(censored, math.inf, ends)
+        return reached, Estimate(value, float(exact.min()), float(exact.max()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the band is NaN where the share is 0 or 1
+        band = survival.confidence_interval(LEVEL, method="log-log")
+    low = np.fmin(band.low.probabilities, survival.probabilities)
+    return reached, Estimate(value, median(low), median(band.high.probabilities))
+
+
+def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed: int = 0) -> None:
+    """Draw a group's learning curve with its interval, up to the last step at which all runs have a value.
+
+    For fewer than `MIN_RUNS` runs, draw each run and the range of the runs instead of the interval.
+    """
+    first, last = max(log.steps[0] for log in logs), _common_steps(logs)
+    steps = np.unique(np.concatenate([log.steps for log in logs]))
+    steps = steps[(np.diff(steps, append=np.inf) > min(log.slack for log in logs)) & (steps >= first)]
+    steps = np.append(steps[steps < last], last)
+    steps = steps[np.unique(np.linspace(0, len(steps) - 1, MAX_POINTS).astype(int))]
+    color, line = COLORS[number % len(COLORS)], LINES[number % len(LINES)]
+    rates = np.array([log.success_at(steps) for log in logs])
+    if len(logs) < MIN_RUNS:
+        low, high = rates.min(axis=0), rates.max(axis=0)
+        if len(logs) > 1:
+            axes.plot(steps, rates.T, line, color=color, alpha=0.5, linewidth=0.8)
+    else:
+        low, high = _bootstrap(interquartile_mean, [rates], np.random.default_rng(seed), CURVE_RESAMPLES)
+    axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
+    # The curves of different groups have their markers at different steps.
+    every = max(1, len(steps) // 8)
+    axes.plot(
+        steps,
+        interquartile_mean(rates, axis=0),
+        line,
+        color=color,
+        linewidth=2,
+        marker=MARKERS[number % len(MARKERS)],
+        markevery=(number * every // 3 % every, every),
+        markersize=5,
+        clip_on=False,
+        label=f"{label} ({len(logs)} {'run' if len(logs) == 1 else 'runs'})",
+    )
+
+
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], suffix: str) -> str:
+    """Return a table in Markdown (.md), HTML (.html) or LaTeX (.tex, for the package booktabs)."""
+    first, between, last, replaced = TABLES[suffix]
+    lines = [
+        first + between.join(cell.translate(str.maketrans(replaced)) for cell in row) + last
+        for row in (header, *rows)
+    ]
+    if suffix == ".md":
+        lines.insert(1, first + between.join(["---"] * len(header)) + last)
+    elif suffix == ".html":
+        lines = ["<table>", *lines, "</table>"]
+    else:
+        lines = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
+        lines = [f"\\begin{{tabular}}{{{'l' * len(header)}}}", *lines, "\\end{tabular}"]
+    return "\n".join(lines)
+
+
+def _thousands(value: float, position: int | None = None) -> str:
+    """Format a number of steps as a Matplotlib tick label, such as 250k or 1.5M."""
+    return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k" if value else "0"
+
+
+def _cell(value: float, form: str) -> str:
+    return "" if math.isnan(value) else "not reached" if math.isinf(value) else format(value, form)
+
+
+def _estimate(each: Estimate, form: str) -> str:
+    value, low, high = (_cell(number, form) for number in each)
+    return value if not low or value == low == high else f"{value} ({low} to {high})"

@@ -1,0 +1,1 @@
+"""A training run: its configuration, loop, folder and logs."""

@@ -1,0 +1,258 @@
+"""Config: all options of a run, from the command line, a file, or a program."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from her_agents.algorithms.options import (
+    PRECISIONS,
+    agent_options,
+    count,
+    ranged,
+    require_precision,
+    require_values,
+)
+from her_wrappers import EpisodeArchive
+from her_wrappers.data.text import parse_file
+from her_wrappers.goals.environments import absolute_name
+from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
+from her_wrappers.support.arguments import require_keys
+
+
+@dataclass(frozen=True)
+class Config:
+    """All options of a run. On one machine, with the same packages, equal configs give equal agents.
+
+    ``her train`` has an option for each field.
+
+    Raises:
+        TypeError: An option has a wrong type.
+        ValueError: An option is out of range.
+    """
+
+    env: str
+    """The goal environment: an id, module:id, module:Class, module:function or path/to/file.py:Class."""
+    algo: str
+    """The algorithm: dqn, ddpg, td3, sac, tqc, or iql (with offline only). Or an agent of your own, as
+    module:Class or path/to/file.py:Class. By default, `her train` uses dqn for Discrete actions, else sac."""
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the environment."""
+    her: bool = True
+    """Whether to relabel goals."""
+    goal_selection_strategy: str | dict[str, float] = "future"
+    """How new goals are chosen: the name of a strategy; or names and shares of several strategies, such as
+    future 0.5 desired 0.3 original 0.2 (in a config file, a table of shares by name)."""
+    n_sampled_goal: int = DEFAULT_SAMPLED_GOALS
+    """Number of relabeled transitions for each original transition. Omit this option if
+    goal_selection_strategy has a share of original."""
+    termination: str | None = None
+    """How termination flags of relabeled transitions are set: recompute, success, keep or never, as in
+    HindsightReplayBuffer; or by a function like compute_terminated, given as module:function or
+    path/to/file.py:function. By default recompute if the environment has compute_terminated, else keep."""
+    prioritized: bool = False
+    """Whether transitions with larger TD errors are sampled more often."""
+    num_envs: int = 16
+    """Number of environments that are stepped together."""
+    steps: int = 100_000
+    """Length of the run: steps of all environments together. The default of `her train` is 4,000 times the
+    time limit of an episode, if there is one."""
+    max_episode_steps: int | None = None
+    """Steps after which episodes are truncated; by default, only the environment ends episodes."""
+    seed: int = count(0)
+    """Seed of environments, buffer and agent."""
+    gamma: float = ranged(0.98, "[0, 1]")
+    """Discount per step."""
+    n_steps: int = 1
+    """Number of rewards in an n-step return. Returns near the end of an episode have fewer rewards."""
+    clip_targets: bool = True
+    """Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0].
+    By default, `her train` clips targets only if all rewards of a random episode are -1 or 0."""
+    updates_per_step: float = ranged(0.25, "(0, inf)")
+    """Number of updates of the agent for each step of one environment."""
+    batch_size: int = 128
+    """Number of transitions in the batch of each update."""
+    buffer_size: int = 1_000_000
+    """Capacity of the replay buffer in transitions. The capacity is reduced if the run has fewer steps."""
+    learning_starts: int = count(1_000)
+    """Steps before the first update."""
+    steps_per_epoch: int = 4_000
+    """Steps of an epoch. At the end of an epoch, the unfinished episodes are played to their ends, and the
+    agent is evaluated."""
+    evaluation_episodes: int = 50
+    """Number of episodes in each evaluation."""
+    save_every: int = 1
+    """Epochs between writes of latest.pt, the checkpoint for resuming."""
+    history_every: int = count(10)
+    """Epochs between the checkpoints history/epoch_<n>.pt, which are never deleted; 0 writes none."""
+    info_keys: tuple[str, ...] = ()
+    """Keys of the infos that compute_reward and compute_terminated read."""
+    agent: dict[str, Any] = field(default_factory=dict)
+    """Options of the algorithm by name, such as learning_rate."""
+    workers: int = count(0)
+    """Number of workers that collect episodes while the agent learns, each with num_envs environments. With
+    0, the process of the learner collects the episodes between its updates."""
+    fresh_envs: bool = False
+    """Whether workers make new environments for each round; needed if reset does not restore the whole
+    state of an environment."""
+    deterministic: bool = True
+    """Whether workers check that the same seed and actions give the same episode. Some simulators do not
+    have this property; disable the check for them."""
+    device: str = "cpu"
+    """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if it is likely to be faster."""
+    tensor_functions: bool = False
+    """Whether compute_reward and compute_terminated take torch tensors; the replay buffer is then on the
+    device of the agent."""
+    precision: str = "float32"
+    """Precision of matrix products: float32; bf16, which uses bfloat16 if the processor supports it; or auto,
+    which uses bf16 where it is faster: on processors with AMX units, for large layers and batches."""
+    threads: int = 1
+    """Number of torch threads of the learner, the process that updates the agent. Two threads are faster for
+    layers of 256 units or more if two cores are idle, and many times slower on a busy machine."""
+    linear_schedule: bool = False
+    """Whether learning rates decrease linearly and reach 0 at the end of the run; otherwise they are
+    constant."""
+    offline: str | None = None
+    """Recorded episodes from which the agent learns without stepping the environment, except in evaluations:
+    the folder of an archive or a LeRobot dataset, the file of a saved buffer, or the id of a Minari dataset.
+    steps and steps_per_epoch then count updates."""
+
+    demos: str | None = None
+    """Demonstrations, which are never evicted and are relabeled like the other episodes: the folder of an
+    archive or a LeRobot dataset, the file of a saved buffer, or the id of a Minari dataset. A policy is
+    also accepted, module:function or path/to/file.py:function; its successful episodes are recorded when
+    the run begins."""
+    demo_episodes: int = 25
+    """Number of successful episodes to record if demos is a policy."""
+    demo_noise: float = ranged(0.1, "[0, inf)")
+    """Noise on the actions of the policy in demos: the standard deviation, relative to half of the range of
+    a Box action; for other action spaces, the probability of a random action."""
+    demo_share: float = ranged(0.25, "(0, 1)")
+    """Share of demonstrations in the batch of each update."""
+
+    def __post_init__(self) -> None:
+        require_values(self)
+        # Absolute, since a run can be resumed from another working directory.
+        object.__setattr__(self, "env", absolute_name(self.env))
+        object.__setattr__(self, "algo", absolute_name(self.algo))
+        if self.termination is not None:
+            object.__setattr__(self, "termination", absolute_name(self.termination))
+        for name in ("offline", "demos"):
+            path = getattr(self, name)
+            if path is not None and Path(path).exists():
+                object.__setattr__(self, name, str(Path(path).resolve()))
+        object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
+        if self.offline is None and self.algo == "iql":
+            raise ValueError(
+                "algo='iql' learns only from recorded episodes, got offline=None; pass offline=, for example "
+                "the folder of an archive (`her train`: --offline FOLDER)"
+            )
+        if self.offline is not None and self.workers:
+            reason = f"workers must be 0 in offline training (offline={self.offline!r}), got {self.workers}"
+            raise ValueError(f"{reason}; omit workers=, or omit offline= to collect new episodes")
+        if self.offline is None and self.learning_starts >= self.steps:
+            raise ValueError(
+                f"learning_starts must be below steps={self.steps}, got {self.learning_starts}; with these "
+                "values, the agent is never updated"
+            )
+        if self.seed >= 2**63:
+            raise ValueError(f"seed must be below 2**63, got {self.seed}")
+        if self.fresh_envs and not self.workers:
+            raise ValueError("fresh_envs=True needs workers, got workers=0; set workers to 1 or more")
+        require_precision(self.precision, (*PRECISIONS, "auto"))
+        if ":" not in self.algo:  # the module of the user's own agent is imported when the agent is made
+            agent_options(self.algo, self.agent)
+        chosen = self._goal_selection()
+        GoalMixture(chosen["goal_selection_strategy"], None, None)  # validates names and shares
+        if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:
+            raise ValueError(
+                f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
+                f"got n_sampled_goal={self.n_sampled_goal}"
+            )
+
+    def goal_options(self) -> dict[str, Any]:
+        """Return the arguments of the replay buffer that determine how new goals are chosen."""
+        return self._goal_selection() if self.her else {"n_sampled_goal": 0}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options by name, as plain values that a JSON file can contain."""
+        return asdict(self)
+
+    def _goal_selection(self) -> dict[str, Any]:
+        strategy = self.goal_selection_strategy
+        if isinstance(strategy, str):
+            return {"goal_selection_strategy": strategy, "n_sampled_goal": self.n_sampled_goal}
+        # Sorted, since the order of the shares must not change the sampled goals.
+        mixture = Mixture(dict(sorted(strategy.items())))
+        n_sampled_goal = None if ORIGINAL in strategy else self.n_sampled_goal
+        return {"goal_selection_strategy": mixture, "n_sampled_goal": n_sampled_goal}
+
+
+def make_config(*sources: Mapping[str, Any]) -> Config:
+    """Make a config from options by name; later sources override earlier ones.
+
+    The ``agent`` dicts of several sources are merged, but if a source also has ``algo``, its ``agent``
+    replaces the earlier dict. Likewise, the ``env_kwargs`` dicts are merged, but if a source also has
+    ``env``, its ``env_kwargs`` replaces the earlier dict.
+    If ``env`` is missing and ``offline`` is an archive, the environment of the archive is used.
+
+    Args:
+        *sources: Values of the fields of `Config`, by name.
+
+    Raises:
+        TypeError: An option has a wrong type.
+        ValueError: An option is unknown or out of range, or ``env`` or ``algo`` is missing.
+    """
+    options = merge_options(*sources)
+    known = [each.name for each in fields(Config)]
+    for name in options.keys() - set(known):
+        raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")
+    for name in ("env", "algo"):
+        if name not in options:
+            raise ValueError(f"the option {name!r} is missing; make_config() needs 'env' and 'algo'")
+    return Config(**options)
+
+
+def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the options of several sources into one dict, as `make_config` does, without validation."""
+    options: dict[str, Any] = {}
+    for source in sources:
+        tables = {
+            name: {**options[name], **source[name]}
+            for name, owner in (("agent", "algo"), ("env_kwargs", "env"))
+            if owner not in source
+            and isinstance(options.get(name), Mapping)
+            and isinstance(source.get(name), Mapping)
+        }
+        options |= {**source, **tables}
+    if "env" not in options and isinstance(folder := options.get("offline"), str) and Path(folder).is_dir():
+        recorded = EpisodeArchive(folder).source
+        if recorded is not None and recorded.env_id is not None:
+            options |= {"env": recorded.env_id, "env_kwargs": recorded.kwargs}
+    return options
+
+
+def read_options(path: Path) -> dict[str, Any]:
+    """Read options from a TOML or JSON file.
+
+    Args:
+        path: The file; its name ends with ``.toml`` or ``.json``.
+
+    Returns:
+        The values by name; `make_config` validates them.
+
+    Raises:
+        CorruptFileError: The content is not a table of names and values.
+        ValueError: The file cannot be read, or its name has another suffix.
+    """
+    read = {".toml": tomllib.loads, ".json": json.loads}.get(path.suffix)
+    if read is None:
+        raise ValueError(f"the config file must have the suffix .toml or .json, got {str(path)!r}")
+    try:
+        return parse_file(path, lambda text: {**read(text)}, "a table of options")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error

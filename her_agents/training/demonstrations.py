@@ -1,0 +1,128 @@
+"""Demonstrations of a run: existing recordings, or episodes that a policy plays when the run begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_agents.training.evaluation import success_key
+from her_wrappers import Demonstrations, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers.goals.environments import BrokenModuleError, import_callable
+from her_wrappers.integrations.minari import from_minari
+from her_wrappers.recording.noise import add_noise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from her_agents.training.config import Config
+    from her_wrappers import Episode
+
+ATTEMPTS = 10  # largest number of episodes to play for each successful episode to record
+
+
+def open_episodes(name: str) -> Iterable[Episode]:
+    """Return recorded episodes.
+
+    Args:
+        name: Folder of an `EpisodeArchive` or of a LeRobot dataset, file of a saved `HindsightReplayBuffer`,
+            or id of a local Minari dataset.
+
+    Raises:
+        FileNotFoundError: ``name`` does not exist; or it is a Minari dataset, but Minari is not installed.
+        ImportError: ``name`` is a LeRobot dataset, and the packages that read it are not installed.
+        OSError: A file cannot be read.
+        ValueError: The archive or the file is damaged.
+    """
+    path = Path(name)
+    if path.is_file():
+        return HindsightReplayBuffer.load(path).episodes()
+    if (path / "meta" / "info.json").is_file():
+        from her_wrappers.integrations.lerobot import from_lerobot  # noqa: PLC0415 - an extra
+
+        return from_lerobot(path)
+    if path.is_dir():
+        return EpisodeArchive(path)
+    try:
+        return from_minari(name)
+    except (ImportError, OSError) as error:
+        raise FileNotFoundError(
+            f"{name} is neither a file nor a folder, and cannot be read as a Minari dataset: {error}"
+        ) from error
+
+
+def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
+    """Return the demonstrations of a run, or None if ``config.demos`` is None.
+
+    Args:
+        config: The options.
+        env: Environment in which episodes are recorded, if ``config.demos`` names a policy as
+            ``module:function`` or ``path/to/file.py:function``.
+        info_keys: Keys of the infos to record.
+
+    Raises:
+        ImportError: ``config.demos`` is a LeRobot dataset, and the packages that read it are not installed.
+        ValueError: ``config.demos`` cannot be used.
+    """
+    name = config.demos
+    if name is None:
+        return None
+    try:
+        if ":" in name and not Path(name).exists():
+            policy = import_callable(name, "demos")
+            rng = np.random.default_rng((config.seed, 1))
+            count, noise = config.demo_episodes, config.demo_noise
+            episodes = record_successes(env, policy, count=count, noise=noise, rng=rng, info_keys=info_keys)
+        else:
+            episodes = list(open_episodes(name))
+        return Demonstrations(episodes, config.demo_share)
+    except (BrokenModuleError, OSError, TypeError, ValueError) as error:
+        raise ValueError(f"demos={name!r} cannot be used: {error}") from error
+
+
+def record_successes(
+    env: Any,
+    policy: Callable[[Any], Any],
+    *,
+    count: int,
+    noise: float,
+    rng: np.random.Generator,
+    info_keys: Sequence[str] = (),
+) -> list[Episode]:
+    """Play episodes with a policy until ``count`` of them succeeded at their last step; return only these.
+
+    Args:
+        env: The environment.
+        policy: ``policy(observation) -> action``. If the policy has a method ``reset``, this method is called
+            before each episode.
+        count: Number of successful episodes to record.
+        noise: Standard deviation of the noise on Box actions, relative to half of their range; for other
+            action spaces, the probability of a random action. See `her_wrappers.recording.noise.add_noise`.
+        rng: Random generator of the noise and of the seeds of the episodes.
+        info_keys: Keys of the infos to record.
+
+    Raises:
+        ValueError: ``ATTEMPTS * count`` episodes had fewer than ``count`` successes, or an info has no
+            success flag.
+    """
+    episodes: list[Episode] = []
+    attempts = 0
+    recorder = EpisodeRecorder(env, episodes.append, info_keys=info_keys)
+    while len(episodes) < count:
+        if attempts == ATTEMPTS * count:
+            raise ValueError(
+                f"the policy must succeed in at least {1 / ATTEMPTS:.0%} of the episodes, got "
+                f"{len(episodes)} successes in {attempts} episodes; lower demo_noise, or improve the policy"
+            )
+        attempts += 1
+        getattr(policy, "reset", lambda: None)()
+        observation, _ = recorder.reset(seed=int(rng.integers(2**31)))
+        ended = False
+        while not ended:
+            action = add_noise(policy(observation), env.action_space, noise, rng)
+            observation, _, terminated, truncated, info = recorder.step(action)
+            ended = terminated or truncated
+        if not info[success_key(info)]:
+            episodes.pop()
+    return episodes

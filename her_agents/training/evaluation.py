@@ -1,0 +1,112 @@
+"""Evaluation: success rate, return and length of a policy's episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+
+from her_wrappers.goals.success_flag import FLAG_NAMES, flag_name
+from her_wrappers.support.arguments import require_count
+
+Policy: TypeAlias = Callable[[Any], Any]
+"""``policy(observation) -> action``."""
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """The result of an episode; during the episode, the result of the steps so far."""
+
+    success: bool = False  # whether the last step is a success
+    total: float = 0.0  # sum of the rewards
+    length: int = 0  # number of steps
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over complete episodes.
+
+    Attributes:
+        success_rate: Share of episodes whose last step is a success.
+        mean_return: Mean sum of the rewards.
+        mean_length: Mean number of steps.
+    """
+
+    success_rate: float
+    mean_return: float
+    mean_length: float
+
+
+def success_key(info: dict[str, Any]) -> str:
+    """Return the key of the success flag in the info of a step.
+
+    Raises:
+        ValueError: The info has no success flag.
+    """
+    name = flag_name(info)
+    if name is None:
+        raise ValueError(
+            f"info must contain {' or '.join(map(repr, FLAG_NAMES))}, got the keys {sorted(info)}; "
+            "add the success flag in step()"
+        )
+    return name
+
+
+def play_episode(
+    env: gym.Env[Any, Any],
+    policy: Policy,
+    seed: int | None = None,
+    watch: Callable[[EpisodeResult], None] | None = None,
+) -> EpisodeResult:
+    """Run one complete episode.
+
+    Args:
+        env: An environment whose episodes end, and whose infos have a success flag.
+        policy: ``policy(observation) -> action``.
+        seed: Seed of the reset.
+        watch: Function that is called after the reset and after each step, for example to draw pictures. Its
+            argument is the result of the steps so far.
+
+    Returns:
+        The result of the episode.
+
+    Raises:
+        ValueError: The info of a step has no success flag.
+    """
+    observation, _ = env.reset(seed=seed)
+    result, done = EpisodeResult(), False
+    if watch is not None:
+        watch(result)
+    while not done:
+        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        done = terminated or truncated
+        success = bool(info[success_key(info)])
+        result = EpisodeResult(success, result.total + float(reward), result.length + 1)
+        if watch is not None:
+            watch(result)
+    return result
+
+
+def evaluate(
+    env: gym.Env[Any, Any], policy: Policy, episodes: int = 100, seed: int | None = None
+) -> Evaluation:
+    """Run complete episodes, and return means over them.
+
+    Args:
+        env: An environment whose episodes end, and whose infos have a success flag.
+        policy: ``policy(observation) -> action``.
+        episodes: Number of episodes.
+        seed: Seed of the first reset. The later resets continue the random sequence of the environment.
+
+    Returns:
+        Success rate, mean return and mean length.
+
+    Raises:
+        ValueError: ``episodes`` is below 1, or the info of a step has no success flag.
+    """
+    require_count("episodes", episodes, at_least=1)
+    results = [astuple(play_episode(env, policy, seed if i == 0 else None)) for i in range(episodes)]
+    return Evaluation(*np.mean(results, axis=0).tolist())

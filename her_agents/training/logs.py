@@ -1,0 +1,129 @@
+"""Logs of a run: means of measurements over each epoch, and the writers for a CSV file and TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.data.atomic import replacement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from her_wrappers import Batch, Episode
+
+COUNTS = ("epoch", "env_steps", "updates", "seconds")
+"""Columns of a log row that contain the progress of the run."""
+
+COLUMNS = (
+    *COUNTS,
+    "success_rate",
+    "mean_return",
+    "mean_length",
+    "collected_success",
+    "reward_mean",
+    "relabeled_success",
+    "goal_age",
+    "q_mean",
+)
+"""First columns of every log, in order; the losses are the last columns. See `docs/training.md`."""
+
+Row = dict[str, float]
+
+
+def steps_of(row: Mapping[str, float]) -> int:
+    """Return the number of steps in a log row: environment steps or, in an offline run, updates."""
+    return int(row["env_steps"] or row["updates"])
+
+
+class Meter:
+    """Computes the mean of each named measurement since the last call of `read`.
+
+    Args:
+        success_key: Name of the success flag in the infos of episodes.
+        zero_is_success: Whether a reward of 0 means success. If False, ``relabeled_success``, the success
+            rate of relabeled transitions, is not computed.
+    """
+
+    def __init__(self, success_key: str, *, zero_is_success: bool = True) -> None:
+        self._success_key = success_key
+        self._zero_is_success = zero_is_success
+        self._sums: defaultdict[str, Any] = defaultdict(float)
+        self._counts: defaultdict[str, Any] = defaultdict(int)
+
+    def add(self, measured: Mapping[str, Any], count: Any = 1) -> None:
+        """Add measurements by name; each value is the sum of ``count`` measurements.
+
+        Values and counts are numbers or 0-d tensors. `read` copies tensors from a GPU to the CPU; this method
+        does not, since each copy would have to wait for the GPU.
+        """
+        for name, value in measured.items():
+            self._sums[name] += value
+            self._counts[name] += count
+
+    def add_episodes(self, episodes: Sequence[Episode]) -> None:
+        """Add the success of each episode, which is the success flag at its last step."""
+        successes = sum(float(episode.infos[self._success_key][-1]) for episode in episodes)
+        self.add({"collected_success": successes}, len(episodes))
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add ``reward_mean``, ``relabeled_success`` and ``goal_age`` of a batch.
+
+        ``relabeled_success`` is the share of relabeled transitions that are successes. ``goal_age`` is the
+        mean number of steps between a relabeled transition and the transition of the same episode that
+        achieved its new goal.
+        """
+        self.add({"reward_mean": batch.rewards.mean()})
+        if self._zero_is_success:
+            successes = (batch.rewards == 0) & batch.relabeled
+            self.add({"relabeled_success": successes.sum()}, batch.relabeled.sum())
+        rows = ~np.isin(batch.strategy, ("original", "random", "desired"))  # goals of the row's own episode
+        sources = np.where(rows, batch.goal_index, 0)
+        if isinstance(batch.index, np.ndarray):
+            age = abs(sources - batch.index * rows)
+        else:
+            age = abs(batch.index.new_tensor(sources) - batch.index * batch.index.new_tensor(rows))
+        self.add({"goal_age": age.sum()}, int(rows.sum()))
+
+    def read(self) -> Row:
+        """Return the mean of each measurement since the last call, by name; then clear all measurements."""
+        counts = {name: int(count) for name, count in self._counts.items()}
+        means = {name: float(total) / counts[name] for name, total in self._sums.items() if counts[name]}
+        self._sums.clear()
+        self._counts.clear()
+        return means
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
+    """Write log rows to a CSV file atomically. Values that a row does not have become empty cells."""
+    losses = sorted({name for row in rows for name in row} - set(COLUMNS))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *losses], restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({
+            name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()
+        })
+    with replacement(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def open_tensorboard(folder: Path, steps: int) -> Any:
+    """Return a writer of TensorBoard event files; existing values after step ``steps`` are discarded.
+
+    Raises:
+        ValueError: The package tensorboard is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        raise ValueError(
+            'tensorboard=True needs the package tensorboard; run: pip install "her-toolkit[agents]", '
+            "or pass tensorboard=False (--no-tensorboard)"
+        ) from error
+    return SummaryWriter(str(folder), purge_step=steps + 1 if steps else None)

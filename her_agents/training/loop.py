@@ -1,0 +1,189 @@
+"""The training loop: collect, update, evaluate, save, and resume."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from her_agents.training.collected import CollectedTraining
+from her_agents.training.offline import OfflineTraining
+from her_agents.training.run import Training
+from her_agents.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    import gymnasium as gym
+
+    from her_agents.algorithms.base import Agent
+    from her_agents.training.config import Config
+    from her_agents.training.logs import Row
+    from her_wrappers.goals.environments import EnvFactory
+
+SOLVED_IN_A_ROW = 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a run.
+
+    Attributes:
+        agent: The agent at the end of the run.
+        history: One row per epoch: a dict of progress, evaluation, diagnostics and losses.
+        interrupted: Whether the run was ended by Ctrl-C.
+    """
+
+    agent: Agent
+    history: list[Row]
+    interrupted: bool
+
+    @property
+    def best_success(self) -> float:
+        """Highest success rate of all evaluations; 0 without evaluations."""
+        return max((row["success_rate"] for row in self.history), default=0.0)
+
+
+def is_solved(history: Sequence[Mapping[str, float]]) -> bool:
+    """Return whether all episodes of the last two evaluations were successes.
+
+    Args:
+        history: A row for each evaluation, with its ``success_rate``.
+    """
+    latest = [row["success_rate"] for row in history[-SOLVED_IN_A_ROW:]]
+    return latest == [1.0] * SOLVED_IN_A_ROW
+
+
+def epoch_line(row: Mapping[str, float]) -> str:
+    """Return one line of text with the progress, evaluation and diagnostics of an epoch."""
+    texts = [
+        f"epoch {row['epoch']:>3}",
+        f"{row['env_steps']:>9,} steps" if row["env_steps"] else f"{row['updates']:>9,} updates",
+        f"success {row['success_rate']:.2f}",
+        f"return {row['mean_return']:.2f}",
+        f"length {row['mean_length']:.1f}",
+    ]
+    diagnostics = ("q_mean", "relabeled_success", "goal_age")
+    return " | ".join(texts + [f"{name} {row[name]:.2f}" for name in diagnostics if name in row])
+
+
+def train(
+    config: Config,
+    *,
+    env: gym.Env[Any, Any] | EnvFactory | None = None,
+    agent: Agent | type[Agent] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    tensorboard: bool = False,
+    stop: Callable[[list[Row]], bool] = lambda history: False,
+    on_epoch: Callable[[Row], None] | None = lambda row: print(epoch_line(row), flush=True),
+    on_step: Callable[[Training], None] = lambda training: None,
+    backend: str = "process",
+    address: str | None = None,
+) -> Result:
+    """Train an agent.
+
+    Args:
+        config: The options of the run, which determine its result.
+        env: Function that makes the environment, used instead of ``config.env``, which is then only a name
+            in messages. With ``num_envs=1`` and ``workers=0``, a `gymnasium.Env` is also accepted; it is used
+            for evaluations too, and is not closed.
+        agent: Subclass of `Agent`, used instead of ``config.algo``. With ``workers=0``, an instance of a
+            subclass is also accepted.
+        folder: Folder of logs and checkpoints; None writes no files.
+        resume: Whether to continue the run in ``folder``. Of its options, only ``steps`` may be changed.
+        tensorboard: Whether to write logs for TensorBoard.
+        stop: Function that is called with the history, one row per epoch, after each evaluation; the run
+            ends if it returns True. `is_solved` is such a function.
+        on_epoch: Function that is called with the row of each completed epoch. The default prints a line per
+            epoch; None prints nothing.
+        on_step: Function that is called with the `Training` after each evaluation, and after each step of the
+            environments. With workers, one round of episodes is a step; in an offline run, one update.
+        backend: Backend of the `Collector` if ``config.workers`` is above 0: ``"local"``, ``"process"`` or
+            ``"ray"``. The result does not depend on the backend.
+        address: Address of a Ray cluster, as in `Collector`.
+
+    Returns:
+        The agent at the end of the run, and a row for each epoch.
+
+    Raises:
+        BrokenModuleError: The environment or its module raised an error.
+        ConnectionError: No Ray cluster answers at ``address``.
+        EndlessEpisodeError: An episode did not end.
+        ImportError: Ray is not installed (with ``backend="ray"``), or the packages that read LeRobot datasets
+            are not installed (if ``config.offline`` or ``config.demos`` is such a dataset).
+        InUseError: Another run writes to the folder.
+        KeyboardInterrupt: Ctrl-C was pressed a second time; the first Ctrl-C only ends the run early.
+        OSError: A log or a checkpoint cannot be written.
+        TypeError: The algorithm does not support the spaces of the environment.
+        ValueError: The environment cannot be made, is not a goal environment, or has no success flag; the
+            folder already contains a run, and ``resume`` is False; ``resume`` is True, and ``folder`` is None
+            or contains no run that can be continued with ``config``; torch cannot use ``config.device``; a
+            reward is outside [-1, 0] with ``clip_targets``; ``config.offline`` or ``config.demos`` cannot be
+            used; or ``tensorboard`` is True, and the package tensorboard is not installed.
+    """
+    files = None if folder is None else RunFolder(Path(folder))
+    with ExitStack() as stack:
+        options = {"env": env, "agent": agent, "backend": backend, "address": address}
+        training = _begin(config, files, resume=resume, **options)
+        stack.enter_context(closing(training))
+        interrupted = stack.enter_context(interrupt_flag())
+        if files is not None:
+            stack.callback(files.close)  # also if `open` fails after it locked the folder
+            files.open(training, tensorboard=tensorboard)
+        training.begin_episodes()
+        ended = False
+        while not ended:
+            completed = training.run_epoch(interrupted.is_set, on_step)
+            if completed and on_epoch is not None:
+                on_epoch(training.history[-1])
+            ended = interrupted.is_set() or stop(training.history) or training.counts.steps >= config.steps
+            if files is not None:
+                files.write(training, ended=ended)
+        return Result(training.agent, training.history, interrupted.is_set())
+
+
+def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Training:
+    """Return a new run or, if ``resume`` is True, the run whose files are in the folder."""
+    kind = OfflineTraining if config.offline else CollectedTraining if config.workers else Training
+    if not resume:
+        if files is not None:
+            files.require_new()
+        return kind(config, **options)
+    if files is None:
+        raise ValueError("resume=True needs the folder of the run, got folder=None")
+    saved, buffer = files.read_latest(config)
+    if config.precision == "auto":  # the results of the run must not depend on where it is resumed
+        config = replace(config, precision=saved["config"]["precision"])
+    training = kind(config, buffer, **options)
+    training.load_state_dict(files.path / "latest.pt", saved)
+    return training
+
+
+@contextmanager
+def interrupt_flag() -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C sets; a second Ctrl-C raises KeyboardInterrupt.
+
+    Python handles signals in the main thread only; in other threads the event is never set.
+    """
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, previous)

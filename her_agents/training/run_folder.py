@@ -1,0 +1,164 @@
+"""RunFolder: the files of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from her_agents.training.checkpoints import load_checkpoint, save_checkpoint
+from her_agents.training.config import make_config
+from her_agents.training.logs import COUNTS, open_tensorboard, steps_of, write_csv
+from her_wrappers.data.arrays import as_corrupt
+from her_wrappers.data.atomic import acquire_lock, replacement
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+    from her_agents.training.config import Config
+    from her_agents.training.run import Training
+
+
+class RunFolder:
+    """Logs and checkpoints of one run.
+
+    The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, from
+    the best evaluation; ``latest.pt``, for resuming, with the file ``buffer-<n>.replay`` of its replay
+    buffer; and ``history/epoch_<n>.pt``.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._latest = path / "latest.pt"
+        self._lock: BaseFileLock | None = None
+        self._tensorboard: Any = None
+
+    def require_new(self) -> None:
+        """Check that the folder does not contain results of a run.
+
+        Raises:
+            ValueError: The folder contains a checkpoint or a log.
+        """
+        found = [name for name in ("latest.pt", "best.pt", "progress.csv") if (self.path / name).exists()]
+        if found:
+            resume = f"continue it with resume=True (`her train --resume {self.path}`)"
+            way = resume if "latest.pt" in found else "delete the folder"
+            raise ValueError(
+                f"{self.path} already contains a run; {way}, or choose another folder with folder= (--out)"
+            )
+
+    def read_latest(self, config: Config) -> tuple[dict[str, Any], Path]:
+        """Return the checkpoint to resume from, and the file of its replay buffer.
+
+        Raises:
+            CorruptFileError: The checkpoint is damaged.
+            ValueError: The folder has no checkpoint, the options of its run differ from ``config`` (``steps``
+                may differ), or the run is already complete.
+        """
+        saved = load_checkpoint(self._latest)
+        given, before = config.as_dict(), make_config(saved["config"]).as_dict()
+        for name in given:
+            may_differ = name == "steps" or (name in {"device", "precision"} and given[name] == "auto")
+            if before[name] != given[name] and not may_differ:
+                raise ValueError(
+                    f"{self._latest} belongs to a run with {name}={before[name]!r}, but "
+                    f"{name}={given[name]!r} was given; pass {name}={before[name]!r}, or start a new run in "
+                    "another folder"
+                )
+        with as_corrupt(f"{self._latest} is damaged"):
+            taken, buffer = steps_of(saved["counts"]), str(saved["buffer"])
+            if Path(buffer).name != buffer:
+                raise ValueError(f"'buffer' must be a file name without a folder, got {buffer!r}")
+            if not all(isinstance(value, int | float) for value in saved["counts"].values()):
+                raise ValueError(f"'counts' must contain only numbers, got {saved['counts']}")
+            if not all(row.keys() >= {*COUNTS, "success_rate", "mean_return"} for row in saved["history"]):
+                keys = ", ".join((*COUNTS, "success_rate", "mean_return"))
+                raise ValueError(f"each row of 'history' must have the keys {keys}")
+        if taken >= config.steps:
+            raise ValueError(
+                f"steps={config.steps} is too small to continue the run in {self.path}, which already has "
+                f"{taken} steps; pass more than {taken} steps"
+            )
+        return saved, self.path / buffer
+
+    def open(self, training: Training, *, tensorboard: bool) -> None:
+        """Lock the folder, write the config and, if ``tensorboard`` is True, create TensorBoard event files.
+
+        Raises:
+            InUseError: Another run writes to the folder.
+            OSError: The config cannot be written.
+            ValueError: ``tensorboard`` is True, and the package tensorboard is not installed.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
+        with self._writing():
+            with replacement(self.path / "config.json") as file:  # replaces a pipe too
+                file.write((json.dumps(training.config.as_dict(), indent=2) + "\n").encode())
+            if tensorboard:
+                self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Extend the message of an OSError (such as a full disk) with advice on how to continue the run."""
+        try:
+            yield
+        except OSError as error:
+            way = f"run `her train --resume {self.path}`" if self._latest.exists() else "start a new run"
+            raise OSError(
+                f"cannot write to {self.path}: {error.strerror or error}; fix this error, then {way}"
+            ) from error
+
+    def write(self, training: Training, *, ended: bool) -> None:
+        """Write the log and the checkpoints after an epoch that was completed or interrupted.
+
+        Args:
+            training: The run.
+            ended: Whether the run ends after this epoch. If True, ``latest.pt`` is written regardless of
+                ``save_every``.
+
+        Raises:
+            OSError: A file cannot be written, for example because the disk is full.
+        """
+        with self._writing():
+            epochs, config = training.counts.epochs, training.config
+            if training.history and steps_of(training.history[-1]) == training.counts.steps:
+                row = training.history[-1]
+                write_csv(self.path / "progress.csv", training.history)
+                if self._tensorboard is not None:
+                    for name, value in row.items():
+                        if name not in COUNTS and math.isfinite(value):
+                            self._tensorboard.add_scalar(name, value, steps_of(row))
+                if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
+                    save_checkpoint(self.path / "best.pt", training.state_dict())
+                if config.history_every and epochs % config.history_every == 0:
+                    (self.path / "history").mkdir(exist_ok=True)
+                    save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", training.state_dict())
+            if ended or epochs % config.save_every == 0:
+                self._save_latest(training)
+
+    def _save_latest(self, training: Training) -> None:
+        """Write the buffer to a new file, and then ``latest.pt``, which contains the name of the new file."""
+        buffer = self.path / f"buffer-{training.counts.resets}.replay"
+        training.buffer.save(buffer)
+        save_checkpoint(self._latest, training.state_dict() | {"buffer": buffer.name})
+        for other in self.path.glob("buffer-*.replay"):
+            if other != buffer and other.stem.removeprefix("buffer-").isdigit():
+                other.unlink()
+
+    def close(self) -> None:
+        """Write pending logs, and unlock the folder."""
+        if self._lock is not None:
+            self._lock.release()
+        if self._tensorboard is not None:
+            with contextlib.suppress(OSError):  # such as from a full disk; all other files are complete
+                self._tensorboard.close()
+
+
+def _score(row: Mapping[str, float]) -> tuple[float, float]:
+    return row["success_rate"], row["mean_return"]

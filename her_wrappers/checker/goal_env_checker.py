@@ -1,0 +1,228 @@
+"""GoalEnvChecker: checks an environment while it is in use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.checker.check import ignore_warnings
+from her_wrappers.checker.comparing import arrays_in, to_arrays
+from her_wrappers.checker.evidence import Evidence, distinct
+from her_wrappers.checker.experiments import GOAL_FUNCTIONS, probe
+from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord
+from her_wrappers.checker.rules import GOAL_ENV_RULES
+from her_wrappers.data.trees import copy_tree
+from her_wrappers.goals.interface import GoalInterface, env_name
+from her_wrappers.rules import Finding, NotExercised, Report, apply_rules
+from her_wrappers.support.user_warning import warn_user
+
+WATCHED_CLOSELY = 1000
+"""Number of first steps that are all checked; resets are checked only during these steps."""
+
+STRIDE = 16
+"""After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
+
+HELD = 8
+"""Later steps are checked in groups of this size, since each application of the rules is slow."""
+
+NO_SPACE = spaces.Dict()
+
+CHANGES_LATER = GOAL_ENV_RULES["GE301"]
+"""Rule on returned objects that change later; it is applied after the next call of the environment."""
+
+FIRST_RULES = [rule for rule in GOAL_ENV_RULES.values() if rule.passive and rule is not CHANGES_LATER]
+"""Rules for the first `WATCHED_CLOSELY` steps."""
+
+LATER_RULES = [rule for rule in FIRST_RULES if rule.code != "GE302"]
+"""Rules for later steps, without the rule on shared memory, which the first steps already show."""
+
+
+class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Checks an environment while it is used, and warns once for each finding.
+
+    The wrapper checks each of the first 1000 steps, and the resets before and between them. From then on, it
+    checks only every 16th step and no reset. Eight of these later steps are collected and then checked
+    together; `report` and `close` check those collected so far. The wrapper applies the rules that need no
+    additional steps or relabeled goals. These rules find wrong spaces; rewards, success flags and
+    terminations that contradict the goal functions; returned arrays that change later; returned arrays that
+    share memory (first 1000 steps only); and goals that change within an episode. The wrapper does not change
+    the values that ``reset`` and ``step`` take and return.
+
+    Args:
+        env: A single goal environment, with any wrappers.
+
+    Raises:
+        TypeError: ``env`` is a vector environment, or its goal functions or goal spaces are invalid.
+        ValueError: ``env`` is not a goal environment. `GoalInterface.of` has the details of both errors.
+
+    Example:
+        >>> import her_envs
+        >>> env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
+        >>> observation, info = env.reset(seed=0)
+        >>> _ = env.step(env.action_space.sample())
+        >>> env.report().findings
+        ()
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        if isinstance(env, gym.vector.VectorEnv):
+            raise TypeError(
+                f"env must be a single environment, got {type(env).__name__}; call "
+                "check_goal_env(vector_env), or wrap each environment: "
+                "SyncVectorEnv([lambda: GoalEnvChecker(make_env()), ...])"
+            )
+        gym.utils.RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        GoalInterface.of(env)
+        self._reward, self._terminated = (probe(env, name) for name in GOAL_FUNCTIONS)
+        self._reward_values: list[float] = []  # different rewards of the checked steps, at most three
+        self._success_reward: float | None = None  # reward if both goals are equal
+        self._findings: dict[tuple[str, str], Finding] = {}
+        self._last: ResetRecord | StepRecord | None = None
+        self._pending: list[StepRecord] = []
+        self._before: Any = None  # a copy of the last observation if the next step is checked
+        self._ended = False
+        self._steps = self._successes = self._t = 0
+        self._episode = -1
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment and, during the first 1000 steps, check the observation and info.
+
+        Args:
+            seed: Seed of the environment, or None; see `gymnasium.Env.reset`.
+            options: Options of the environment, or None.
+
+        Returns:
+            The observation and info of the environment, unchanged.
+        """
+        last = self._take_last_record()
+        returned = self.env.reset(seed=seed, options=options)
+        self._find_changes(last)
+        self._episode, self._t, self._ended = self._episode + 1, 0, False
+        if self._steps < WATCHED_CLOSELY:
+            self._last = ResetRecord.of(self._episode, seed, options, to_arrays(returned))
+            self._judge([self._last], [])
+        self._before = self._copy_for_next_step(returned[0])
+        return returned
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the environment; check each of the first 1000 steps, and then every 16th step.
+
+        Args:
+            action: Element of the action space.
+
+        Returns:
+            Observation, reward, terminated, truncated and info of the environment, unchanged.
+        """
+        is_checked, last = self._is_checked(), self._take_last_record()
+        action_copy = copy_tree(to_arrays(action)) if is_checked else None
+        returned = self.env.step(action)
+        self._find_changes(last)
+        has_ended = _is_true(returned[2]) or _is_true(returned[3])
+        # After an end, a wrapper such as Autoreset returns the first observation of the next episode.
+        if is_checked and not (self._ended and not has_ended):
+            arrays = to_arrays(action), to_arrays(returned)
+            self._last = StepRecord.of((self._episode, self._t), self._before, action_copy, *arrays)
+            self._pending.append(self._last)
+            if self._steps < WATCHED_CLOSELY or len(self._pending) == HELD:
+                self._judge_pending()
+        self._steps, self._t, self._ended = self._steps + 1, self._t + 1, has_ended
+        self._before = self._copy_for_next_step(returned[0])
+        return returned
+
+    def report(self) -> Report:
+        """Return a report of all findings so far; its number of successes includes only checked steps."""
+        self._judge_pending()
+        findings = GOAL_ENV_RULES.without_implied(list(self._findings.values()))
+        experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
+        return Report(
+            env_name(self),
+            seed=None,
+            steps=self._steps,
+            episodes=self._episode + 1,
+            successes=self._successes,
+            findings=tuple(GOAL_ENV_RULES.in_order(findings)),
+            not_exercised=(
+                NotExercised("GoalEnvChecker does no experiments; call check_goal_env", experiments),
+            ),
+        )
+
+    def close(self) -> None:
+        """Apply the rules to the steps that are not checked yet, and close the environment."""
+        self._judge_pending()
+        super().close()
+
+    def _is_checked(self) -> bool:
+        return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
+
+    def _take_last_record(self) -> ResetRecord | StepRecord | None:
+        """Return the record of the last ``reset`` or ``step``, after copying the returned objects again.
+
+        So `_find_changes` reports only later changes, and none that the user made before this call.
+        """
+        last, self._last = self._last, None
+        return last and replace(last, **copy_tree(last.live))
+
+    def _find_changes(self, record: ResetRecord | StepRecord | None) -> None:
+        """Add findings for objects in ``record`` that the environment changed after it had returned them."""
+        if isinstance(record, ResetRecord):
+            self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([record], []))))
+        elif record is not None:
+            self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([], [record]))))
+
+    def _copy_for_next_step(self, observation: Any) -> Any:
+        """Return a copy of the observation if the next step is checked, else None."""
+        if self._last is not None:
+            return self._last.observation
+        return copy_tree(to_arrays(observation)) if self._is_checked() else None
+
+    def _judge_pending(self) -> None:
+        if self._pending:
+            steps, self._pending = self._pending, []
+            self._judge([], steps)
+
+    def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
+        """Apply the rules that need no experiments to the given resets and steps."""
+        with ignore_warnings():
+            evidence = Evidence(
+                self.observation_space, Rollout(resets, steps), self._reward, self._terminated
+            )
+            if resets:  # once in an episode, since the search for arrays is slow
+                evidence.state = arrays_in(self.env.unwrapped)
+            for function in evidence.functions:
+                function.step_results = [function.at(step) for step in steps] if evidence.has_goals else ()
+            reward = evidence.reward
+            if reward is not None and reward.step_results:
+                if self._success_reward is None:
+                    achieved = steps[0].observation["achieved_goal"]
+                    self._success_reward = reward(achieved, achieved, steps[0].info).number
+                numbers = [self._success_reward, *(result.number for result in reward.step_results)]
+                self._reward_values = distinct([*self._reward_values, *numbers])
+            evidence.reward_values, evidence.success_reward = self._reward_values, self._success_reward
+            rules = FIRST_RULES if self._steps < WATCHED_CLOSELY else LATER_RULES
+            findings = apply_rules(rules, evidence)
+        self._successes += sum(evidence.reached)
+        self._add_findings(findings)
+
+    def _add_findings(self, findings: list[Finding]) -> None:
+        """Store the findings that no other finding implies, count repetitions, and warn of new findings."""
+        known = self._findings
+        judged = GOAL_ENV_RULES.without_implied([*known.values(), *findings]) if findings else ()
+        codes = {finding.code for finding in judged}
+        for finding in findings:
+            key = (finding.code, finding.subject)
+            if key in known:
+                known[key] = replace(known[key], count=known[key].count + finding.count)
+            elif finding.code in codes:
+                known[key] = finding
+                warn_user(str(finding))
+
+
+def _is_true(flag: Any) -> bool:
+    return flag if isinstance(flag, bool) else bool(np.any(np.asarray(to_arrays(flag), dtype=object)))

@@ -1,0 +1,250 @@
+"""Files of named arrays with a JSON header: the format of archives, saved buffers and policies.
+
+A file is a zip of uncompressed ``.npy`` members, so ``numpy.load`` can read it too. The last member,
+``header.json``, lists the dtype, shape and checksum (CRC-32) of every array::
+
+    a.npy  b.npy ..  header.json  directory of the zip
+
+The directory of the zip has the name, size and checksum of each member. To detect damage, a reader compares
+the directory with the header, and the checksums with the content. Nothing is unpickled, and no array is
+allocated that is larger than the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import re
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from her_wrappers.data import Json
+from her_wrappers.data.atomic import open_regular, replacement
+
+HEADER = "header.json"
+MAX_HEADER = 2**22  # bytes; limits the time to read it
+BLOCK = 2**22  # number of bytes that are read at once
+MAX_NPY_HEADER = 2**16 + 10  # bytes of a .npy member before the elements
+MAX_AXES = 32  # NumPy 1 does not support more
+MAX_NAME = 4000  # characters of the name of an array; the names in zip files are limited too
+DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
+
+ZIP_ERRORS = (zipfile.BadZipFile, struct.error, EOFError)
+JSON_ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError, RuntimeError)
+
+
+class CorruptFileError(ValueError):
+    """A file is damaged, of another kind or version, or was not written by her-toolkit."""
+
+
+@contextlib.contextmanager
+def as_corrupt(message: str) -> Iterator[None]:
+    """Convert errors that a damaged file causes in the ``with`` block to CorruptFileError(``message``)."""
+    try:
+        yield
+    except CorruptFileError:
+        raise
+    except (*ZIP_ERRORS, *JSON_ERRORS, csv.Error) as error:
+        reason = ascii(reason_of(error))[1:-1]  # names in a damaged zip can have control characters
+        raise CorruptFileError(f"{message}: {reason}") from error
+
+
+def reason_of(error: Exception) -> str:
+    """Return the text of an error that damaged data caused; the text of a KeyError is only the key."""
+    return (f"{error} is missing" if isinstance(error, KeyError) else str(error))[:200]
+
+
+def require_version(path: Path, content: Mapping[str, Json], kind: str, version: int) -> None:
+    """Raise CorruptFileError unless ``content``, read from the file ``path``, has this kind and version."""
+    if content["kind"] != kind:
+        raise CorruptFileError(f"{path} must contain {kind!r}, got {content['kind']!r}; pass another file")
+    found = content["version"]
+    if type(found) is not int:
+        raise TypeError(f"the version must be an integer, got {found!r}")
+    if found != version:
+        fix = "update her-toolkit" if found > version else "use the her-toolkit that wrote the file"
+        raise CorruptFileError(
+            f"{path} has version {found} of the file format {kind!r}, but the installed her-toolkit reads "
+            f"only version {version}; {fix}"
+        )
+
+
+class StoredArray(NamedTuple):
+    """Dtype and shape of an array in a file."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all elements together, in bytes."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
+    """Raise TypeError or ValueError unless a file can store an array of this dtype and number of axes."""
+    if not DTYPE_PATTERN.fullmatch(dtype.str) or dtype.itemsize <= 0:
+        raise TypeError(f"{name} must hold numbers, bools or strings, got dtype {dtype}")
+    if axes > MAX_AXES:
+        raise ValueError(f"{name} must have at most {MAX_AXES} axes, got {axes}")
+    if len(name) > MAX_NAME or "\0" in name:  # programs in C would read only the part before a null character
+        raise ValueError(
+            f"the name of an array must have at most {MAX_NAME} characters and no null character, "
+            f"got {len(name)} characters: {name[:50]!r}"
+        )
+
+
+def write_arrays(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
+    header: Mapping[str, Json],
+    *,
+    kind: str,
+    version: int,
+) -> int:
+    """Write arrays and a header to a file, and return the checksum of the header.
+
+    If an error is raised, an existing file at ``path`` is unchanged. Names of arrays may have slashes. The
+    checksum identifies the content of the file, since the header has the checksums of the arrays.
+    """
+    with replacement(path) as file:
+        zip_file = zipfile.ZipFile(file, "w")
+        try:
+            entries: dict[str, Json] = {}
+            for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
+                require_storable(name, array.dtype, array.ndim)
+                if name in entries:
+                    raise ValueError(f"the names of arrays must differ, got {name!r} twice")
+                info = zipfile.ZipInfo(f"{name}.npy")
+                description = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
+                with zip_file.open(info, "w", force_zip64=True) as member:
+                    np.lib.format.write_array_header_1_0(member, description)
+                    member.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+                entries[name] = {"dtype": array.dtype.str, "shape": array.shape, "crc32": info.CRC}
+            content = {"kind": kind, "version": version, "arrays": entries, "header": dict(header)}
+            encoded = json.dumps(content, allow_nan=False).encode()
+            if len(encoded) > MAX_HEADER:
+                raise ValueError(
+                    f"cannot write {path}: its header, which lists spaces and the names of {len(entries)} "
+                    f"arrays, must have at most {MAX_HEADER} bytes, got {len(encoded)}; use fewer keys in "
+                    "infos and spaces, or the same bounds for all elements of a Box"
+                )
+            zip_file.writestr(zipfile.ZipInfo(HEADER), encoded)
+            zip_file.close()
+        finally:
+            zip_file.fp = None  # after an error, the garbage collection must not complete the zip
+        return zlib.crc32(encoded)
+
+
+class ArrayFile:
+    """A file that `write_arrays` wrote, opened for reading in a ``with`` block.
+
+    Raise CorruptFileError if the file was written with another ``kind`` or ``version``, or is damaged.
+    """
+
+    path: Path
+    header: dict[str, Json]  # as given to write_arrays
+    arrays: dict[str, StoredArray]  # in the order in which they were written
+    checksum: int  # which write_arrays returned
+
+    def __init__(self, path: str | os.PathLike[str], *, kind: str, version: int) -> None:
+        self.path = Path(path)
+        self._file = _BoundedReader(open_regular(self.path).detach())  # a damaged zip can state huge sizes
+        self._message = f"{self.path} is damaged, or is not a file of her-toolkit"
+        try:
+            with as_corrupt(self._message):
+                self._zip = zipfile.ZipFile(self._file)
+                content = self._read_header()
+                require_version(self.path, content, kind, version)
+                self.header = content["header"]
+                self.arrays = {name: _as_stored(name, entry) for name, entry in content["arrays"].items()}
+                self._require_members([entry["crc32"] for entry in content["arrays"].values()])
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> ArrayFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, name: str) -> np.ndarray:
+        """Return an array; raise CorruptFileError if it is missing or damaged."""
+        if name not in self.arrays:
+            raise CorruptFileError(f"{self.path} has no array {name!r}, only {list(self.arrays)}")
+        stored, info = self.arrays[name], self._zip.getinfo(f"{name}.npy")
+        with as_corrupt(self._message), self._zip.open(info) as member:
+            array = np.empty(stored.shape, stored.dtype)
+            flat = array.reshape(-1)
+            view = flat.view(np.uint8).data
+            member.read(info.file_size - stored.nbytes)
+            for begin in range(0, len(view), BLOCK):
+                view[begin : begin + BLOCK] = member.read(min(BLOCK, len(view) - begin))
+            # Other bools and strings can crash code that uses NumPy.
+            if array.dtype.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
+                raise ValueError(f"a bool of the array {name!r} is neither 0 nor 1")
+            if (
+                array.dtype.kind == "U"
+                and flat.view(f"{array.dtype.str[0]}u4").max(initial=0) > sys.maxunicode
+            ):
+                raise ValueError(f"a string of the array {name!r} is not valid Unicode")
+        return array
+
+    def _read_header(self) -> dict[str, Json]:
+        infos = self._zip.infolist()
+        if HEADER not in self._zip.namelist():
+            raise ValueError(f"it has no {HEADER}")
+        for info in infos:
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+                raise ValueError(f"its array {info.filename} is compressed, which her-toolkit never does")
+            if info.header_offset < 0:
+                raise ValueError(f"{info.filename} has a negative offset in the zip file")
+        if sum(info.file_size for info in infos) > os.fstat(self._file.fileno()).st_size:
+            raise ValueError("the sizes of its arrays exceed the size of the file")
+        info = self._zip.getinfo(HEADER)
+        if info.file_size > MAX_HEADER:
+            raise ValueError(f"{HEADER} is larger than the limit of {MAX_HEADER} bytes")
+        self.checksum = info.CRC
+        content: dict[str, Json] = json.loads(self._zip.read(info))
+        types = {"kind": str, "version": int, "arrays": dict, "header": dict}
+        if {key: type(value) for key, value in content.items()} != types:
+            raise TypeError(f"{HEADER} has wrong keys or wrong types of values")
+        return content
+
+    def _require_members(self, checksums: list[int]) -> None:
+        """Raise ValueError unless the zip's central directory matches `arrays` and their ``checksums``."""
+        if self._zip.namelist() != [*(f"{name}.npy" for name in self.arrays), HEADER]:
+            raise ValueError(f"the names of its arrays differ from the names in {HEADER}")
+        infos = self._zip.infolist()[:-1]
+        for info, stored, checksum in zip(infos, self.arrays.values(), checksums, strict=True):
+            if checksum != info.CRC or not 0 <= info.file_size - stored.nbytes <= MAX_NPY_HEADER:
+                raise ValueError(f"the size or checksum of {info.filename} differs from {HEADER}")
+
+
+class _BoundedReader(io.BufferedReader):
+    """A file whose ``read`` returns at most `BLOCK` bytes, even if more bytes are requested."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(size if size is not None and 0 <= size <= BLOCK else BLOCK)
+
+
+def _as_stored(name: str, entry: dict[str, Json]) -> StoredArray:
+    if not DTYPE_PATTERN.fullmatch(entry["dtype"]):
+        raise ValueError(f"the dtype of the array {name!r} is not valid: {entry['dtype']}")
+    stored = StoredArray(np.dtype(entry["dtype"]), tuple(entry["shape"]))
+    require_storable(name, stored.dtype, len(stored.shape))
+    if not all(type(length) is int and length >= 0 for length in stored.shape):
+        raise ValueError(f"the shape of the array {name!r} must be integers >= 0, got {stored.shape}")
+    return stored

@@ -1,0 +1,160 @@
+"""SpaceSpec: the arrays that make up an element of a Gymnasium space.
+
+An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path is a
+tuple of the keys of dicts and positions in tuples that lead to a leaf, ``()`` if the space itself is a leaf.
+A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do not recurse through the space.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.data.trees import Path, Tree, as_leaf, leaves_by_path, map_tree, path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
+    """Return the leaf spaces inside ``space`` by their paths, which all begin with ``path``.
+
+    Raise TypeError for spaces whose elements are not arrays of a fixed shape: Text, Sequence, Graph, OneOf.
+    """
+    leaves = leaves_by_path(_as_tree(space), path)
+    for place, leaf in leaves.items():
+        if leaf.shape is None or leaf.dtype is None:
+            where = f" of {path_name(place)!r}" if place else ""
+            raise TypeError(
+                f"the space{where} must contain arrays of a fixed shape, but is {leaf}; "
+                "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
+            )
+    return leaves
+
+
+def _as_tree(space: spaces.Space[Any]) -> Tree:
+    """Return a Dict or Tuple space as nested dicts and tuples, with the other spaces as leaves."""
+    if isinstance(space, spaces.Dict):
+        return {key: _as_tree(part) for key, part in space.items()}
+    return tuple(map(_as_tree, space)) if isinstance(space, spaces.Tuple) else space
+
+
+@dataclass(frozen=True, slots=True)
+class LeafSpec:
+    """One leaf of a space."""
+
+    path: Path  # path of the leaf in the space
+    name: str  # name of the leaf in messages, such as ``observation/camera``
+    shape: tuple[int, ...]  # shape of one array
+    dtype: np.dtype[Any]  # dtype of the array
+    key: str | None  # the only key of the path if the path has length 1 and the key is a string, else None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of one array in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def find(self, tree: Tree, where: str) -> Any:
+        """Return this leaf's value in ``tree``; the ValueError for a missing leaf ends with ``where``."""
+        if self.key is not None and type(tree) is dict and self.key in tree:  # faster
+            return tree[self.key]
+        try:
+            for key in self.path:
+                tree = tree[key]
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError(f"{self.name} is missing {where}") from error
+        return tree
+
+    def check(self, value: Any, where: str, *, rounding: bool = False) -> np.ndarray:
+        """Return ``value`` as an array of this leaf's shape and dtype, or raise ValueError; see `as_leaf`."""
+        if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
+            return value
+        return as_leaf(f"{self.name} {where}", value, self.shape, self.dtype, rounding=rounding)
+
+
+@dataclass(frozen=True)
+class SpaceSpec:
+    """The leaves of a space, in order, and the structure of nested dicts and tuples that contains them."""
+
+    name: str  # name of the elements in messages, such as ``"observation"``
+    leaves: tuple[LeafSpec, ...]  # the leaves, in the order of the space
+    # tree with the structure of the space; the value of each leaf is its position in ``leaves``
+    structure: Tree
+    # keys of the leaves if the elements are dicts of arrays, else None
+    flat_keys: tuple[Any, ...] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_flat = isinstance(self.structure, dict) and len(self.structure) == len(self.leaves)
+        is_flat = is_flat and all(len(leaf.path) == 1 for leaf in self.leaves)
+        object.__setattr__(self, "flat_keys", tuple(self.structure) if is_flat else None)
+
+    @classmethod
+    def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
+        """Return the spec of a space; ``name`` is the name of its elements, such as ``"observation"``."""
+        leaf_spaces(space)  # raises TypeError
+        return cls._of(name, _as_tree(space), lambda leaf: (leaf.shape, np.dtype(leaf.dtype)))
+
+    @classmethod
+    def of_rows(cls, name: str, tree: Tree) -> SpaceSpec:
+        """Return the spec of one row of a tree of (N, ...) arrays."""
+        return cls._of(name, map_tree(np.asarray, tree), lambda array: (array.shape[1:], array.dtype))
+
+    @classmethod
+    def _of(cls, name: str, tree: Tree, describe: Callable[[Any], Any]) -> SpaceSpec:
+        """Return the spec of a tree, given a function from a leaf to its shape and dtype."""
+        specs: list[LeafSpec] = []
+        for path, leaf in leaves_by_path(tree).items():
+            shape, dtype = describe(leaf)
+            key = path[0] if len(path) == 1 and isinstance(path[0], str) else None
+            specs.append(LeafSpec(path, path_name((name, *path)), shape, dtype, key))
+        positions = iter(range(len(specs)))
+        return cls(name, tuple(specs), map_tree(lambda _: next(positions), tree))
+
+    def __iter__(self) -> Iterator[LeafSpec]:
+        """Iterate over the leaves."""
+        return iter(self.leaves)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Paths of the leaves."""
+        return [leaf.path for leaf in self.leaves]
+
+    def same_arrays(self, other: SpaceSpec) -> bool:
+        """Whether this spec and ``other`` have leaves of the same paths, shapes and dtypes, in any order."""
+        mine, others = ({(leaf.path, leaf.shape, leaf.dtype) for leaf in each} for each in (self, other))
+        return mine == others
+
+    def build(self, arrays: Sequence[Any]) -> Tree:
+        """Return a tree of this structure with ``arrays`` at its leaves, in the order of ``leaves``."""
+        if self.structure == 0:  # the space itself is the leaf
+            return arrays[0]
+        if self.flat_keys is not None:
+            return dict(zip(self.flat_keys, arrays, strict=True))
+        return map_tree(lambda position: arrays[position], self.structure)
+
+    def check_rows(self, tree: Tree, rows: int, container: str, *, rounding: bool = False) -> Any:
+        """Return ``tree`` as (rows, ...) arrays of the space's shapes and dtypes, or raise ValueError.
+
+        Arrays that fit are not copied. ``container`` is the owner of the arrays in messages, such as ``"the
+        episode"``. With ``rounding``, floats may be rounded to a shorter float dtype.
+        """
+        checked = []
+        for leaf in self.leaves:
+            value, shape = leaf.find(tree, f"in {container}"), (rows, *leaf.shape)
+            if type(value) is not np.ndarray or value.dtype != leaf.dtype or value.shape != shape:
+                value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
+            checked.append(value)
+        return self.build(checked)
+
+
+def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:
+    """Raise ValueError if the keys, shapes or dtypes of a space changed from ``known`` to ``space``."""
+    if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
+        return
+    raise ValueError(
+        f"the {name} space changed from {known} to {space}; create a new recorder for the new space"
+    )

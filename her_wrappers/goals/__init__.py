@@ -1,0 +1,1 @@
+"""The goal interface: functions, environments by name, wrappers, success flag, autoreset mode."""

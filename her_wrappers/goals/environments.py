@@ -1,0 +1,256 @@
+"""Make environments by name: a registered id, or a class or function in a module or file."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+
+from her_wrappers.data.atomic import open_regular
+from her_wrappers.goals.episode_limit import limit_episodes
+from her_wrappers.support.error_texts import describe, raised_at
+
+EnvFactory: TypeAlias = Callable[..., Any]
+"""Function that returns an environment, called with the options as keyword arguments."""
+
+PACKAGES = {
+    "gymnasium_robotics": ("Fetch|Hand|AntMaze|PointMaze_", 'pip install "her-toolkit[fetch]"'),
+    "panda_gym": ("Panda", "pip install panda-gym"),
+    "highway_env": ("parking-", "pip install highway-env"),
+}
+"""For each package with goal environments: a pattern that its ids begin with, and its install command."""
+
+FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Class"
+
+
+class BrokenModuleError(RuntimeError):
+    """An error was raised while a module was imported or an environment was made."""
+
+
+class EnvNameError(ValueError):
+    """No environment has the given name, or the environment does not take the given options."""
+
+
+@contextlib.contextmanager
+def present_folder() -> Iterator[None]:
+    """Make modules in the current folder importable in the ``with`` block, as ``python -m`` does."""
+    sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path.remove("")
+
+
+def find_env(name: str) -> str | EnvFactory:
+    """Return the registered id (for `gymnasium.make`), class or function that ``name`` refers to.
+
+    ``name`` is an id, ``module:id``, ``module:Class``, ``module:function`` or ``path/to/file.py:Class``. An
+    id without a module is returned unchecked. Modules in the current folder are found too.
+    Raise BrokenModuleError if the import raises, and EnvNameError if the module does not exist or does not
+    have the environment.
+    """
+    origin, colon, attribute = name.rpartition(":")
+    if not colon:
+        if not name.endswith(".py"):
+            return name
+        origin, attribute = name, ""
+    module = import_module(origin, name, FORMS)
+    if attribute in gym.registry:
+        return attribute
+    found = getattr(module, attribute, None)
+    if found is None:
+        raise EnvNameError(_not_found(module, origin, attribute))
+    is_other_class = inspect.isclass(found) and not issubclass(found, gym.Env | gym.vector.VectorEnv)
+    if is_other_class or not callable(found):
+        raise EnvNameError(
+            f"{name} must be a registered id, a subclass of gymnasium.Env, or a function that returns an "
+            f"environment, got {found!r}{_task_hint(found)}"
+        )
+    return found  # type: ignore[no-any-return] # any callable
+
+
+def absolute_name(name: str) -> str:
+    """Return ``name`` with an absolute path if it has the form ``path/to/file.py:Class``, else unchanged."""
+    origin, colon, attribute = name.rpartition(":")
+    return f"{Path(origin).resolve()}{colon}{attribute}" if origin.endswith(".py") else name
+
+
+def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options: Any) -> gym.Env[Any, Any]:
+    """Make an environment from its name and options; see `find_env` and `call_factory` for errors.
+
+    ``disable_env_checker`` is passed to `gymnasium.make`; it is ignored for a class or a function.
+    """
+    env = call_factory(name, env_factory(name, disable_env_checker=disable_env_checker), options)
+    if not isinstance(env, gym.Env):
+        raise EnvNameError(
+            f"{name} must make a single gymnasium.Env, got {type(env).__name__}{_task_hint(type(env))}"
+        )
+    return env
+
+
+def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFactory:
+    """Return the function that makes the environment ``name`` from keyword options; see `make_env`."""
+    found = find_env(name)
+    if isinstance(found, str):
+        return partial(gym.make, found, disable_env_checker=disable_env_checker)
+    return found
+
+
+def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:
+    """Call ``factory`` with options and return the environment; ``name`` is for error messages.
+
+    Raise EnvNameError if the environment does not exist or does not take the options. Raise BrokenModuleError
+    if a package is missing, or if the code of the environment raises.
+    """
+    try:
+        with present_folder():
+            return factory(**options)
+    except (gym.error.DependencyNotInstalled, ImportError) as error:
+        raise BrokenModuleError(f"cannot make {name}: {error}") from error
+    except Exception as error:
+        place = raised_at(error)
+        if place and "unexpected keyword argument" not in str(error):
+            raise BrokenModuleError(f"cannot make {name}: {describe(error)}; {place}") from error
+        if not isinstance(error, gym.error.Error | TypeError | ValueError):
+            raise
+        reason = str(error).rstrip(".")
+        package = name.partition("/")[0]  # usually, the namespace is the name of the package
+        if isinstance(error, gym.error.NamespaceNotFound) and find_spec(package):
+            raise EnvNameError(
+                f"cannot make {name}: the namespace {package!r} is not registered; if the package {package} "
+                f"registers it, use {package}:{name}"
+            ) from error
+        for package, (ids, install) in PACKAGES.items():
+            if re.match(ids, name) and isinstance(error, gym.error.NameNotFound):
+                before = "" if find_spec(package) else f"run `{install}`, then "
+                reason = f"it belongs to the package {package}; {before}use {package}:{name}"
+                raise EnvNameError(f"cannot make {name}: {reason}") from error
+        raise EnvNameError(
+            f"cannot make {name}: {reason}; `her envs` lists the bundled environments and their options"
+        ) from error
+
+
+def make_vector_env(
+    name: str, num_envs: int, max_episode_steps: int | None = None, /, **options: Any
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Make a vector environment of ``num_envs`` environments.
+
+    If ``max_episode_steps`` is None and a vector environment is registered for the id, the result is that
+    vector environment. Otherwise it is a `gymnasium.vector.SyncVectorEnv` with `limit_episodes` applied to
+    each environment. ``options`` are passed to each environment. The errors are those of `make_env`.
+    """
+    found = find_env(name)
+    spec = gym.registry.get(found) if isinstance(found, str) else None
+    if max_episode_steps is None and spec is not None and spec.vector_entry_point is not None:
+        return call_factory(name, partial(gym.make_vec, str(found), num_envs), options)  # type: ignore[no-any-return]
+    factory = env_factory(name, disable_env_checker=True)
+
+    def make_one() -> gym.Env[Any, Any]:
+        return limit_episodes(factory(**options), max_episode_steps)
+
+    return call_factory(name, partial(gym.vector.SyncVectorEnv, [make_one] * num_envs), {})  # type: ignore[no-any-return]
+
+
+def import_module(origin: str, name: str, forms: str) -> ModuleType:
+    """Import a module or a ``.py`` file and return the module.
+
+    ``origin`` is the module or file. For messages, ``name`` is the user's text, such as ``module:function``,
+    and ``forms`` are its valid forms. Raise BrokenModuleError, with file and line, if the code of the module
+    raises, and EnvNameError if the module does not exist.
+    """
+    try:
+        with present_folder():
+            return _import_file(Path(origin)) if origin.endswith(".py") else importlib.import_module(origin)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == origin.partition(".")[0]:
+            reason = f"{error}, neither in this folder nor installed"
+            if origin in PACKAGES:
+                raise EnvNameError(f"{name} needs {origin}; run: {PACKAGES[origin][1]}") from error
+        elif isinstance(error, FileNotFoundError) and error.filename == str(Path(origin).resolve()):
+            reason = f"there is no file {origin}"
+        elif isinstance(error, SyntaxError):
+            place = f"{error.filename}, line {error.lineno}"
+            raise BrokenModuleError(f"cannot import {place}: {error.msg}") from error
+        elif place := raised_at(error):
+            raise BrokenModuleError(f"cannot import {origin}: {describe(error)}; {place}") from error
+        else:  # not the name of a module
+            reason = describe(error)
+        raise EnvNameError(f"cannot load {name}: {reason}; expected {forms}") from error
+
+
+def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
+    """Return the function or class that ``name`` refers to: ``module:name`` or ``path/to/file.py:name``.
+
+    For error messages, ``argument`` is the option or parameter whose value is ``name``, such as ``"algo"``,
+    and ``forms`` describes the valid values. Raise BrokenModuleError if the code of the module
+    raises. Raise EnvNameError if ``name`` has another form, or the module or its attribute does not exist.
+    """
+    origin, colon, attribute = name.rpartition(":")
+    if not colon:
+        raise EnvNameError(f"{argument} must be {forms}, got {name!r}")
+    module = import_module(origin, f"{argument} {name}", forms)
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        got = f"which is {found!r}" if hasattr(module, attribute) else f"but {origin} has no {attribute!r}"
+        raise EnvNameError(f"{argument} must be {forms}, got {name}, {got}")
+    return found  # the first call shows whether the signature fits
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import a ``.py`` file at most once; return its module. The file can import modules in its folder."""
+    path = path.resolve()
+    key = str(path)  # the module is named by its path, since the stem may be the name of another module
+    if key in sys.modules:
+        return sys.modules[key]
+    open_regular(path).close()  # the import of a pipe would wait for a writer
+    sys.modules[key] = module = ModuleType(key)
+    module.__file__ = key
+    sys.path.insert(0, str(path.parent))
+    try:
+        SourceFileLoader(key, key).exec_module(module)
+    except BaseException:
+        del sys.modules[key]
+        raise
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
+    """Return the error message for a module that lacks ``attribute``; it lists the module's environments."""
+    message = f"{'file' if origin.endswith('.py') else 'module'} {origin} has no registered id {attribute!r}"
+    classes = [
+        each.__name__
+        for each in vars(module).values()
+        if inspect.isclass(each) and issubclass(each, gym.Env) and each.__module__ == module.__name__
+    ]
+    meant = re.sub(r"-v\d+$", "", attribute.rpartition("/")[2])
+    if meant in classes:
+        return f"{message}; it defines the class {meant}: use {origin}:{meant}"
+    ids = [key for key, spec in gym.registry.items() if _module_of(spec.entry_point) == module.__name__]
+    known = ", ".join(f"{origin}:{each}" for each in [*ids, *classes])
+    if not attribute:
+        missing = f"{origin} must be followed by the name of an environment, as in path/to/file.py:Class"
+        return f"{missing}; it has {known or 'no environment'}"
+    return f"{message}, and no class or function of that name; it has {known or 'no environment'}"
+
+
+def _task_hint(found: Any) -> str:
+    """Return advice if ``found`` is a `her_envs.GoalTask` class, else ""; her_envs is not imported here."""
+    is_task = any(each.__name__ == "GoalTask" for each in getattr(found, "__mro__", ()))
+    return "; use the name of a function that returns her_envs.TaskEnv(task)" if is_task else ""
+
+
+def _module_of(entry_point: Any) -> str:
+    return entry_point.partition(":")[0] if isinstance(entry_point, str) else str(entry_point.__module__)

@@ -1,0 +1,147 @@
+"""Batched calls of ``compute_terminated``: if it accepts only single goals, it is called for each row."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
+
+from her_wrappers.data.trees import leaf_arrays, map_tree
+from her_wrappers.support.arguments import require_function
+from her_wrappers.support.user_warning import warn_user
+
+GoalFunction: TypeAlias = Callable[[Any, Any, Any], Any]
+"""Function ``(achieved_goal, desired_goal, info)`` that returns (B,) rewards or bools for a batch of goals.
+
+Always pass positional arguments, since gymnasium-robotics names the second parameter ``goal``.
+"""
+
+
+def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[Any]) -> GoalFunction | None:
+    """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
+
+    To test whether ``function`` accepts batches, it is called with 2 and with 3 sampled goals and with empty
+    infos. A function for single goals returns one bool for the batch, as in gymnasium-robotics, or raises,
+    for example because it uses ``if`` on a comparison of goals.
+
+    Returns:
+        ``function`` itself if it accepts batches, or a `BatchedTermination` of it if it returns one bool or
+        raises. None if ``function`` is None or raises NotImplementedError.
+
+    Raises:
+        TypeError: ``function`` does not take three arguments.
+        ValueError: ``function`` returns another shape than () or (N,) for N goals.
+    """
+    if function is None or isinstance(function, BatchedTermination):
+        return function
+    require_function("compute_terminated", function)
+    for count in (2, 3):
+        goals = batch_space(goal_space, count)
+        goals.seed(count)
+        try:
+            shape = np.shape(function(goals.sample(), goals.sample(), [{} for _ in range(count)]))
+        except NotImplementedError:
+            return None
+        except Exception as error:  # a function of single goals can raise anything on a batch
+            if not _takes_three_arguments(function):
+                raise TypeError(
+                    f"compute_terminated must be a function of (achieved_goal, desired_goal, info): {error}"
+                ) from error
+            return BatchedTermination(function)
+        if shape == ():
+            return BatchedTermination(function, is_rowwise=True)
+        if shape != (count,):
+            raise ValueError(
+                f"compute_terminated must return shape ({count},), one bool for each of {count} goals, got "
+                f"shape {shape}; keep the first axis, and reduce over all others"
+            )
+    return function
+
+
+def _takes_three_arguments(function: GoalFunction) -> bool:
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # some builtin functions have no signature
+        return True
+    return True
+
+
+class BatchedTermination:
+    """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
+
+    If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
+    only single goals. This is the case if it returns a single value for a batch, or if it raises an error for
+    a batch, returns a single value for the first row, and raises again for the same batch. Any other error
+    for a batch is raised, and the next call tries again.
+
+    Args:
+        function: Function ``(achieved_goal, desired_goal, info)`` that returns bools of shape (B,) for a
+            batch, or a bool for one goal.
+        is_rowwise: Whether ``function`` accepts single goals only; None if this is unknown.
+    """
+
+    def __init__(self, function: GoalFunction, is_rowwise: bool | None = None) -> None:
+        self._function = function
+        self.is_rowwise = is_rowwise
+        self._warned = False
+
+    def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Return (B,) bools; warn once, at the first batch with B > 1 that is computed row by row.
+
+        ``info`` is a list of B dicts, or a dict of arrays of length B.
+        """
+        if self.is_rowwise is None:
+            values = self._decide(achieved_goal, desired_goal, info)
+            if not self.is_rowwise:
+                return values
+        if not self.is_rowwise:
+            return self._function(achieved_goal, desired_goal, info)
+        rows = list(_rows(achieved_goal, desired_goal, info))
+        if not self._warned and len(rows) > 1:
+            self._warned = True
+            warn_user(
+                "compute_terminated accepts single goals only, so it is called once for each row, "
+                f"{len(rows)} times for this batch; to make it faster, return one bool per row of a batch"
+            )
+        return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
+
+    def _decide(self, *batch: Any) -> Any:
+        """Call the function with a batch; set ``is_rowwise`` to True or False, unless it is still unknown."""
+        try:
+            values = self._function(*batch)
+        except Exception:  # a function of single goals can raise anything on a batch
+            if not self._accepts_single_goals_only(*batch):
+                raise
+            values = None
+        if np.shape(values) == ():
+            self.is_rowwise = True
+        elif len(values) > 1:  # a batch of one goal can pass for a single goal
+            self.is_rowwise = False
+        return values
+
+    def _accepts_single_goals_only(self, *batch: Any) -> bool:
+        """Repeat a call that raised: return whether the function accepts the first row but not the batch."""
+        try:
+            if np.shape(self._function(*next(_rows(*batch)))) != ():
+                return False
+        except Exception:
+            return False
+        try:
+            self._function(*batch)
+        except Exception:
+            return True
+        return False
+
+
+def _rows(achieved_goal: Any, desired_goal: Any, info: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the three arguments for each row; ``info`` may be a list of dicts or a dict of arrays."""
+    for i in range(len(leaf_arrays(achieved_goal)[0])):
+        goals = (map_tree(lambda rows: rows[i], goal) for goal in (achieved_goal, desired_goal))  # noqa: B023
+        is_columns = isinstance(info, Mapping)
+        yield *goals, {key: column[i] for key, column in info.items()} if is_columns else info[i]

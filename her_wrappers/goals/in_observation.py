@@ -1,0 +1,266 @@
+"""find_goal_in_observation: find values of an observation that depend on the desired goal.
+
+Relabeling replaces the desired goal of a transition. Values that the environment computed from the former
+goal, such as a copy, a difference or a distance, stay in the observation and contradict the new goal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.trees import NUMBERS, Tree
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+MAX_ROWS = 512  # number of states that are compared
+MAX_COLUMNS = 256  # number of values of an observation; further leaves are only searched for copies
+MAX_GOALS = 32  # number of components of a goal; larger goals are only searched for copies
+MAX_COPIED = 100_000  # number of values of a leaf that is searched for copies
+MAX_NUMBER = 1e100  # squares of smaller numbers are finite
+TOLERANCE = 1e-4  # largest error of a relation, in standard deviations
+DISTANCE = "the distance of desired_goal and achieved_goal"
+MIN_BITS = 20  # least information in the goals of all episodes that rules out a relation by chance
+
+
+class _Columns(NamedTuple):
+    """An (n, W) array: in each of n states, the values of W components of goals or of observations."""
+
+    values: Floats  # (n, W); 0 for NaN and numbers from MAX_NUMBER on
+    places: list[tuple[str, tuple[int, ...], int]]  # of W components: leaf, its shape, index in it
+
+    @classmethod
+    def of(cls, leaves: Iterable[tuple[str, Any]], rows: NDArray[np.intp]) -> _Columns:
+        found, places = [np.empty((len(rows), 0))], []
+        for name, values in leaves:
+            found.append(values[rows].reshape(len(rows), -1).astype(np.float64))
+            places += [(name, values.shape[1:], i) for i in range(found[-1].shape[1])]
+        joined = np.concatenate(found, 1)
+        return cls(np.where(np.abs(joined) < MAX_NUMBER, joined, 0), places)
+
+    def take(self, chosen: Bools | NDArray[np.intp]) -> _Columns:
+        return _Columns(self.values[:, chosen], [self.places[i] for i in np.arange(len(self.places))[chosen]])
+
+    def name(self) -> str:
+        """Return the name of the components, such as ``"observation[2:4]"``."""
+        names = []
+        for (leaf, shape), places in itertools.groupby(self.places, lambda place: place[:2]):
+            index = [i for _, _, i in places]
+            begin, end = index[0], index[-1] + 1
+            is_range = len(index) > 1 and index == list(range(begin, end))
+            text = f"{begin}:{end}" if is_range else ", ".join(map(str, index))
+            is_whole = len(index) == np.prod(shape)
+            names.append(leaf if is_whole else f"{leaf}{'.ravel()' * (len(shape) > 1)}[{text}]")
+        return " and ".join(names)
+
+
+def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[np.intp]) -> str | None:
+    """Return a clause that names a part of the observations that depends on the desired goal, or None.
+
+    The search finds copies of the desired goal, and its difference, distance and direction from the achieved
+    goal, even if they are scaled, shifted or in a rotated frame. It also finds desired goals that are a
+    linear function of observation and achieved goal. A relation is fitted to half of the episodes and must be
+    exact in the other half. Components of the desired goal are ignored if they are a linear function of the
+    achieved goal in the same state, or equal in all episodes.
+
+    For continuous goals, the search needs at least 8 episodes, and at least twice as many episodes as a goal
+    has components. For goals of binary components, it needs about 24 episodes. To find values that are a
+    rounded, clipped or other monotonic function of the goal, it needs about 16 episodes.
+
+    Args:
+        observations: Recorded states with the keys of a goal environment: trees of (n, ...) arrays.
+        episode: (n,) integers that are equal for states of the same episode.
+
+    Returns:
+        A clause such as ``"observation[2:4] is a linear function of desired_goal"``, or None.
+    """
+    episode = np.unique(episode, return_inverse=True)[1].reshape(-1)
+    first = np.unique(episode, return_index=True)[1]
+    if len(first) * np.log2(len(first)) < MIN_BITS:
+        return None
+    leaves = {key: list(_leaves(key, part)) for key, part in observations.items()}
+    goals = leaves.pop("desired_goal")
+    bits = np.array([_information(column) for column in _Columns.of(goals, first).values.T])
+    varying = np.flatnonzero(bits >= MIN_BITS)
+    # Policies act on goals, so that velocities may depend on them, but not before the first step.
+    rows = np.union1d(
+        episode.argsort(kind="stable")[_spread(len(episode), MAX_ROWS)], first[_spread(len(first), MAX_ROWS)]
+    )
+    is_fitted = episode[rows] % 2 == 0
+    desired, achieved = (_Columns.of(each, rows) for each in (goals, leaves.pop("achieved_goal")))
+    others = sorted(itertools.chain(*leaves.values()), key=_width)
+    if len(bits) <= MAX_GOALS:
+        varying = varying[~_are_linear(achieved.values, desired.values[:, varying], is_fitted)]
+        if not len(varying):
+            return None
+        count = np.searchsorted(np.cumsum([_width(leaf) for leaf in others]), MAX_COLUMNS, "right")
+        narrow = _Columns.of(others[:count], rows)
+        narrow = narrow.take(~_are_linear(achieved.values, narrow.values, is_fitted))
+        clause = _find_relation(desired, achieved, narrow, varying, is_fitted, np.isin(rows, first))
+        if clause:
+            return clause
+    # By chance, the values of a few pixels of a goal may equal those of other pixels.
+    return _find_copy(others, rows, desired, achieved) if bits.sum() >= 3 * MIN_BITS else None
+
+
+def _find_relation(  # noqa: PLR0917 - parts of the same states
+    desired: _Columns,
+    achieved: _Columns,
+    narrow: _Columns,  # components of the small leaves of the observation
+    varying: NDArray[np.intp],  # indices of the goal components that are searched for
+    is_fitted: Bools,  # states to which relations are fitted; the other states test them
+    is_start: Bools,  # states in which an episode starts
+) -> str | None:
+    """Return text such as ``"observation[2:4] is a linear function of desired_goal"``; None if not found."""
+    relations = dict(_relations(desired.values, achieved.values, narrow.values, varying))
+    for text, values in relations.items():
+        found = _are_linear(values, narrow.values, is_fitted)
+        if found.any():
+            return f"{narrow.take(found).name()} is a linear function of {text}"
+    for size in {2, 3} - set(range(len(narrow.places) + 1, 4)) if DISTANCE in relations else ():
+        norms = (np.lib.stride_tricks.sliding_window_view(narrow.values, size, axis=1) ** 2).sum(2)
+        found = _are_linear(relations[DISTANCE], norms, is_fitted)
+        if found.any() and not _are_linear(achieved.values, norms[:, found], is_fitted).any():
+            name = narrow.take(found.argmax() + np.arange(size)).name()
+            return f"{name} is the desired_goal relative to the achieved_goal, in another frame"
+    known = np.concatenate([narrow.values, achieved.values], 1)
+    found = _are_linear(known, desired.values[:, varying], is_fitted)
+    if found.any():
+        leaves = dict.fromkeys(place[0] for place in narrow.places)
+        name = desired.take(varying[found]).name()
+        return f"{name} is a linear function of {' and '.join([*leaves, 'achieved_goal'])}"
+    informative = [_information(column) >= 2 * MIN_BITS for column in narrow.values[is_start].T]
+    narrow = narrow.take(np.array(informative, bool))
+    narrow = narrow.take(~_are_monotonic(achieved.values, narrow.values, is_start))
+    for text, values in relations.items():
+        found = _are_monotonic(values, narrow.values, is_start)
+        if found.any():
+            return f"{narrow.take(found).name()} is a monotonic function of {text}"
+    return None
+
+
+def _leaves(name: str, tree: Tree) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the values, (n, ...), of each numeric leaf of ``tree``."""
+    for leaf in SpaceSpec.of_rows(name, tree):
+        values = np.asarray(leaf.find(tree, ""))
+        if values.dtype.kind in NUMBERS:
+            yield leaf.name, values
+
+
+def _width(leaf: tuple[str, Any]) -> int:
+    return math.prod(leaf[1].shape[1:])
+
+
+def _information(values: Floats) -> float:
+    """Return n times the entropy, in bits, of n values. If all values differ, the result is n log2(n)."""
+    counts = np.unique(values, return_counts=True)[1]
+    return float((counts * np.log2(len(values) / counts)).sum())
+
+
+def _spread(count: int, most: int) -> NDArray[np.intp]:
+    """Return up to ``most`` evenly spaced integers from 0 to ``count - 1``."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
+
+
+def _standardized(values: Floats) -> Floats:
+    """Return columns of mean 0 and standard deviation 1; constant columns become 0."""
+    deviations = values - values.mean(0)
+    scale = deviations.std(0)
+    is_constant = scale <= 1e-12 * np.abs(values).max(0, initial=0)
+    standardized: Floats = np.where(is_constant, 0, deviations / np.where(is_constant, 1, scale))
+    return standardized
+
+
+def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
+    """Return which columns of ``targets`` are linear in ``sources``. Rows that are not fitted test it."""
+    if 2 * sources.shape[1] >= is_fitted.sum() or not targets.size:
+        return np.zeros(targets.shape[1], np.bool_)
+    sources = np.column_stack([_standardized(sources), np.ones(len(sources))])
+    targets = _standardized(targets)
+    # Columns that are equal except for rounding to float32 count as one.
+    solution: Any = np.linalg.lstsq(sources[is_fitted], targets[is_fitted], rcond=1e-6)[0]
+    errors = np.abs(targets - sources @ solution)[~is_fitted]  # the other rows test the fit
+    return np.asarray(errors.max(0, initial=0) <= TOLERANCE)
+
+
+def _are_monotonic(sources: Floats, targets: Floats, is_tested_first: Bools) -> Bools:
+    """Return for each column of ``targets`` whether it is monotonic in any column of ``sources``."""
+    found = np.zeros(targets.shape[1], np.bool_)
+    tolerance = TOLERANCE * targets.std(0)
+    some = np.flatnonzero(is_tested_first)[:32]  # exclude almost all pairs
+    pairs = _have_one_direction(targets[some[sources[some].argsort(0)]], tolerance)
+    for source, target in np.argwhere(pairs):
+        ordered = targets[sources[:, source].argsort(), target]
+        found[target] |= _have_one_direction(ordered, tolerance[target])
+    return found
+
+
+def _have_one_direction(values: Floats, tolerance: Floats) -> Bools:
+    """Return bools of shape (...): whether ``values``, (n, ...), are monotonic along the first axis."""
+    signed = np.stack([values, -values])
+    drops = (np.maximum.accumulate(signed, 1) - signed).max(1, initial=0)
+    return np.asarray((drops <= tolerance).any(0))
+
+
+def _relations(
+    desired: Floats, achieved: Floats, observed: Floats, varying: NDArray[np.intp]
+) -> Iterator[tuple[str, Floats]]:
+    """Yield quantities that depend on the desired goal, such as a distance: their names and (n, F) values."""
+    yield "desired_goal", desired[:, varying]
+    count = desired.shape[1]
+    if achieved.shape == desired.shape:
+        yield "desired_goal and achieved_goal", np.concatenate([desired[:, varying], achieved], 1)
+        distances, directions = [], []
+        for size in {1, 2, 3, count} - set(range(count + 1, 4)):  # a goal may consist of several positions
+            begins = np.arange(count - size + 1)
+            begins = begins[((varying >= begins[:, None]) & (varying < begins[:, None] + size)).any(1)]
+            difference = (desired - achieved)[:, begins[:, None] + np.arange(size)]
+            distance = np.linalg.norm(difference, axis=2)
+            distances += [distance, distance**2]
+            directions.append((difference / np.maximum(distance, 1e-12)[..., None]).reshape(len(desired), -1))
+            if size > 1:
+                directions.append(np.arctan2(difference[..., 1], difference[..., 0]))
+        yield "desired_goal - achieved_goal", desired[:, varying] - achieved[:, varying]
+        yield DISTANCE, np.concatenate(distances, 1)
+        yield "the direction from achieved_goal to desired_goal", np.concatenate(directions, 1)
+    if 1 < count <= observed.shape[1]:
+        windows = np.lib.stride_tricks.sliding_window_view(observed, count, axis=1)
+        distance = np.linalg.norm(windows - desired[:, None], axis=2)
+        yield "the distance of desired_goal and another part of the observation", distance
+
+
+def _find_copy(
+    leaves: list[tuple[str, Any]], rows: NDArray[np.intp], desired: _Columns, achieved: _Columns
+) -> str | None:
+    """Return text such as ``"camera contains the values of desired_goal"``, or None if no leaf has a copy."""
+    some = _spread(len(rows), 32)
+    goals = desired.values[some]
+    kinds = {"desired_goal": goals}
+    if achieved.values.shape == desired.values.shape:
+        difference = goals - achieved.values[some]
+        kinds |= {
+            "desired_goal - achieved_goal": difference,
+            "achieved_goal - desired_goal": 0 - difference,
+            "abs(desired_goal - achieved_goal)": np.abs(difference),
+        }
+    for name, values in leaves:
+        if _width((name, values)) > MAX_COPIED:
+            break
+        known = _column_bytes(values[rows[some]].reshape(len(some), -1))
+        for kind, expected in kinds.items():
+            varying = np.flatnonzero(np.ptp(expected, 0))
+            sought = _column_bytes(expected[:, varying[_spread(len(varying), MAX_COLUMNS)]])
+            if sought and len(sought & known) >= 0.9 * len(sought):
+                return f"{name} contains the values of {kind}"
+    return None
+
+
+def _column_bytes(values: Any) -> set[bytes]:
+    return {column.tobytes() for column in np.ascontiguousarray(values.T, np.float32)}

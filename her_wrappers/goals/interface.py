@@ -1,0 +1,279 @@
+"""GoalInterface: the spaces and goal functions of an environment.
+
+`GoalInterface` searches all wrappers for a function such as ``compute_reward``, outermost first. Simpler ways
+are not reliable: since version 1.0, Gymnasium's wrappers do not forward attributes, and ``env.unwrapped``
+skips wrappers that override the function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+
+from her_wrappers.data.spaces import leaf_spaces
+from her_wrappers.data.trees import Path
+from her_wrappers.goals.functions import GoalFunction, batched_terminated
+from her_wrappers.support.arguments import require_function
+
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+
+AnyEnv: TypeAlias = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class GoalInterface:
+    """The spaces and goal functions of a single or vectorized goal environment.
+
+    Attributes:
+        observation_space: Dict space of a single environment with the keys ``observation``,
+            ``achieved_goal`` and ``desired_goal``.
+        action_space: Action space of a single environment.
+        compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the rewards of a batch
+            of B goals, of shape (B,).
+        compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns the terminations of
+            a batch of B goals as bools of shape (B,), or None if the environment has no such function.
+    """
+
+    observation_space: spaces.Dict
+    action_space: spaces.Space[Any]
+    compute_reward: GoalFunction
+    compute_terminated: GoalFunction | None = None
+
+    @classmethod
+    def of(
+        cls,
+        env: AnyEnv,
+        *,
+        compute_reward: GoalFunction | None = None,
+        compute_terminated: GoalFunction | None = None,
+    ) -> GoalInterface:
+        """Return the goal interface of an environment.
+
+        Args:
+            env: A goal environment, with any wrappers, or a vector environment of goal environments.
+            compute_reward: Function to use instead of the environment's ``compute_reward``.
+            compute_terminated: Function to use instead of the environment's ``compute_terminated``.
+
+        Returns:
+            The goal interface. Functions of a vector environment are taken from its wrappers or the vector
+            environment itself. If these do not have a function, it is taken from the first environment if
+            the vector environment is a SyncVectorEnv. For any other vector environment, one more
+            environment is made in this process, and the function is taken from it.
+
+        Raises:
+            TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
+                does not take three arguments, or a goal space, such as Text or Sequence, has no fixed shape.
+            ValueError: The observation space is not a Dict with the three goal keys and with goals of the
+                same shape and dtype, the environment has no ``compute_reward``, a wrapper changes the size
+                of the goals but does not override ``compute_reward``, ``compute_terminated`` returns a wrong
+                shape, ``get_wrapper_attr`` of a wrapper raises, or a vector environment contains the same
+                environment object twice.
+
+        Example:
+            >>> import gymnasium as gym, her_envs, numpy as np
+            >>> interface = GoalInterface.of(gym.make("her_envs/PointReach-v0"))
+            >>> interface.compute_reward(np.zeros((2, 2)), np.array([[0, 0], [1, 1]]), [{}, {}])
+            array([ 0., -1.], dtype=float32)
+        """
+        observation_space, action_space = goal_spaces(env)
+        if compute_reward is None:
+            compute_reward = find_function(env, "compute_reward")
+            require_own_goals(observation_space, env, compute_reward)
+        if compute_terminated is None:
+            compute_terminated = find_function(env, "compute_terminated")
+        if compute_reward is None:
+            raise ValueError(
+                f"{env_name(env)} has no compute_reward(achieved_goal, desired_goal, info); "
+                "define this method in the environment, or pass a function as compute_reward="
+            )
+        require_function("compute_reward", compute_reward)
+        terminated = batched_terminated(compute_terminated, observation_space["achieved_goal"])
+        return cls(observation_space, action_space, compute_reward, terminated)
+
+
+def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
+    """Return the observation and action space of an environment, or of a single one in a vector environment.
+
+    Raises:
+        TypeError: ``env`` is not an environment, or a goal space, such as Text, has no fixed shape.
+        ValueError: The observation space is not a Dict with the three goal keys and equal goal spaces, or
+            a vector environment contains the same environment object twice.
+    """
+    if isinstance(env, gym.vector.VectorEnv):
+        require_distinct(env)
+        observation_space, action_space = env.single_observation_space, env.single_action_space
+    elif isinstance(env, gym.Env):
+        observation_space, action_space = env.observation_space, env.action_space
+    else:
+        raise TypeError(
+            f"env must be a gymnasium.Env or gymnasium.vector.VectorEnv, got {type(env).__name__}; "
+            "instead of an id, pass gymnasium.make(id)"
+        )
+    return require_goal_space(observation_space), action_space
+
+
+def require_distinct(vector_env: Any) -> None:
+    """Raise ValueError if a vector environment contains the same environment object twice.
+
+    Args:
+        vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers, or the list
+            of its environments. Without a list ``envs``, as in an AsyncVectorEnv, nothing is examined.
+
+    Raises:
+        ValueError: Two elements of ``envs`` are the same environment object, also if wrapped differently.
+    """
+    envs = vector_env if isinstance(vector_env, list) else getattr(vector_env.unwrapped, "envs", None)
+    slots: dict[int, int] = {}  # first slot of each object
+    for i, env in enumerate(envs if isinstance(envs, list | tuple) else ()):
+        if isinstance(env, gym.Env) and (first := slots.setdefault(id(env.unwrapped), i)) != i:
+            raise ValueError(
+                f"the environments {first} and {i} of the vector environment are the same "
+                f"{type(env.unwrapped).__name__} object, so that a step of one would change the other too. "
+                "Let each function make a new environment, as in SyncVectorEnv([lambda: gym.make(id)] * 4). "
+                "In a loop over existing environments, write lambda env=env: env"
+            )
+
+
+def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
+    """Return ``space`` if it is the observation space of a single goal environment.
+
+    Raises:
+        TypeError: A goal space, such as Text or Sequence, has no fixed shape.
+        ValueError: The space is not a Dict, a goal key is missing, or the goals differ in shape or dtype.
+    """
+    if not isinstance(space, spaces.Dict):
+        raise ValueError(  # noqa: TRY004 - the value of the argument is wrong, not its type
+            f"observation space must be a Dict with the keys {', '.join(map(repr, GOAL_KEYS))}, "
+            f"got {space}; define observation_space as such a Dict, and return such dicts from reset() "
+            "and step()"
+        )
+    missing = [key for key in GOAL_KEYS if key not in space.keys()]  # noqa: SIM118 - Dict has no `in`
+    if missing:
+        raise ValueError(
+            f"observation space must have the key {missing[0]!r}, got the keys {list(space)}; "
+            "add the key to the space and to the observations"
+        )
+    achieved, desired = space["achieved_goal"], space["desired_goal"]
+    if _shapes(achieved) != _shapes(desired):
+        raise ValueError(
+            "achieved_goal and desired_goal must have the same shape and dtype, "
+            f"got {achieved} and {desired}; use the same space for both"
+        )
+    return space
+
+
+def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
+    """Raise ValueError if a wrapper changes the size of the goals but does not override ``compute_reward``.
+
+    Args:
+        space: Observation space, with the goals, after all wrappers.
+        env: An environment or a vector environment, with its wrappers.
+        function: The ``compute_reward`` to check. None for the ``compute_reward`` of the outermost wrapper or
+            environment in ``env`` that has this method.
+
+    Raises:
+        ValueError: ``compute_reward`` takes goals of another size, such as single instead of stacked goals.
+    """
+    own = own_goal_space(function, env)
+    if own is None:
+        return
+    got, expected = ([shape for shape, _ in _shapes(each).values()] for each in (space["achieved_goal"], own))
+    if sum(map(math.prod, got)) != sum(map(math.prod, expected)):
+        raise ValueError(
+            f"a wrapper changes the shape of goals to {', '.join(map(str, got))}, but compute_reward takes "
+            f"{', '.join(map(str, expected))}. Use a wrapper that leaves goals as they are (not "
+            "FrameStackObservation or VecFrameStack, which stack the goals too), or give the wrapper its own "
+            "compute_reward, for goals of the changed shape"
+        )
+
+
+def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
+    """Return the space of the achieved goals that ``compute_reward`` takes, or None if it is unknown.
+
+    If ``compute_reward`` is a method of an environment or wrapper, the achieved-goal space of this
+    object is returned; otherwise, that of the outermost wrapper or environment in ``env`` that has a
+    ``compute_reward``.
+    """
+    owner = getattr(compute_reward, "__self__", None)
+    if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
+        layers = () if env is None else _layers(env)
+        has_function = (each for each in layers if inspect.getattr_static(each, "compute_reward", None))
+        owner = next(has_function, env)
+    own = getattr(owner, "single_observation_space", getattr(owner, "observation_space", None))
+    return own.spaces.get("achieved_goal") if isinstance(own, spaces.Dict) else None
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """Yield ``env`` and the layers in it, outermost first; in a SyncVectorEnv, only the first environment."""
+    yield env
+    if isinstance(env, gym.vector.SyncVectorEnv):
+        yield from _layers(env.envs[0])
+    elif isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
+        yield from _layers(env.env)
+
+
+def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:
+    return {path: (leaf.shape, leaf.dtype) for path, leaf in leaf_spaces(space).items()}
+
+
+def find_function(env: AnyEnv, name: str) -> Any:
+    """Return the attribute ``name`` of the outermost wrapper or environment that has it, or None.
+
+    If a vector environment and its wrappers do not have the attribute, a single environment is searched: the
+    first one of a SyncVectorEnv or, for other vector environments, a new one that is made in this process.
+
+    Raises:
+        ValueError: ``get_wrapper_attr`` or ``has_wrapper_attr`` of a wrapper raises.
+    """
+    if isinstance(env, gym.Env):
+        try:
+            return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+        except Exception as error:
+            raise ValueError(
+                f"get_wrapper_attr({name!r}) of {type(env).__name__} raises {type(error).__name__}: {error}; "
+                "correct this method: for attributes that the wrapper does not have, it must return "
+                "self.env.get_wrapper_attr(name)"
+            ) from error
+    layer: Any = env
+    while isinstance(layer, gym.vector.VectorWrapper) and not hasattr(layer, name):
+        layer = layer.env
+    if hasattr(layer, name):
+        return getattr(layer, name)
+    first = layer.envs[0] if isinstance(layer, gym.vector.SyncVectorEnv) else _local_copy(layer)
+    return None if first is None else find_function(first, name)
+
+
+def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
+    """Make one more environment of the kind in ``vector_env``, in this process; return None if this fails."""
+    # Calls in the worker processes are slow, and a function that raises there ends the processes.
+    makers = getattr(vector_env, "env_fns", None)
+    spec = env_spec(vector_env)
+    with contextlib.suppress(Exception):  # without a copy, the result is None
+        if makers:
+            return makers[0]()  # type: ignore[no-any-return] # env_fns has no annotation
+        if spec is not None:
+            return gym.make(spec.id, disable_env_checker=True, **spec.kwargs)
+    return None
+
+
+def env_spec(env: Any) -> EnvSpec | None:
+    """Return ``env.spec``, or None if it is missing or not an `EnvSpec`, as in environments of EnvPool."""
+    try:
+        spec = env.spec
+    except Exception:  # a property of a wrapper may raise
+        return None
+    return spec if isinstance(spec, EnvSpec) else None
+
+
+def env_name(env: Any) -> str:
+    """Return the id of an environment, or the name of its class."""
+    spec = env_spec(env)
+    return type(env.unwrapped).__name__ if spec is None else spec.id

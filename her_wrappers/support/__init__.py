@@ -1,0 +1,1 @@
+"""Arguments, texts of errors, warnings and locks."""

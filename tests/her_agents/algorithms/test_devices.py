@@ -1,0 +1,228 @@
+"""Agents on other devices than the CPU: on every GPU of the machine, and on the meta device everywhere."""
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import her_agents.algorithms.base
+from her_agents.algorithms.registry import ALGORITHMS, choose_device, choose_precision, resolve_auto
+from her_agents.training.checkpoints import load_agent, load_checkpoint
+from her_agents.training.config import Config
+from her_agents.training.loop import train
+from her_envs import BitFlipping
+from tests.support.transitions import BITS, POINT, bit_transition, point_transition
+
+DEVICES = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+IMAGES = BitFlipping(n_bits=5, observation="image")
+
+
+def make(algo, **options):
+    task = BITS if algo == "dqn" else POINT
+    return ALGORITHMS[algo](task.observation_space, task.action_space, **options)
+
+
+def batch_of(algo):
+    return bit_transition(terminated=False) if algo == "dqn" else point_transition()
+
+
+class OneDevice(TorchDispatchMode):
+    """Rejects operations on tensors of several devices, except copies and operations with scalars."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        devices = {each.device.type for each in tensors if each.ndim}
+        if len(devices) > 1 and "copy" not in func.name():
+            raise RuntimeError(f"{func.name()} got tensors on {devices}")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def meta(monkeypatch):
+    """Let agents use the device meta, whose tensors have no data, so that reading one is an error."""
+
+    class Generator(torch.Generator):
+        def __new__(cls, device="cpu"):
+            return super().__new__(cls, "cpu")
+
+    monkeypatch.setattr(torch, "Generator", Generator)
+    monkeypatch.setattr(her_agents.algorithms.base, "find_device", torch.device)
+    monkeypatch.setattr(torch.optim, "Adam", lambda params, lr, fused: torch.optim.SGD(params, lr))
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.usefixtures("meta")
+def test_an_update_stays_on_its_device_and_reads_no_result(algo):
+    options = {} if algo == "iql" else {"bc_weight": 1.0}
+    agent = make(algo, device="meta", **options)
+    assert {each.device.type for module in agent.modules.values() for each in tensors_of(module)} == {"meta"}
+    with OneDevice():
+        for _ in range(2):
+            losses = agent.update(batch_of(algo))
+    assert {loss.device.type for loss in losses.values()} == {"meta"}
+    assert agent._errors.device.type == "meta"
+
+
+def tensors_of(module):
+    return [each for each in tree_leaves(module.state_dict()) if isinstance(each, torch.Tensor)]
+
+
+@pytest.mark.usefixtures("meta")
+def test_images_are_moved_to_the_device():
+    agent = ALGORITHMS["dqn"](IMAGES.observation_space, IMAGES.action_space, device="meta")
+    observations = IMAGES.observe(IMAGES.reset(3, np.random.default_rng(0)))
+    with OneDevice():
+        assert agent.network(agent.inputs(observations)).shape == (3, 5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_updates_on_a_device_and_in_bfloat16_are_those_of_the_cpu_in_float32(algo, device):
+    """Initial weights are equal; random numbers are not, so algorithms with noisy targets differ more."""
+    first, same, rounded = (
+        make(algo, seed=3, device=where, precision=precision)
+        for where, precision in [("cpu", "float32"), (device, "float32"), (device, "bf16")]
+    )
+    for name, expected in first.policy_state()["network"].items():
+        assert torch.equal(same.policy_state()["network"][name], expected)
+    expected = {name: float(loss) for name, loss in first.update(batch_of(algo)).items()}
+    is_random = algo in {"sac", "tqc", "td3"} and device != "cpu"
+    for agent, tolerance in ((same, 0.3 if is_random else 1e-4), (rounded, 0.3 if is_random else 0.05)):
+        losses = agent.update(batch_of(algo))
+        assert {loss.dtype for loss in losses.values()} == {torch.float32}
+        found = {name: float(loss) for name, loss in losses.items()}
+        assert found == pytest.approx(expected, rel=tolerance, abs=tolerance)
+
+
+def test_bf16_is_for_the_inner_layers_of_large_batches_and_for_gradients():
+    uses = {}
+    for precision in ("float32", "bf16"):
+        agent = make("sac", precision=precision, hidden=(8, 8, 8))
+        linear = {
+            network: [layer for layer in network.layers if isinstance(layer, torch.nn.Linear)]
+            for network in (agent.actor, agent.critics[0])
+        }
+        seen = uses[precision] = {"actor": [], "critic": [], "gradients": []}
+
+        def note(name, seen=seen):
+            return lambda *_: seen[name].append(torch.get_float32_matmul_precision())
+
+        for name, layers in zip(("actor", "critic"), linear.values(), strict=True):
+            for layer in layers:
+                layer.register_forward_pre_hook(note(name))
+        for layer in linear[agent.critics[0]]:
+            layer.weight.register_hook(note("gradients"))
+        agent.act(POINT.observation_space.sample())
+        agent.update(
+            batch_of("sac")
+        )  # 64 rows; the critic computes values for its own loss and for the actor's
+        assert torch.get_float32_matmul_precision() == "highest"
+    inner = ["highest", "medium", "medium", "highest"]
+    assert uses["float32"] == {
+        "actor": ["highest"] * 12,
+        "critic": ["highest"] * 8,
+        "gradients": ["highest"] * 4,
+    }
+    assert uses["bf16"] == {
+        "actor": ["highest"] * 4 + 2 * inner,
+        "critic": 2 * inner,
+        "gradients": ["medium"] * 4,
+    }
+
+
+def test_unknown_devices_and_precisions_are_rejected():
+    with pytest.raises(ValueError, match=r"device must be .*'cpu'.*, got 'tpu'"):
+        make("sac", device="tpu")
+    with pytest.raises(ValueError, match=r"precision must be 'float32' or 'bf16', got 'float16'"):
+        make("sac", precision="float16")
+    with pytest.raises(ValueError, match="precision must be 'float32' or 'bf16' or 'auto', got 'fp8'"):
+        Config(env="her_envs/PointReach-v0", algo="sac", precision="fp8")
+
+
+def quick(**options):
+    config = {
+        "steps": 400,
+        "steps_per_epoch": 200,
+        "num_envs": 4,
+        "batch_size": 32,
+        "learning_starts": 50,
+        "evaluation_episodes": 2,
+    }
+    return Config(env="her_envs/PointReach-v0", algo="sac", **{**config, **options})
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_run_with_its_buffer_on_the_device_is_saved_resumed_and_played_on_the_cpu(device, tmp_path):
+    config = quick(device=device, tensor_functions=True, prioritized=True)
+    whole = train(config, on_epoch=None)
+    train(
+        quick(device=device, tensor_functions=True, prioritized=True, steps=200),
+        folder=tmp_path / "run",
+        on_epoch=None,
+    )
+    resumed = train(config, folder=tmp_path / "run", resume=True, on_epoch=None)
+    assert resumed.agent.device.type == torch.device(device).type
+    for name, expected in whole.agent.policy_state()["network"].items():
+        torch.testing.assert_close(resumed.agent.policy_state()["network"][name], expected, rtol=0, atol=0)
+    histories = [[row | {"seconds": 0} for row in result.history] for result in (whole, resumed)]
+    assert histories[0] == histories[1]
+    loaded = load_agent(tmp_path / "run")
+    assert loaded.device.type == "cpu"
+    observation, _ = gym.make("her_envs/PointReach-v0").reset(seed=0)
+    best = load_agent(tmp_path / "run", device=device)
+    np.testing.assert_allclose(loaded.act(observation), best.act(observation), atol=1e-4)
+
+
+def test_auto_chooses_a_gpu_for_images_and_large_networks_only(monkeypatch):
+    spaces = POINT.observation_space
+    small, large = quick(device="auto"), quick(device="auto", agent={"hidden": (1024, 1024)}, batch_size=512)
+    assert resolve_auto(quick(device="cuda:7"), spaces)[0].device == "cuda:7"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device(large, spaces) == ("cpu", "torch finds no CUDA device")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    assert choose_device(small, spaces)[0] == "cpu"
+    assert choose_device(large, spaces) == ("cuda", "a GPU")
+    assert choose_device(small, IMAGES.observation_space) == ("cuda", "a GPU")
+
+
+def test_the_config_of_a_run_names_the_device_that_auto_chose(tmp_path):
+    train(quick(steps=200, device="auto"), folder=tmp_path / "run", on_epoch=None)
+    assert load_checkpoint(tmp_path / "run" / "best.pt")["config"]["device"] == "cpu"
+    train(quick(device="auto"), folder=tmp_path / "run", resume=True, on_epoch=None)
+
+
+def test_auto_chooses_bf16_for_large_networks_on_a_processor_with_amx_only(monkeypatch):
+    small, large = (
+        quick(precision="auto", agent={"hidden": (units, units)}, batch_size=256) for units in (64, 256)
+    )
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
+    assert choose_precision(large) == ("bf16", "the processor has AMX units for bfloat16")
+    assert choose_precision(small)[0] == "float32"
+    assert choose_precision(replace(large, device="cuda"))[0] == "float32"
+    assert (
+        resolve_auto(replace(large, precision="float32"), POINT.observation_space)[0].precision == "float32"
+    )
+    assert resolve_auto(replace(small, precision="bf16"), POINT.observation_space)[0].precision == "bf16"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False})
+    assert choose_precision(large)[0] == "float32"
+    monkeypatch.delattr(torch.cpu, "get_capabilities")  # as in older versions of torch
+    assert choose_precision(large)[0] == "float32"
+
+
+def test_a_resumed_run_keeps_the_precision_that_auto_chose(monkeypatch, tmp_path):
+    options = {"precision": "auto", "agent": {"hidden": (256, 256)}, "batch_size": 256}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
+    whole = train(quick(**options), on_epoch=None)
+    train(quick(**options, steps=200), folder=tmp_path / "run", on_epoch=None)
+    assert load_checkpoint(tmp_path / "run" / "best.pt")["config"]["precision"] == "bf16"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False})
+    resumed = train(quick(**options), folder=tmp_path / "run", resume=True, on_epoch=None)
+    expected = whole.agent.policy_state()["network"]
+    for name, tensor in resumed.agent.policy_state()["network"].items():
+        torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
+    assert load_checkpoint(tmp_path / "run" / "latest.pt")["config"]["precision"] == "bf16"

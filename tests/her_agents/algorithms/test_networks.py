@@ -1,0 +1,146 @@
+"""The normalizer, and network inputs."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from her_agents.algorithms.networks import GoalInputs, Network, Normalizer, bfloat16_products
+from her_envs import BitFlipping, PointPush
+
+
+@settings(max_examples=50)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    offset=st.floats(-1e3, 1e3),
+    size=st.floats(0.1, 100),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_normalizer_computes_mean_and_deviation_of_all_batches(lengths, offset, size, seed):
+    rng = np.random.default_rng(seed)
+    stream = [rng.normal(offset, size, (length, 3)).astype(np.float32) for length in lengths]
+    normalizer = Normalizer(3, clip=1e9, min_deviation=1e-3)
+    for values in stream:
+        normalizer.update(torch.from_numpy(values))
+    values = np.concatenate(stream).astype(np.float64)
+    np.testing.assert_allclose(normalizer.sums[0] / normalizer.count, values.mean(0), rtol=1e-6, atol=1e-6)
+    deviation = np.maximum(values.std(0), 1e-3)
+    np.testing.assert_allclose(1 / normalizer.scale, deviation, rtol=1e-4, atol=1e-6)
+    expected = (values - values.mean(0)) / deviation
+    np.testing.assert_allclose(
+        normalizer(torch.from_numpy(values).float()), expected, atol=1e-2 * (1 + abs(offset))
+    )
+
+
+def test_normalizer_clips_and_supports_constant_components():
+    normalizer = Normalizer(2)
+    assert normalizer(torch.tensor([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], (
+        "without data the values are not changed"
+    )
+    normalizer.update(torch.tensor([[1.0, 7.0], [3.0, 7.0]]))
+    assert normalizer(torch.tensor([[3.0, 7.01], [99.0, 0.0]])).tolist() == [
+        [1.0, pytest.approx(1, abs=1e-3)],
+        [5.0, -5.0],
+    ]
+
+
+def test_achieved_and_desired_goals_have_common_statistics():
+    task = PointPush()
+    inputs = GoalInputs(task.observation_space)
+    observations = task.observe(task.reset(50, np.random.default_rng(0)))
+    observations["achieved_goal"] += 3
+    inputs.update_statistics(observations)
+    observation, goals = (
+        observations["observation"].astype(np.float64),
+        np.concatenate([observations["achieved_goal"], observations["desired_goal"]], dtype=np.float64),
+    )
+    mean = np.concatenate([observation.mean(0), goals.mean(0)])
+    deviation = np.concatenate([observation.std(0), goals.std(0)])
+    np.testing.assert_allclose(inputs.normalizer.shift, mean, rtol=1e-6)
+    np.testing.assert_allclose(1 / inputs.normalizer.scale, np.maximum(deviation, 0.01), rtol=1e-5)
+    both = np.concatenate([observations["observation"], observations["desired_goal"]], axis=1)
+    expected = ((both - mean) / np.maximum(deviation, 0.01)).clip(-5, 5)
+    np.testing.assert_allclose(inputs(observations).vectors, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_images_are_stacked_for_both_channel_orders():
+    seen = []
+    for channel_first in (True, False):
+        task = BitFlipping(n_bits=5, observation="image", channel_first=channel_first)
+        inputs = GoalInputs(task.observation_space)
+        state = task.reset(2, np.random.default_rng(0))
+        tensors, single = inputs.as_batch(task.observe(state))
+        assert not single
+        assert inputs.as_batch({key: rows[0] for key, rows in task.observe(state).items()})[1]
+        seen.append(inputs(tensors).images)
+    assert seen[0].shape == (2, 2, 36, 36)
+    assert torch.equal(*seen)
+
+
+def test_vector_goals_are_combined_with_images():
+    image, goal = spaces.Box(0, 255, (24, 24, 3), np.uint8), spaces.Box(-1, 1, (2,))
+    space = spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
+    inputs = GoalInputs(space)
+    network = Network(inputs, (8,), 4)
+    space.seed(0)
+    tensors, single = inputs.as_batch(space.sample())
+    assert single
+    first = network(inputs(tensors))
+    assert first.shape == (1, 4)
+    for key in ("observation", "desired_goal"):
+        other = network(inputs(tensors | {key: tensors[key] // 2 + 1}))
+        assert not torch.allclose(first, other), f"{key} changes the result"
+
+
+def test_layer_norm_makes_the_output_independent_of_the_scale_of_the_first_weights():
+    inputs = GoalInputs(PointPush().observation_space)
+    network = Network(inputs, (16, 16), 2, layer_norm=True)
+    values = inputs(PointPush().observe(PointPush().reset(5, np.random.default_rng(0))))
+    before = network(values)
+    with torch.no_grad():
+        network.layers[0].weight.mul_(10)
+        network.layers[0].bias.mul_(10)
+    torch.testing.assert_close(network(values), before, atol=1e-2, rtol=0)
+
+
+def image_space(observation, goal, *, dtype=np.uint8):
+    image = spaces.Box(0, 255, observation, dtype)
+    goal = spaces.Box(0, 255, goal, dtype)
+    return spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (BitFlipping(observation="integer").observation_space, "'observation' must be a vector .*, got"),
+        (image_space((9, 9, 3), (24, 24, 3)), "images of 'observation' must have at least 20 x 20 pixels"),
+        (image_space((24, 24, 3), (2,), dtype=np.float32), "'observation' must be a vector .*uint8 Box"),
+        (image_space((24, 24, 3), (24, 30, 3)), "'desired_goal' must have the same height and width"),
+    ],
+)
+def test_unsupported_observations_raise_an_error(space, message):
+    with pytest.raises(TypeError, match=message):
+        GoalInputs(space)
+
+
+def test_bfloat16_products_are_rounded_where_the_processor_supports_them_and_the_setting_is_restored():
+    torch.manual_seed(0)
+    left, right = torch.randn(256, 256), torch.randn(256, 256)
+    expected = left.double() @ right.double()
+    torch.set_float32_matmul_precision("high")  # of the user
+    try:
+        with bfloat16_products(False):
+            assert torch.get_float32_matmul_precision() == "high"
+        with bfloat16_products(True):
+            error = (left @ right - expected).abs().max()
+        with pytest.raises(RuntimeError), bfloat16_products(True):
+            torch.mm(left, right[:1])
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert (left @ right - expected).abs().max() < 1e-3
+    assert error < 1
+    if getattr(torch.cpu, "get_capabilities", dict)().get("amx_bf16", False):
+        assert error > 1e-2

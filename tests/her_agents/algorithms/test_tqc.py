@@ -1,0 +1,96 @@
+"""TQC: its targets and its loss, compared with the equations of the paper."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from her_agents.algorithms.tqc import TQC
+from tests.support.transitions import POINT, point_transition
+
+
+def make(**options):
+    return TQC(POINT.observation_space, POINT.action_space, **options)
+
+
+@torch.no_grad()
+def set_quantiles(critics, *values):
+    """Make each critic return the same quantiles for every input."""
+    for critic, quantiles in zip(critics, values, strict=True):
+        critic.layers[-1].weight.zero_()
+        critic.layers[-1].bias.copy_(torch.tensor(quantiles))
+
+
+def targets(agent, batch, temperature):
+    with torch.no_grad():
+        agent._temperature["log"].copy_(torch.tensor(temperature).log())
+    return agent.target_values(batch, agent.inputs(batch.next_observations))
+
+
+@pytest.mark.parametrize(
+    ("dropped", "kept"), [(0, [-9, -5, -4, -3, -2, -1]), (1, [-9, -5, -4, -3]), (2, [-9, -5])]
+)
+def test_targets_leave_out_the_largest_quantiles_of_all_critics_together(dropped, kept):
+    agent = make(n_quantiles=3, top_quantiles_to_drop_per_net=dropped, gamma=0.9, clip_targets=False)
+    set_quantiles(agent.targets, [-1.0, -3.0, -2.0], [-5.0, -9.0, -4.0])
+    values = targets(agent, point_transition(gamma=0.9), 0.0)
+    expected = torch.tensor([-1 + 0.9 * quantile for quantile in kept])
+    torch.testing.assert_close(values, expected[:, None].expand(-1, 64))
+
+
+def test_targets_contain_the_weighted_entropy_of_the_next_action():
+    agent = make(gamma=0.9, clip_targets=False)
+    batch = point_transition(gamma=0.9)
+    difference = []
+    for temperature in (0.0, 1.0):
+        agent.generator.manual_seed(0)
+        difference.append(targets(agent, batch, temperature))
+    agent.generator.manual_seed(0)
+    _, entropy = agent.sample(agent.inputs(batch.next_observations))
+    torch.testing.assert_close(difference[1] - difference[0], (0.9 * entropy).expand(46, -1))
+
+
+def test_targets_are_clipped_at_the_lowest_return():
+    agent = make(gamma=0.5)
+    set_quantiles(agent.targets, *[[-90.0] * 25] * 2)
+    assert (targets(agent, point_transition(), 0.0) == -2).all()
+
+
+def test_loss_is_the_mean_quantile_huber_loss():
+    rng = np.random.default_rng(0)
+    agent = make(n_quantiles=4)
+    values = rng.normal(size=(2, 4, 64)).astype(np.float32)
+    target = rng.normal(scale=2, size=(6, 64)).astype(np.float32)
+    weights = rng.random(64).astype(np.float32)
+    batch = dataclasses.replace(point_transition(), weights=weights)
+    terms = []
+    for critic in values:
+        for level, quantiles in zip((0.125, 0.375, 0.625, 0.875), critic, strict=True):
+            for row in target:
+                for weight, value, wanted in zip(weights, quantiles, row, strict=True):
+                    error = wanted - value
+                    huber = error**2 / 2 if abs(error) <= 1 else abs(error) - 0.5
+                    terms.append(weight * abs(level - (error < 0)) * huber)
+    loss = agent.critic_loss(batch, torch.from_numpy(values), torch.from_numpy(target))
+    assert loss.item() == pytest.approx(np.mean(terms), rel=1e-4)
+    errors = np.abs(values.mean(axis=1) - target.mean(axis=0)).mean(axis=0)
+    np.testing.assert_allclose(agent.td_errors, errors, rtol=1e-4)
+
+
+def test_quantiles_converge_to_those_of_the_rewards():
+    """All transitions terminate, so their returns are their rewards, -1 or 0."""
+    agent = make(hidden=(), n_quantiles=5, top_quantiles_to_drop_per_net=0, learning_rate=0.05)
+    rewards = np.repeat(np.float32([-1, 0]), [48, 16])
+    batch = dataclasses.replace(point_transition(terminated=True), rewards=rewards)
+    for _ in range(500):
+        agent.update(batch)
+    inputs = agent.inputs(batch.observations)
+    quantiles = agent.critics(inputs, agent.actions.from_env(batch.actions)).mean(dim=2)
+    # The loss is quadratic between the rewards -1 and 0, so its minima lie between them.
+    assert (quantiles.diff(dim=1) > 0).all()
+    assert quantiles.min() > -1.05
+    assert quantiles.max() < 0.05
+    level, share = 0.9, 0.75
+    expected = -share * (1 - level) / (share * (1 - level) + (1 - share) * level)
+    torch.testing.assert_close(quantiles[:, -1], torch.full((2,), expected), atol=0.03, rtol=0)

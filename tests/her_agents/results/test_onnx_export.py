@@ -1,0 +1,176 @@
+"""ONNX models act like the agent, without torch and without this package."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from her_agents import export_onnx, load_agent
+from her_agents.algorithms.registry import ALGORITHMS, make_agent
+from her_agents.recipes import read_recipe, recipe_names
+from her_agents.training.checkpoints import describe_spaces, load_checkpoint, save_checkpoint
+from her_agents.training.config import make_config
+from her_wrappers.recording.space_json import space_from_json
+from tests.support.commands import her
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+RECIPES = [name for name in recipe_names() if read_recipe(name).policy.exists()]
+EXAMPLE = "examples/run_onnx.py"
+
+VECTORS = spaces.Dict({
+    "observation": spaces.Box(-np.inf, np.inf, (4,), np.float64),
+    "achieved_goal": spaces.Box(-3, 3, (2,), np.float32),
+    "desired_goal": spaces.Box(-3, 3, (2,), np.float32),
+})
+IMAGES = spaces.Dict({
+    "observation": spaces.Box(0, 255, (24, 22, 3), np.uint8),
+    "achieved_goal": spaces.Box(0, 255, (3, 24, 22), np.uint8),
+    "desired_goal": spaces.Box(0, 255, (3, 24, 22), np.uint8),
+})
+BITS = spaces.Dict(dict.fromkeys(VECTORS, spaces.MultiBinary(5)))
+ACTIONS = spaces.Box(np.float32([-2, 0]), np.float32([3, 100]))
+MOVES = spaces.Discrete(6, start=-2)
+
+
+def save_run(path, algo, observation_space, action_space, **options):
+    """Write the checkpoint of an agent with random weights, and with statistics of random observations."""
+    options = {"env": "her_envs/PointReach-v0", "algo": algo, "agent": {"hidden": [16, 16]}} | options
+    options |= {"offline": "archive"} if algo == "iql" else {}
+    config = make_config(options)
+    agent = make_agent(config, observation_space, action_space)
+    torch.manual_seed(0)
+    for weights in getattr(agent, agent._acting_network).parameters():
+        weights.data += 0.3 * torch.randn(weights.shape)  # other actions for other observations
+    agent.inputs.update_statistics(observations_of(observation_space, 200))
+    spaces_ = describe_spaces(observation_space, action_space)
+    save_checkpoint(path, {"config": config.as_dict(), "spaces": spaces_, "agent": agent.state_dict()})
+
+
+def observations_of(space, count):
+    space.seed(0)
+    observations = [space.sample() for _ in range(count)]
+    return {key: np.stack([each[key] for each in observations]) for key in space}
+
+
+def run(path, observations):
+    session = onnxruntime.InferenceSession(path)
+    return session.run(["action"], {each.name: observations[each.name] for each in session.get_inputs()})[0]
+
+
+CASES = [
+    *[(algo, VECTORS, MOVES if algo == "dqn" else ACTIONS) for algo in ALGORITHMS],
+    ("dqn", IMAGES, MOVES),
+    ("sac", IMAGES, ACTIONS),
+    ("td3", BITS, spaces.Box(-1, 1, (2, 3), np.float64)),
+    ("sac", VECTORS, spaces.Box(0, 9, (2,), np.int64)),
+]
+
+
+@pytest.mark.parametrize(("algo", "observation_space", "action_space"), CASES)
+def test_model_acts_like_the_agent(algo, observation_space, action_space, tmp_path):
+    save_run(tmp_path / "run.pt", algo, observation_space, action_space)
+    export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")
+    observations = observations_of(observation_space, 300)
+    expected = load_agent(tmp_path / "run.pt").act(observations)
+    assert len(np.unique(expected)) > 1
+    for count in (300, 1):
+        actions = run(tmp_path / "run.onnx", {key: rows[:count] for key, rows in observations.items()})
+        assert (actions.dtype, actions.shape) == (expected.dtype, (count, *action_space.shape))
+        np.testing.assert_allclose(actions, expected[:count], rtol=1e-5, atol=1e-5)
+    assert all(map(action_space.contains, actions))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_shipped_policy_acts_like_its_agent(name, tmp_path):
+    """Observations have the mean and deviation of those of the run, where actions are not saturated."""
+    path = read_recipe(name).policy
+    export_onnx(path, tmp_path / "policy.onnx")
+    agent = load_agent(path)
+    shift, scale = agent.inputs.normalizer.shift.numpy(), agent.inputs.normalizer.scale.numpy()
+    vectors = shift + np.random.default_rng(0).normal(size=(10_000, len(shift))) / scale
+    space = space_from_json(load_checkpoint(path)["spaces"][0])
+    width = space["observation"].shape[0]
+    observations = {
+        "observation": vectors[:, :width].astype(space["observation"].dtype),
+        "desired_goal": vectors[:, width:].astype(space["desired_goal"].dtype),
+    }
+    actions, expected = run(tmp_path / "policy.onnx", observations), agent.act(observations)
+    np.testing.assert_allclose(actions, expected, rtol=0, atol=1e-5)
+    assert expected.std() > 0.1
+
+
+def test_agent_in_bfloat16_is_exported_in_float32(tmp_path):
+    save_run(tmp_path / "run.pt", "sac", VECTORS, ACTIONS, precision="bf16")
+    export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")
+    content = load_checkpoint(tmp_path / "run.pt")
+    save_checkpoint(tmp_path / "exact.pt", content | {"config": content["config"] | {"precision": "float32"}})
+    observations = observations_of(VECTORS, 100)
+    expected = load_agent(tmp_path / "exact.pt").act(observations)
+    np.testing.assert_allclose(run(tmp_path / "run.onnx", observations), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_metadata_describe_the_environment(tmp_path):
+    save_run(tmp_path / "run.pt", "ddpg", VECTORS, ACTIONS)
+    export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "run.onnx")
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert space_from_json(json.loads(metadata["action_space"])) == ACTIONS
+    assert space_from_json(json.loads(metadata["observation_space"])) == VECTORS
+    assert (metadata["env"], metadata["algo"]) == ("her_envs/PointReach-v0", "ddpg")
+    assert metadata["torch"] == torch.__version__
+    assert [(each.name, each.shape[1:]) for each in session.get_inputs()] == [
+        ("observation", [4]),
+        ("desired_goal", [2]),
+    ]
+
+
+def test_example_needs_neither_torch_nor_this_package(tmp_path):
+    export_onnx(read_recipe("panda_push").policy, tmp_path / "push.onnx")
+    code = (
+        f"import runpy, sys; sys.argv = ['', {str(tmp_path / 'push.onnx')!r}]\n"
+        f"runpy.run_path({EXAMPLE!r})\n"
+        "print([name for name in sys.modules if name.startswith(('torch', 'her_', 'gymnasium'))])"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.startswith("her_agents.recipes.panda:make_panda_push "), printed
+    assert printed.endswith("[]\n"), printed
+
+
+def test_command_exports_recipes_and_policy_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_run(tmp_path / "best.pt", "td3", VECTORS, ACTIONS)
+    result = her("export", tmp_path, "small.policy")
+    assert (result.exit_code, result.output) == (0, f"small.policy: the policy of {tmp_path}/best.pt\n")
+    assert her("export", "panda_push", "push.onnx").exit_code == 0
+    assert her("export", "small.policy", "small.onnx").exit_code == 0
+    assert run(tmp_path / "small.onnx", observations_of(VECTORS, 3)).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        (["panda_push", "push.pt"], 2, "FILE must end with .onnx or .policy, got 'push.pt'"),
+        (["nothing", "push.onnx"], 3, "cannot read nothing: No such file or directory"),
+        (["damaged.pt", "push.onnx"], 3, "damaged.pt is not a checkpoint of `her train`, or it is damaged"),
+        (["panda_push", "missing/push.onnx"], 3, "cannot use missing/push.onnx"),
+    ],
+)
+def test_wrong_files_are_one_sentence(arguments, exit_code, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "damaged.pt").write_bytes(b"PK")
+    result = her("export", *arguments)
+    assert (result.exit_code, message in result.output, result.output.count("\n")) == (exit_code, True, 1)
+
+
+def test_without_onnx_the_error_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    result = her("export", "panda_push", tmp_path / "push.onnx")
+    assert result.exit_code == 2
+    assert 'run: pip install "her-toolkit[onnx]"' in result.output

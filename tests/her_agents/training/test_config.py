@@ -1,0 +1,125 @@
+"""Configs: options, their ranges, and their files."""
+
+import json
+
+import pytest
+
+from her_agents.training.config import make_config, read_options
+from her_wrappers import Mixture
+from tests.support.short_runs import tiny
+
+SHARES = {"future": 0.5, "desired": 0.3, "original": 0.2}
+
+
+def test_later_sources_override_single_entries_of_tables():
+    first = {"env": "a", "algo": "sac", "agent": {"hidden": [8], "tau": 0.1}, "env_kwargs": {"n": 1}}
+    merged = make_config(first, {"agent": {"tau": 0.2}, "env_kwargs": {"m": 2}})
+    assert merged.agent == {"hidden": [8], "tau": 0.2}
+    assert merged.env_kwargs == {"n": 1, "m": 2}
+
+
+def test_options_of_another_algorithm_or_environment_replace_the_whole_table():
+    first = {"env": "a", "algo": "sac", "agent": {"temperature": 0.1}, "env_kwargs": {"n": 1}}
+    merged = make_config(first, {"algo": "dqn", "agent": {"tau": 0.2}}, {"env": "b", "env_kwargs": {"m": 2}})
+    assert merged.agent == {"tau": 0.2}
+    assert merged.env_kwargs == {"m": 2}
+
+
+def test_a_float_without_a_fraction_is_an_integer():
+    config = tiny(steps=1e3, max_episode_steps=50.0)
+    assert (config.steps, config.max_episode_steps) == (1000, 50)
+    assert json.dumps(config.steps) == "1000"
+
+
+def test_names_of_files_are_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    config = tiny(env="a/arm.py:Arm", termination="rules.py:done", offline="data")
+    assert config.env == f"{tmp_path}/a/arm.py:Arm"
+    assert (config.termination, config.offline) == (f"{tmp_path}/rules.py:done", f"{tmp_path}/data")
+    config = tiny(env="arm:Arm", termination="success", offline="D4RL/x-v0")
+    assert (config.env, config.termination, config.offline) == ("arm:Arm", "success", "D4RL/x-v0")
+
+
+BAD_OPTIONS = [
+    ({"max_episode_steps": 0}, ValueError, "max_episode_steps must be .* >= 1, got 0"),
+    ({"setps": 3}, ValueError, "unknown option 'setps'; choose from 'env', 'algo', 'env_kwargs'"),
+    ({"steps": 1.5}, ValueError, "steps must be .* >= 1, got 1.5"),
+    ({"gamma": 1.1}, ValueError, r"gamma must be a number in \[0, 1\], got 1.1"),
+    ({"gamma": True}, ValueError, r"gamma must be a number in \[0, 1\], got True"),
+    ({"learning_starts": 600}, ValueError, "learning_starts must be below steps=600, got 600"),
+    ({"seed": 2**63}, ValueError, r"seed must be below 2\*\*63, got 9223"),
+    ({"updates_per_step": float("nan")}, ValueError, r"per_step must be a number in \(0, inf\), got nan"),
+    ({"fresh_envs": True}, ValueError, "fresh_envs=True needs workers, got workers=0"),
+    ({"her": "no"}, TypeError, "her must be .*, got 'no'"),
+    ({"termination": 3}, TypeError, "termination must be .*, got 3"),
+    ({"env_kwargs": [1]}, TypeError, r"env_kwargs must be .*, got \[1\]"),
+    ({"agent": {"tau": 0}}, ValueError, r"tau must be a number in \(0, 1\], got 0"),
+    ({"algo": "ppo"}, ValueError, "unknown algo 'ppo'"),
+    ({"goal_selection_strategy": "futur"}, ValueError, "unknown goal_selection_strategy 'futur'"),
+    (
+        {"goal_selection_strategy": {"futur": 1.0}, "her": False},
+        ValueError,
+        "unknown goal_selection_strategy",
+    ),
+    ({"goal_selection_strategy": {"future": 0.5}}, ValueError, "shares of a Mixture must sum to 1, got 0.5"),
+    ({"goal_selection_strategy": SHARES, "n_sampled_goal": 8}, ValueError, "n_sampled_goal must be left out"),
+    ({"info_keys": "cost"}, TypeError, "info_keys must be a list of strings"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), BAD_OPTIONS)
+def test_invalid_options_raise_an_error(options, error, message):
+    with pytest.raises(error, match=message):
+        tiny(**options)
+
+
+def test_env_and_algo_are_required():
+    with pytest.raises(ValueError, match="the option 'algo' is missing"):
+        make_config({"env": "her_envs/BitFlipping-v0"})
+
+
+def test_options_are_read_from_toml_and_json(tmp_path):
+    (tmp_path / "a.toml").write_text(
+        "[goal_selection_strategy]\nfuture = 0.5\ndesired = 0.3\noriginal = 0.2\n[agent]\nhidden = [8, 8]\n"
+    )
+    options = {"goal_selection_strategy": SHARES, "agent": {"hidden": [8, 8]}}
+    (tmp_path / "a.json").write_text(json.dumps(options))
+    assert read_options(tmp_path / "a.toml") == read_options(tmp_path / "a.json") == options
+
+
+MIXED = {"future": 0.6, "desired": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"goal_selection_strategy": "desired"}, {"goal_selection_strategy": "desired", "n_sampled_goal": 4}),
+        (
+            {"goal_selection_strategy": SHARES},
+            {"goal_selection_strategy": Mixture(SHARES), "n_sampled_goal": None},
+        ),
+        (
+            {"goal_selection_strategy": MIXED, "n_sampled_goal": 3},
+            {"goal_selection_strategy": Mixture(MIXED), "n_sampled_goal": 3},
+        ),
+        ({"goal_selection_strategy": SHARES, "her": False}, {"n_sampled_goal": 0}),
+    ],
+)
+def test_shares_of_strategies_are_a_mixture_of_the_buffer(options, expected):
+    assert tiny(**options).goal_options() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.yaml", "", "config file must have the suffix .toml or .json, got '.*a.yaml'"),
+        ("a.toml", "k = ", "a.toml is damaged, or is not a table of options: Invalid value"),
+        ("a.json", "[1]", "a.json is damaged, or is not a table of options: .* not a mapping"),
+        ("b.json", "[" * 100_000, "b.json is damaged, or is not a table of options: .*recursion"),
+    ],
+)
+def test_files_without_options_raise_an_error(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_options(tmp_path / name)

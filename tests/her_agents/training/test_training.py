@@ -1,0 +1,205 @@
+"""The function `train`: environments, buffer and agent of a run, and its end."""
+
+import signal
+from contextlib import closing
+
+import numpy as np
+import pytest
+import torch
+
+from her_agents.algorithms.dqn import DQN
+from her_agents.algorithms.registry import ALGORITHMS
+from her_agents.training.loop import interrupt_flag, train
+from her_agents.training.run import Training
+from her_wrappers import HindsightReplayBuffer
+from her_wrappers.collecting import CollectorError
+from her_wrappers.goals import episode_limit
+from her_wrappers.goals.episode_limit import EndlessEpisodeError
+from tests.support.other_envs import NeedsInfo
+from tests.support.short_runs import TASKS, tiny, without_time
+
+
+def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
+    histories = [without_time(train(tiny(seed=seed, steps=400)).history) for seed in (1, 1, 2)]
+    assert histories[0] == histories[1] != histories[2]
+
+
+def run_epochs(training, number):
+    training.begin_episodes()
+    for _ in range(number):
+        assert training.run_epoch(lambda: False, lambda training: None)
+
+
+@pytest.mark.parametrize("algo", TASKS)
+def test_number_of_steps_equals_the_stored_transitions(algo):
+    """Steps of a vector environment that only reset an environment are not counted."""
+    with closing(Training(tiny(algo, steps=10_000))) as training:
+        run_epochs(training, 2)
+        assert 400 <= training.counts.env_steps == len(training.buffer) < 440
+
+
+def other(name, **options):
+    return tiny("ddpg", env=f"tests.support.other_envs:{name}", env_kwargs={}, **options)
+
+
+WHOLE = [
+    (tiny("dqn", steps=10_000), {5}),  # episodes also end at goals
+    (tiny("ddpg", steps=10_000, env_kwargs={"max_steps": 120}), {120}),
+    (other("Long", steps=10_000), {90}),
+    (other("Endless", steps=10_000, max_episode_steps=70), {70}),
+]
+
+
+@pytest.mark.parametrize(("config", "lengths"), WHOLE)
+def test_every_stored_episode_is_whole(config, lengths):
+    with closing(Training(config)) as training:
+        run_epochs(training, 2)
+        episodes = list(training.buffer.episodes())
+        assert len(training.buffer) == training.counts.env_steps
+        assert [row["epoch"] for row in training.history] == [1, 2]
+        assert len(episodes) >= 2 * config.num_envs
+    assert {len(episode) for episode in episodes if not episode.terminated} <= lengths
+    assert all("is_success" in episode.infos for episode in episodes)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_has_at_least_one_episode_of_each_environment(workers):
+    """Also if an episode has more steps than an epoch."""
+    config = other("Long", steps=1000, workers=workers)
+    history = train(config, on_epoch=None, backend="local").history
+    assert [row["env_steps"] for row in history] == [360, 720, 1080]
+
+
+@pytest.mark.parametrize("name", ["Endless", "Forgetful", "EndsOnlyAtGoals"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_endless_episodes_raise_an_error_that_names_the_option(name, workers, monkeypatch):
+    monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
+    message = "did not end after 60 steps; pass --max-episode-steps"
+    with pytest.raises((EndlessEpisodeError, CollectorError), match=message):
+        train(other(name, workers=workers), backend="local")
+    history = train(other(name, workers=workers, max_episode_steps=20), backend="local").history
+    assert [row["mean_length"] for row in history] == [20, 20, 20]
+
+
+def test_ctrl_c_keeps_the_open_episodes_as_truncated():
+    with closing(Training(other("Endless", max_episode_steps=500))) as training:
+        training.begin_episodes()
+        assert not training.run_epoch(lambda: training.counts.env_steps >= 100, lambda training: None)
+        assert [len(episode) for episode in training.buffer.episodes()] == [25] * 4
+
+
+@pytest.mark.parametrize("name", ["cost", "speed"])
+def test_a_function_that_needs_an_info_is_an_error_before_the_first_step(name, monkeypatch):
+    def reward(self, achieved_goal, desired_goal, info):
+        return 0.0 if isinstance(info, dict) else np.array([each[name] for each in info])
+
+    monkeypatch.setattr(NeedsInfo, "compute_reward", reward)
+    monkeypatch.setattr(NeedsInfo, "inform", lambda *_: {"is_success": False, name: 0.0})
+    message = rf"compute_reward reads info '{name}'.*; pass info_keys=\['{name}'\].* --info-keys {name}\)"
+    with pytest.raises(ValueError, match=message):
+        train(other("NeedsInfo"))
+    assert len(train(other("NeedsInfo", info_keys=[name], steps=200)).history) == 1
+
+
+@pytest.mark.parametrize("strategy", ["episode", "random", "desired"])
+def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
+    row = train(tiny(goal_selection_strategy=strategy, steps=200)).history[-1]
+    assert row["relabeled_success"] > 0
+    if strategy in {"random", "desired"}:
+        assert "goal_age" not in row
+    else:
+        assert 0.5 < row["goal_age"] < 5, "with 5 bits, goals are at most 4 steps away"
+
+
+def test_second_ctrl_c_raises_keyboard_interrupt():
+    around = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # background processes ignore the signal
+    try:
+        with interrupt_flag() as wanted:
+            signal.raise_signal(signal.SIGINT)
+            assert wanted.is_set()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, around)
+
+
+@pytest.mark.parametrize(("termination", "discount"), [("success", 0.0), ("never", np.float32(0.98))])
+def test_termination_option_is_that_of_the_buffer(termination, discount):
+    """The option overrides the environment's `compute_terminated`."""
+    with closing(Training(tiny(termination=termination))) as training:
+        run_epochs(training, 1)
+        batch = training.buffer.sample(256)
+    reached = batch.relabeled & (batch.rewards == 0)
+    assert (batch.discounts[reached] == discount).all()
+    assert reached.any()
+
+
+def test_prioritized_training_updates_the_priorities_with_td_errors(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        HindsightReplayBuffer, "update_priorities", lambda _, *arguments: given.append(arguments)
+    )
+    with closing(Training(tiny(prioritized=True))) as training:
+        training.begin_episodes()
+        while training.counts.updates < 3:
+            training._step()
+            training._update()
+        assert len(given) == training.counts.updates
+        index, errors = given[-1]
+    assert index.shape == (32,)
+    np.testing.assert_array_equal(errors, training.agent.td_errors)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
+    config = tiny(task, linear_schedule=True, agent={"learning_rate": 0.01})
+    with closing(Training(config)) as training:
+        optimizers = [each for name, each in training.agent.modules.items() if "optimizer" in name]
+        training.begin_episodes()
+        for progress in (0.5, 1.0):
+            while training.counts.env_steps < progress * config.steps:
+                training._step()
+                training._update()
+            expected = 0.01 * (1 - training.counts.env_steps / config.steps)
+            assert optimizers
+            for optimizer in optimizers:
+                assert [group["lr"] for group in optimizer.param_groups] == [pytest.approx(max(0, expected))]
+
+
+def test_dense_rewards_are_trained_without_clipped_targets():
+    row = train(
+        tiny(env_kwargs={"reward_type": "dense", "n_bits": 10}, clip_targets=False, steps=200)
+    ).history[-1]
+    assert row["reward_mean"] < -1
+    assert "relabeled_success" not in row, "a reward of 0 does not mean success if rewards are dense"
+    assert row["goal_age"] > 0
+
+
+def test_epochs_start_with_different_episodes(monkeypatch):
+    """If epochs started with equal seeds, every epoch would repeat the same initial states and goals."""
+    starts = []
+
+    class Watching(DQN):
+        def act(self, observation, *, explore=False):
+            if explore:
+                starts.append(observation["desired_goal"].copy())
+            return super().act(observation, explore=explore)
+
+    monkeypatch.setitem(ALGORITHMS, "dqn", Watching)
+    assert len(train(tiny(steps=400)).history) == 2
+    assert not np.array_equal(starts[0], starts[len(starts) // 2])
+
+
+def test_prints_epochs_and_sets_the_number_of_threads(capsys):
+    train(tiny(steps=400))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in lines] == ["epoch   1", "epoch   2"]
+    assert torch.get_num_threads() == 1
+    train(tiny(steps=200, threads=2), on_epoch=None)
+    assert torch.get_num_threads() == 2
+    assert not capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"threads must be .* >= 1, got 0"):
+        tiny(threads=0)

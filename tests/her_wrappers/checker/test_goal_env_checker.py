@@ -1,0 +1,234 @@
+"""GoalEnvChecker finds faults of an environment in use, changes nothing, and warns once."""
+
+import warnings
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import wrappers
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import SyncVectorEnv
+
+import her_envs  # noqa: F401 - registers the bundled ids
+from her_wrappers import EpisodeRecorder, GoalEnvChecker
+from her_wrappers.checker import GOAL_ENV_RULES, goal_env_checker
+from her_wrappers.checker.goal_env_checker import HELD, STRIDE
+from her_wrappers.repairs import CopyObservation
+from tests.support.specimens.broken import FAULTS
+from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
+from tests.support.specimens.broken_rewards import RewardOffset
+from tests.support.specimens.reach import DenseReach, Reach
+
+
+def use(env, steps=200, seed=0, on_return=lambda observation, info: None):
+    """Step an environment with random actions and resets; return all results of ``reset`` and ``step``.
+
+    ``on_return`` may change the returned observations and infos.
+    """
+    env.action_space.seed(seed)
+    history = [env.reset(seed=seed)]
+    on_return(*history[0])
+    for _ in range(steps):
+        history.append(env.step(env.action_space.sample()))
+        on_return(history[-1][0], history[-1][-1])
+        if history[-1][2] or history[-1][3]:
+            history.append(env.reset())
+            on_return(*history[-1])
+    return history
+
+
+PASSIVE_FAULTS = [
+    (specimen, code)
+    for specimen, code in FAULTS
+    if GOAL_ENV_RULES[code].passive
+    and issubclass(specimen, Reach)
+    # These faults show at the first reset only, or on relabeled goals only.
+    and specimen.__name__
+    not in {"TerminationNotImplemented", "MutatesInfo", "LogAtZero", "DividesByDistance"}
+]
+
+
+@pytest.mark.parametrize(
+    ("specimen", "code"), PASSIVE_FAULTS, ids=[f"{s.__name__}-{c}" for s, c in PASSIVE_FAULTS]
+)
+def test_faults_that_need_no_experiments_are_found(specimen, code):
+    env = GoalEnvChecker(specimen())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        use(env, steps=40)
+        if code not in env.report().codes:
+            use(env, steps=160)
+    assert code in env.report().codes
+    assert {finding.code for finding in env.report().of_severity("error")} <= {code}
+    messages = [str(warning.message) for warning in caught]
+    assert any(code in message for message in messages)
+    assert len(messages) == len(set(messages)), "each finding warns once"
+
+
+def test_actions_and_returned_values_are_not_changed():
+    assert data_equivalence(use(GoalEnvChecker(Reach())), use(Reach()), exact=True)
+
+
+WATCHED_CLOSELY = 100
+
+
+@pytest.fixture
+def few_first_steps(monkeypatch):
+    """Check only the first 100 steps closely, to reach the later steps sooner."""
+    monkeypatch.setattr(goal_env_checker, "WATCHED_CLOSELY", WATCHED_CLOSELY)
+
+
+@pytest.mark.usefixtures("few_first_steps")
+@pytest.mark.parametrize("end", ["steps", "report", "close"])
+def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_end(end):
+    class Late(DenseReach):
+        steps = 0
+
+        def reward(self, observation, info):
+            self.steps += 1
+            return super().reward(observation, info) - 3 * (self.steps > WATCHED_CLOSELY)
+
+    env = GoalEnvChecker(Late())
+    use(env, WATCHED_CLOSELY)
+    assert not env.report().findings
+    if end != "steps":
+        use(env, STRIDE)
+    until_the_end = {"steps": lambda: use(env, STRIDE * HELD), "report": env.report, "close": env.close}
+    with pytest.warns(UserWarning, match="GE101 reward-mismatch"):
+        until_the_end[end]()
+    assert env.report().codes == ["GE101"]
+
+
+def test_the_report_lists_the_rules_that_need_experiments():
+    (gap,) = GoalEnvChecker(Reach()).report().not_exercised
+    assert gap.reason == "GoalEnvChecker does no experiments; call check_goal_env"
+    assert gap.codes == tuple(code for code, rule in GOAL_ENV_RULES.items() if not rule.passive)
+
+
+class KeepsItsFirstObservation(Reach):
+    """Every step overwrites the observation of reset, to which only a ``functools.partial`` refers."""
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        self.overwrite = partial(np.copyto, observation["achieved_goal"])
+        return observation, info
+
+    def step(self, action):
+        returned = super().step(action)
+        self.overwrite(self.position)
+        return returned
+
+
+def test_a_later_change_of_the_observation_of_a_reset_is_found():
+    env = GoalEnvChecker(KeepsItsFirstObservation())
+    with pytest.warns(UserWarning, match="GE301"):
+        use(env, steps=50)
+
+
+def test_findings_are_counted():
+    env = GoalEnvChecker(RewardOffset())
+    with pytest.warns(UserWarning, match="GE101"):
+        use(env, 200)
+    (finding,) = env.report().findings
+    assert 190 < finding.count <= 200, "a step near the threshold may count as rounding"
+    assert (env.report().steps, env.report().seed) == (200, None)
+    episodes = env.report().episodes
+    env.reset()
+    assert env.report().episodes == episodes + 1
+
+
+def test_gymnasium_can_make_the_wrapper_from_a_spec():
+    env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
+    again = gym.make(env.spec)
+    assert isinstance(again, GoalEnvChecker)
+
+
+def annotates_info(observation, info):
+    info["seen"] = True
+
+
+def empties_info(observation, info):
+    info.clear()
+
+
+def relabels(observation, info):
+    observation["desired_goal"][:] = observation["achieved_goal"]
+
+
+def pops_a_key(observation, info):
+    observation.pop("observation")
+
+
+@pytest.mark.usefixtures("few_first_steps")
+@pytest.mark.parametrize("change", [annotates_info, empties_info, relabels, pops_a_key])
+@pytest.mark.parametrize(
+    "steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["first steps", "later steps"]
+)
+def test_changes_by_the_receiver_are_not_findings(change, steps):
+    env = GoalEnvChecker(Reach())
+    use(env, steps, on_return=change)
+    assert env.report().findings == ()
+
+
+@pytest.mark.parametrize("specimen", [ReusesDict, ReusesInfo, ReusesArrays])
+def test_changes_by_the_environment_are_found_if_the_receiver_changes_other_values(specimen):
+    env = GoalEnvChecker(specimen())
+    with warnings.catch_warnings(action="ignore"):
+        use(env, 60, on_return=annotates_info)
+    errors = env.report().of_severity("error")
+    assert {finding.code for finding in errors} == {"GE301"}
+    assert "seen" not in {finding.subject.split()[-1] for finding in errors}
+
+
+WRAPPERS = {
+    "RecordEpisodeStatistics": wrappers.RecordEpisodeStatistics,
+    "TimeLimit": partial(wrappers.TimeLimit, max_episode_steps=15),
+    "PassiveEnvChecker": wrappers.PassiveEnvChecker,
+    "Autoreset": wrappers.Autoreset,
+    "RescaleAction": partial(wrappers.RescaleAction, min_action=np.float32(0), max_action=np.float32(1)),
+    "StickyAction": partial(wrappers.StickyAction, repeat_action_probability=0.3),
+    "CopyObservation": CopyObservation,
+    "EpisodeRecorder": EpisodeRecorder,
+    "GoalEnvChecker": GoalEnvChecker,
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("order", ["wrapper inside", "wrapper outside"])
+def test_wrappers_inside_and_outside_the_checker_give_no_finding(wrapper, order):
+    checker = GoalEnvChecker(wrapper(Reach()) if order == "wrapper inside" else Reach())
+    env = checker if order == "wrapper inside" else wrapper(checker)
+    resets = not isinstance(env, wrappers.Autoreset) and not isinstance(checker.env, wrappers.Autoreset)
+    with warnings.catch_warnings(action="error"):
+        env.action_space.seed(0)
+        env.reset(seed=0)
+        for _ in range(200):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if resets and (terminated or truncated):
+                env.reset()
+    assert checker.report().findings == ()
+
+
+def test_a_vector_environment_is_rejected_with_the_call_that_works():
+    with pytest.raises(TypeError, match="env must be a single environment, got SyncVectorEnv; call check_"):
+        GoalEnvChecker(SyncVectorEnv([Reach]))
+
+
+def test_a_run_of_stable_baselines3_with_monitors_inside_and_outside_gives_no_finding():
+    sb3 = pytest.importorskip("stable_baselines3")
+    monitor = sb3.common.monitor.Monitor
+    checker = GoalEnvChecker(monitor(gym.make("her_envs/PointReach-v0", max_steps=20)))
+    sb3.SAC(
+        "MultiInputPolicy",
+        monitor(checker),
+        replay_buffer_class=sb3.HerReplayBuffer,
+        learning_starts=50,
+        train_freq=8,
+        batch_size=16,
+        policy_kwargs={"net_arch": [16]},
+        seed=0,
+        device="cpu",
+    ).learn(150)
+    assert checker.report().steps >= 150
+    assert checker.report().findings == ()

@@ -1,0 +1,83 @@
+"""Leaves of trees: values that fit a space are accepted, casts that lose information are errors."""
+
+import re
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.trees import as_leaf, leaf_arrays
+
+NESTED = spaces.Dict({
+    "a/b": spaces.Discrete(3),
+    "a": spaces.Dict(b=spaces.Box(0, 1, (2,))),
+    "c": spaces.Tuple([spaces.MultiBinary(2)]),
+})
+
+
+def test_a_tree_is_built_from_its_leaves_again():
+    element = NESTED.sample()
+    spec = SpaceSpec.of("x", NESTED)
+    built = spec.build([leaf.find(element, "here") for leaf in spec])
+    assert built.keys() == element.keys()
+    for one, other in zip(leaf_arrays(built), leaf_arrays(dict(element)), strict=True):
+        assert one is other
+
+
+@pytest.mark.parametrize("tree", [{}, None, {"c": ()}, {"c": 5}])
+def test_a_missing_leaf_is_named(tree):
+    with pytest.raises(ValueError, match=r"^x/c/0 is missing here$"):
+        SpaceSpec.of("x", NESTED).leaves[-1].find(tree, "here")
+
+
+LOSSLESS = [
+    (3, np.int64),
+    (3, np.float32),
+    (True, np.int8),
+    (2.0, np.int64),
+    (0.5, np.float16),
+    (np.float32(0.1), np.float64),
+]
+LOSSY = [
+    (0.1, np.float32),
+    (0.5, np.int64),
+    (300, np.int8),
+    (-1, np.uint8),
+    (2**53 + 1, np.float64),
+    (np.nan, np.int64),
+    (1e300, np.float32),
+    (np.inf, np.int64),
+]
+
+
+@pytest.mark.parametrize(("value", "dtype"), LOSSLESS)
+def test_casts_that_keep_all_values_are_made(value, dtype):
+    assert as_leaf("x", value, (), np.dtype(dtype)) == value
+
+
+@pytest.mark.parametrize(("value", "dtype"), LOSSY)
+def test_casts_that_change_a_value_are_an_error(value, dtype):
+    with pytest.raises(ValueError, match=re.escape(f"x must have dtype {np.dtype(dtype)}, got")):
+        as_leaf("x", value, (), np.dtype(dtype))
+
+
+def test_rounding_is_for_floats_and_keeps_them_finite():
+    assert as_leaf("x", 0.1, (), np.dtype(np.float32), rounding=True) == np.float32(0.1)
+    for value, dtype in ((300, np.int8), (0.5, np.int64), (1e300, np.float32)):
+        with pytest.raises(ValueError, match=f"which {np.dtype(dtype)} cannot represent"):
+            as_leaf("x", value, (), np.dtype(dtype), rounding=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([[1], [1, 2]], "x must be an array of shape (2,), got list: "),
+        ([1, 2, 3], "x must have shape (2,), got (3,)"),
+        (["a", "b"], "x must hold numbers of dtype float32, got dtype <U1"),
+        ([None, None], "x must hold numbers of dtype float32, got dtype object"),
+    ],
+)
+def test_a_value_that_is_not_such_an_array_is_an_error(value, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        as_leaf("x", value, (2,), np.dtype(np.float32))

@@ -1,0 +1,156 @@
+"""batched_terminated returns one bool for each row, for functions of batches and of single goals."""
+
+import warnings
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_wrappers.goals.functions import BatchedTermination, batched_terminated
+
+GOALS = spaces.Box(-1, 1, (3,))
+
+
+def close(achieved, desired):
+    return np.linalg.norm(achieved - desired, axis=-1) < 0.5
+
+
+def raises_on_batches(achieved, desired, info):
+    return (
+        "yes" if np.linalg.norm(achieved - desired, axis=-1) < 0.5 else ""
+    )  # the truth value of a batch is ambiguous
+
+
+def not_implemented(achieved, desired, info):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("function", "row_by_row"),
+    [
+        (lambda achieved, desired, info: close(achieved, desired), False),
+        # gymnasium-robotics' PointMaze: one bool for any batch, from all rows together
+        (lambda achieved, desired, info: bool(np.linalg.norm(achieved - desired) < 0.5), True),
+        (raises_on_batches, True),
+    ],
+    ids=["rowwise", "scalar", "raises"],
+)
+def test_terminations_are_correct_for_every_row(function, row_by_row):
+    batched = batched_terminated(function, GOALS)
+    achieved, desired = np.random.default_rng(0).uniform(-1, 1, (2, 100, 3))
+    desired[::2] = achieved[::2]
+    with pytest.warns(UserWarning, match="100 times for this batch") if row_by_row else nullcontext():
+        result = batched(achieved, desired, [{}] * 100)
+    assert isinstance(batched, BatchedTermination) == row_by_row
+    assert batched_terminated(batched, GOALS) is batched
+    assert result.dtype == bool
+    np.testing.assert_array_equal(result, close(achieved, desired))
+
+
+def test_the_info_of_each_row_reaches_a_scalar_termination_function():
+    batched = batched_terminated(lambda achieved, desired, info: bool(info.get("crashed")), GOALS)
+    infos = [{"crashed": i == 2} for i in range(4)]
+    with pytest.warns(UserWarning, match="called once for each row, 4 times"):
+        result = batched(np.zeros((4, 3)), np.zeros((4, 3)), infos)
+    assert result.tolist() == [False, False, True, False]
+
+
+def test_a_termination_function_that_is_not_implemented_is_ignored():
+    assert batched_terminated(not_implemented, GOALS) is None
+    assert batched_terminated(None, GOALS) is None
+
+
+def test_a_function_with_other_arguments_raises():
+    with pytest.raises(TypeError, match=r"compute_terminated must be a function of .*takes 2"):
+        batched_terminated(lambda achieved, desired: True, GOALS)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda achieved, desired, info: bool(info["force"] > 2),
+        lambda achieved, desired, info: np.array([row["force"] > 2 for row in info]),
+    ],
+    ids=["scalar", "rowwise"],
+)
+def test_a_function_that_needs_infos_works_with_real_infos(function):
+    batched = batched_terminated(function, GOALS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for count in (4, 1, 3):
+            infos = [{"force": i} for i in range(count)]
+            result = batched(np.zeros((count, 3)), np.zeros((count, 3)), infos)
+            assert result.tolist() == [i > 2 for i in range(count)]
+
+
+def rows_with_infos(achieved, desired, info):
+    return np.array([bool(i["ok"] and a == d) for a, d, i in zip(achieved, desired, info, strict=True)])
+
+
+def test_a_batched_function_of_discrete_goals_that_needs_infos_is_accepted():
+    """The function raises TypeError on a single goal, although its signature is right."""
+    batched = batched_terminated(rows_with_infos, spaces.Discrete(5))
+    infos = [{"ok": True}, {"ok": False}, {"ok": True}]
+    values = batched(np.array([1, 2, 3]), np.array([1, 2, 4]), infos)
+    assert values.tolist() == [True, False, False]
+
+
+class FailsOnce:
+    """A function that raises an error once, and not in later calls."""
+
+    def __init__(self, function, error):
+        self.function, self.error = function, error
+        self.batches = []
+
+    def __call__(self, achieved, desired, info):
+        if self.error is not None and (self.function is close_rows or any(info)):
+            error, self.error = self.error, None
+            raise error
+        self.batches.append(np.ndim(achieved))
+        return self.function(achieved, desired, info)
+
+
+def close_rows(achieved, desired, info):
+    return close(achieved, desired)
+
+
+def needs_ok(achieved, desired, info):
+    return close(achieved, desired) & np.array([row["ok"] for row in info])
+
+
+def handles_both(achieved, desired, info):
+    rows = [info] if isinstance(info, dict) else info
+    ok = np.array([row["ok"] for row in rows])
+    return close(achieved, desired) & (ok if np.ndim(achieved) > 1 else ok[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "error"), [(needs_ok, MemoryError("temporary")), (handles_both, ValueError("temporary"))]
+)
+def test_a_temporary_error_does_not_lead_to_calls_for_each_row(function, error):
+    fails_once = FailsOnce(function, error)
+    batched = batched_terminated(fails_once, GOALS)
+    goals, infos = np.zeros((4, 3)), [{"ok": i % 2 == 0} for i in range(4)]
+    with pytest.raises(type(error), match="temporary"):
+        batched(goals, goals, infos)
+    fails_once.batches.clear()
+    with warnings.catch_warnings(action="error"):
+        assert batched(goals, goals, infos).tolist() == [True, False, True, False]
+    assert fails_once.batches == [2], "one call for the batch"
+
+
+def test_after_an_interrupt_the_next_call_decides():
+    fails_once = FailsOnce(needs_ok, KeyboardInterrupt())
+    batched = batched_terminated(fails_once, GOALS)
+    goals, infos = np.zeros((2, 3)), [{"ok": True}, {"ok": False}]
+    with pytest.raises(KeyboardInterrupt):
+        batched(goals, goals, infos)
+    with warnings.catch_warnings(action="error"):
+        assert batched(goals, goals, infos).tolist() == [True, False]
+
+
+def test_a_temporary_error_in_the_first_probe_does_not_lead_to_calls_for_each_row():
+    batched = batched_terminated(FailsOnce(close_rows, MemoryError("temporary")), GOALS)
+    with warnings.catch_warnings(action="error"):
+        assert batched(np.zeros((3, 3)), np.zeros((3, 3)), [{}] * 3).tolist() == [True] * 3

@@ -1,0 +1,385 @@
+"""Situations in which relabeling is wrong give one warning with the cause; correct environments give none."""
+
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
+from her_wrappers.goals.autoreset import declared_mode
+from tests.support.specimens.correct import CORRECT
+from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.unusual import UNUSUAL
+
+
+def messages(play, *args, **options):
+    """Return the texts of the warnings of a function."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        play(*args, **options)
+    return [str(each.message) for each in found]
+
+
+def toward_goal(env, obs):
+    return np.clip((obs["desired_goal"] - obs["achieved_goal"]) / 0.2, -1, 1).astype(np.float32)
+
+
+def at_random(env, obs):
+    return env.action_space.sample()
+
+
+def record(env, episodes=40, policy=at_random, buffer=None, change=None, **options):
+    """Record episodes of a single environment for a buffer, and return the buffer."""
+    buffer = buffer or HindsightReplayBuffer.for_env(env, seed=0, **options)
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    recorder.action_space.seed(0)
+    for number in range(episodes):
+        if change is not None and number == episodes // 2:
+            change(env)
+        obs, _ = recorder.reset(seed=number)
+        done = False
+        while not done:
+            obs, _, terminated, truncated, _ = recorder.step(policy(env, obs))
+            done = terminated or truncated
+    return buffer
+
+
+def record_rows(envs, steps=500, change=None, **options):
+    """Record episodes of a vector environment for a buffer, and return the buffer."""
+    buffer = HindsightReplayBuffer.for_env(envs, seed=0, **options)
+    recorder = VectorEpisodeRecorder(envs, buffer.add_episodes)
+    recorder.action_space.seed(0)
+    recorder.reset(seed=0)
+    for t in range(steps):
+        if change is not None and t == steps // 2:
+            change(envs)
+        *_, terminated, truncated, _ = recorder.step(recorder.action_space.sample())
+        ended = terminated | truncated
+        if ended.any() and declared_mode(envs) is AutoresetMode.DISABLED:
+            recorder.reset(options={"reset_mask": ended})
+    recorder.close()
+    return buffer
+
+
+# --- terminations ---------------------------------------------------------------------------------
+
+
+class NoEnd(Reach):
+    """Success does not end an episode."""
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal) & False
+
+
+class EndsOnSuccess(gym.Wrapper):
+    flags = True, False
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        ends = info["is_success"]
+        return (
+            obs,
+            reward,
+            terminated or (ends and self.flags[0]),
+            truncated or (ends and self.flags[1]),
+            info,
+        )
+
+
+class TruncatesOnSuccess(EndsOnSuccess):
+    flags = False, True
+
+
+class HidesTerminations(gym.Wrapper):
+    def step(self, action):
+        obs, reward, _, truncated, info = self.env.step(action)
+        return obs, reward, False, truncated or self.unwrapped.elapsed >= 30, info
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: EndsOnSuccess(NoEnd()), "compute_terminated returns False there"),
+        (lambda: TruncatesOnSuccess(NoEnd()), "were truncated as soon as they achieved their goals"),
+        (lambda: HidesTerminations(Reach()), "did not terminate, but compute_terminated returns True"),
+    ],
+)
+def test_terminations_that_contradict_the_function_give_one_warning(make, text):
+    (message,) = messages(record, make(), policy=toward_goal)
+    assert text in message
+
+
+def test_a_chosen_rule_gives_no_warning():
+    assert not messages(record, EndsOnSuccess(NoEnd()), policy=toward_goal, termination="success")
+    assert not messages(record, NoEnd(), policy=toward_goal)
+    assert not messages(record, Reach(), policy=toward_goal)
+
+
+# --- infos ----------------------------------------------------------------------------------------
+
+
+class Collision(NoEnd):
+    """A collision costs 10, which only the info says."""
+
+    def inform(self, observation):
+        return super().inform(observation) | {"collision": bool(abs(observation["achieved_goal"][0]) > 0.5)}
+
+    def cost(self, info):
+        each = [info] if isinstance(info, dict) else info
+        costs = np.array([10.0 * one.get("collision", False) for one in each])
+        return costs[0] if isinstance(info, dict) else costs
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return super().compute_reward(achieved_goal, desired_goal, info) - self.cost(info)
+
+
+class NeedsCollision(Collision):
+    def cost(self, info):
+        each = [info] if isinstance(info, dict) else info
+        costs = np.array([10.0 * one["collision"] for one in each])
+        return costs[0] if isinstance(info, dict) else costs
+
+
+class MayHaveCollision(Collision):
+    def cost(self, info):
+        each = [info] if isinstance(info, dict) else info
+        costs = np.array([10.0 * one["collision"] if "collision" in one else 0.0 for one in each])
+        return costs[0] if isinstance(info, dict) else costs
+
+
+@pytest.mark.parametrize("kind", [Collision, MayHaveCollision])
+def test_infos_that_a_reward_reads_are_named(kind):
+    (message,) = messages(record, kind())
+    assert "info_keys=['collision']" in message
+    assert "copy_info_dict=True" in message
+    (message,) = messages(record_rows, SyncVectorEnv([kind] * 3))
+    assert "info_keys=['collision']" in message
+    assert not messages(record, kind(), info_keys=["collision"])
+
+
+def test_a_key_error_for_an_info_names_the_remedy():
+    with pytest.raises(RuntimeError, match=r"reads info 'collision'.*info_keys=\['collision'\]"):
+        record(NeedsCollision())
+    env = NeedsCollision()
+    env.cost = lambda info: 0.0
+    buffer = record(env)
+    del env.cost  # the function reads another info later
+    with pytest.raises(ValueError, match="reads info 'collision'"):
+        buffer.sample(32)
+
+
+def test_a_key_error_for_something_else_stays():
+    def reward(achieved, desired, info):
+        return {}["collision"]
+
+    with pytest.raises(RuntimeError, match="KeyError: 'collision'"):
+        record(NoEnd(), compute_reward=reward)
+
+
+# --- resets inside of episodes --------------------------------------------------------------------
+
+
+class ResetsItself(Reach):
+    """After a success the next step begins somewhere else, and the episode continues."""
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return np.zeros(np.shape(achieved_goal)[:-1], bool)
+
+    def move(self, action):
+        if self.elapsed == 10:
+            self.position, self.goal = self.draw_start()
+            return self.position
+        return super().move(action)
+
+
+class MovingGoal(NoEnd):
+    """The goal drifts in each step."""
+
+    def move(self, action):
+        self.goal = (self.goal + np.float32(0.02)).clip(-1, 1).astype(self.dtype)
+        return super().move(action)
+
+
+class NewGoal(NoEnd):
+    """The goal changes in the middle of an episode, and the point continues from its place."""
+
+    def move(self, action):
+        if self.elapsed == 10:
+            self.goal = self.draw_start()[1]
+        return super().move(action)
+
+
+def add_with_autoreset(steps=200):
+    env = gym.wrappers.Autoreset(NoEnd())  # `for_env` would notice the wrapper
+    spaces, functions = (env.observation_space, env.action_space), {"compute_reward": NoEnd().compute_reward}
+    buffer = HindsightReplayBuffer(*spaces, **functions, termination="never", seed=0)
+    obs, _ = env.reset(seed=0)
+    env.action_space.seed(0)
+    for _ in range(steps):
+        action = env.action_space.sample()
+        after, reward, terminated, truncated, info = env.step(action)
+        buffer.add(obs, action, reward, after, terminated, truncated, info)
+        obs = after
+
+
+def evaluate_in_between():
+    env = NoEnd()
+
+    def evaluate(recorded, obs):
+        if recorded.elapsed == 10:
+            env.position, env.goal = env.draw_start()
+        return env.action_space.sample()
+
+    record(env, policy=evaluate)
+
+
+@pytest.mark.parametrize("play", [lambda: record(ResetsItself()), add_with_autoreset, evaluate_in_between])
+def test_a_reset_inside_of_an_episode_is_noticed(play):
+    assert any("the achieved goal jumped" in message for message in messages(play))
+
+
+@pytest.mark.parametrize("kind", [MovingGoal, NewGoal])
+def test_goals_that_move_without_a_jump_of_the_state_are_correct(kind):
+    assert not messages(record, kind(), episodes=80)
+
+
+# --- goals inside of observations -----------------------------------------------------------------
+
+
+def with_observation(extra, nested=False):
+    """Return a class of `Reach` with more values in the observation."""
+
+    class More(NoEnd):
+        def make_space(self):
+            parts = super().make_space()
+            box = spaces.Box(-9, 9, (len(np.atleast_1d(extra(np.ones(2), np.ones(2)))),), np.float32)
+            if nested:
+                return spaces.Dict({**parts, "observation": spaces.Dict(a=parts["observation"], b=box)})
+            low, high = (
+                [*getattr(parts["observation"], each), *getattr(box, each)] for each in ("low", "high")
+            )
+            return spaces.Dict({**parts, "observation": spaces.Box(np.float32(low), np.float32(high))})
+
+        def observe(self):
+            seen = super().observe()
+            more = np.atleast_1d(extra(seen["achieved_goal"], seen["desired_goal"])).astype(np.float32)
+            joined = np.concatenate([seen["observation"], more])
+            return seen | {"observation": {"a": seen["observation"], "b": more} if nested else joined}
+
+    return More
+
+
+def rotated(vector, angle):
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1]])
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        (lambda a, d: d, "{} is a linear function of desired_goal,"),
+        (lambda a, d: d - a, "{} is a linear function of desired_goal and achieved_goal,"),
+        (lambda a, d: 2 * (a - d) + 1, "{} is a linear function of desired_goal and achieved_goal,"),
+        (lambda a, d: np.linalg.norm(d - a), "the distance of desired_goal and achieved_goal"),
+        (lambda a, d: d[0] - a[1], "is a linear function of desired_goal and achieved_goal,"),
+        (lambda a, d: np.arctan2(*(d - a)[::-1]), "of the direction from achieved_goal to desired_goal,"),
+        (lambda a, d: 0.3 * d[0] - 0.7 * d[1] + a[0], "is a linear function of desired_goal and"),
+        (lambda a, d: rotated(d - a, 5 * a[0]), "{} is the desired_goal relative to the achieved_goal"),
+        (lambda a, d: np.round(d, 1), "{} is a monotonic function of desired_goal,"),
+        (lambda a, d: np.clip(d - a, -0.2, 0.2), "{} is a monotonic function of desired_goal -"),
+        (lambda a, d: np.exp(-np.linalg.norm(d - a)), "is a monotonic function of the distance of"),
+    ],
+)
+def test_an_observation_with_the_goal_is_described(extra, text, nested):
+    (message,) = messages(record, with_observation(extra, nested)())
+    assert text.format("observation/b" if nested else "observation[2:4]") in message
+
+
+class LastAction(gym.Wrapper):
+    """The observation has the last action."""
+
+    def __init__(self):
+        super().__init__(NoEnd())
+        both = spaces.Box(-2, 2, (4,), np.float32)
+        self.observation_space = spaces.Dict({**self.env.observation_space, "observation": both})
+
+    def reset(self, **options):
+        obs, info = self.env.reset(**options)
+        return self.add(obs, np.zeros(2)), info
+
+    def step(self, action):
+        obs, *others = self.env.step(action)
+        return self.add(obs, action), *others
+
+    def add(self, obs, action):
+        return obs | {"observation": np.append(obs["observation"], action).astype(np.float32)}
+
+
+@pytest.mark.parametrize("gain", [0.3, 5])
+def test_actions_toward_the_goal_in_the_observation_are_correct(gain):
+    env = gym.wrappers.TimeLimit(LastAction(), 200)  # most compared states are not the first of an episode
+    toward = lambda env, obs: np.clip(gain * (obs["desired_goal"] - obs["achieved_goal"]), -1, 1)  # noqa: E731
+    assert not messages(record, env, policy=toward)
+
+
+# --- functions of another environment -------------------------------------------------------------
+
+
+class Radius(NoEnd):
+    def __init__(self, radius=0.15):
+        super().__init__()
+        self.radius = radius
+
+    def set_radius(self, radius):
+        self.radius = radius
+
+
+@pytest.mark.parametrize(("kind", "count"), [(SyncVectorEnv, 0), (AsyncVectorEnv, 1)])
+def test_a_change_that_the_local_copy_does_not_get_is_noticed(kind, count):
+    change = lambda envs: envs.call("set_radius", 0.9)  # noqa: E731
+    found = messages(record_rows, kind([Radius] * 2), change=change)
+    assert len(found) == count
+    assert all("a curriculum, set_attr()" in message for message in found)
+
+
+def test_attributes_that_differ_from_the_start_are_noticed():
+    envs = AsyncVectorEnv([Radius] * 2)
+    envs.reset(seed=0)
+    envs.set_attr("radius", 0.9)
+    (message,) = messages(record_rows, envs)
+    assert "a local copy for AsyncVectorEnv" in message
+    makers = [lambda radius=radius: Radius(radius) for radius in (0.1, 0.9)]
+    (message,) = messages(record_rows, SyncVectorEnv(makers))
+    assert "attributes that were set in other environments" in message
+
+
+def test_a_curriculum_of_the_same_environment_is_correct():
+    assert not messages(record, Radius(), change=lambda env: env.set_radius(0.6))
+
+
+# --- correct environments -------------------------------------------------------------------------
+
+NEEDS = {"CostInInfo": {"info_keys": ["cost"]}}
+
+
+@pytest.mark.parametrize("name", sorted((CORRECT | UNUSUAL).keys() - {"TextInObservation"}))
+def test_correct_environments_give_no_warning(name):
+    env = (CORRECT | UNUSUAL)[name]()
+    if isinstance(env, gym.wrappers.Autoreset):
+        env = env.env
+    vector = isinstance(env, gym.vector.VectorEnv)
+    options = NEEDS.get(name, {})
+    if vector:
+        found = messages(record_rows, env, steps=200, **options)
+    else:
+        env = gym.wrappers.TimeLimit(env, 50)
+        found = messages(record, env, episodes=34, **options)
+    assert not found
+
+
+def test_dense_reach_is_correct():
+    assert not messages(record, DenseReach(), policy=toward_goal)
