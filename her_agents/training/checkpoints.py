@@ -20,7 +20,7 @@ from her_agents.algorithms.registry import make_agent
 from her_agents.training.config import make_config
 from her_wrappers.data.arrays import ArrayFile, CorruptFileError, as_corrupt, write_arrays
 from her_wrappers.data.atomic import open_regular, replacement
-from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.recording.space_json import SpaceJson, space_from_json, space_to_json
 from her_wrappers.support.arguments import require_suffix
 
@@ -184,7 +184,7 @@ def _read_policy(path: Path) -> dict[str, Any]:
 
 def describe_spaces(observation_space: spaces.Dict, action_space: spaces.Space[Any]) -> list[SpaceJson]:
     """Return the Dict space of observation and goals, and the action space, as JSON data."""
-    goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})
+    goal_space = spaces.Dict({key: observation_space[key] for key in OBSERVATION_KEYS})
     return [space_to_json(goal_space), space_to_json(action_space)]
 
 

@@ -70,7 +70,7 @@ class CollectedTraining(Training):
 
     def _open(self, buffer_file: Path | None) -> None:
         config = self.config
-        self.buffer = self._make_buffer(self._test_env, buffer_file)
+        self.buffer = self._make_buffer(self._evaluation_env, buffer_file)
         self._collector = Collector(
             self._env_factory(),
             ExploringPolicy(config, *self._spaces, self._agent_class),

@@ -26,7 +26,7 @@ class OfflineTraining(Training):
     """
 
     def _open(self, buffer_file: Path | None) -> None:
-        self.buffer = self._make_buffer(self._test_env, buffer_file)
+        self.buffer = self._make_buffer(self._evaluation_env, buffer_file)
         if buffer_file is not None:  # the saved buffer has the episodes
             return
         name = str(self.config.offline)

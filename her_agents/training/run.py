@@ -131,12 +131,12 @@ class Training:
         self._backend, self._address = backend, address
         if env is None:
             env = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
-        self._test_env = limit_episodes(_made(env), config.max_episode_steps)
-        self._spaces = goal_spaces(self._test_env)
+        self._evaluation_env = limit_episodes(_made(env), config.max_episode_steps)
+        self._spaces = goal_spaces(self._evaluation_env)
         self.config = config = resolve_auto(config, self._spaces[0])[0]
         torch.set_num_threads(config.threads)
         self.agent = own_agent or make_agent(config, *self._spaces, agent=self._agent_class)
-        reward, flag = take_random_step(self._test_env, config)
+        reward, flag = take_random_step(self._evaluation_env, config)
         if config.clip_targets:
             require_clippable(reward)
         self._meter = Meter(flag, zero_is_success=config.clip_targets)
@@ -174,7 +174,9 @@ class Training:
         config = self.config
         buffer_size, info_keys = config.buffer_size, config.info_keys
         if not config.offline:  # the last episodes may end after config.steps
-            longest = config.max_episode_steps or declared_time_limit(self._test_env) or MAX_EPISODE_STEPS
+            longest = (
+                config.max_episode_steps or declared_time_limit(self._evaluation_env) or MAX_EPISODE_STEPS
+            )
             num_envs = config.num_envs * max(1, config.workers)
             buffer_size = min(buffer_size, config.steps + num_envs * longest)
             info_keys = self._info_keys
@@ -195,7 +197,7 @@ class Training:
             prioritized=Priority() if config.prioritized else None,
             info_keys=info_keys,
             seed=config.seed,
-            demonstrations=read_demonstrations(config, self._test_env, self._info_keys),
+            demonstrations=read_demonstrations(config, self._evaluation_env, self._info_keys),
             info_format="columns" if config.tensor_functions else "list",
             **place,
         )
@@ -297,7 +299,7 @@ class Training:
 
     def _evaluate(self) -> None:
         """Evaluate the agent, and add a row to the history."""
-        result = evaluate(self._test_env, self.agent.act, self.config.evaluation_episodes, TEST_SEED)
+        result = evaluate(self._evaluation_env, self.agent.act, self.config.evaluation_episodes, TEST_SEED)
         counts = self.counts
         counts.seconds = time.perf_counter() - self._started
         row: Row = {
@@ -341,7 +343,7 @@ class Training:
         """Close the environments."""
         if self._envs is not None:
             self._envs.close()
-        self._test_env.close()
+        self._evaluation_env.close()
 
 
 class _KeptOpen(gym.Wrapper[Any, Any, Any, Any]):

@@ -18,7 +18,7 @@ from her_wrappers.checker.comparing import close
 from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Pair, Probe, info_argument, stack
 from her_wrappers.checker.records import Divergence, ResetRecord, Rollout, StepRecord
 from her_wrappers.data.trees import map_tree, take_rows
-from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import flag_of
 from her_wrappers.rules import RuleSet
 
@@ -99,7 +99,7 @@ class Evidence:
     def has_goals(self) -> bool:
         """Whether the space and all observations have the goal keys, and all goals have the same shape."""
         space = self.observation_space
-        if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= space.spaces.keys():
+        if not isinstance(space, spaces.Dict) or not set(OBSERVATION_KEYS) <= space.spaces.keys():
             return False
         observations = [record.observation for record in self.rollout.records]
         observations += [step.before for step in self.steps[:1]]
@@ -177,10 +177,10 @@ def distinct(numbers: Iterable[float | None]) -> list[float]:
 
 def _goal_shapes(observation: Any) -> Any:
     """Return the common shape of both goals of an observation; None if one is missing or shapes differ."""
-    if not isinstance(observation, dict) or not set(GOAL_KEYS) <= observation.keys():
+    if not isinstance(observation, dict) or not set(OBSERVATION_KEYS) <= observation.keys():
         return None
     try:
-        achieved, desired = (map_tree(np.shape, observation[key]) for key in GOAL_KEYS[1:])
+        achieved, desired = (map_tree(np.shape, observation[key]) for key in OBSERVATION_KEYS[1:])
     except ValueError:  # lists of unequal length are not arrays
         return None
     return achieved if achieved == desired else None

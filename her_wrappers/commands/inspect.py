@@ -19,7 +19,7 @@ from tyro.conf import Positional, arg
 
 from her_wrappers.commands.terminal import printable
 from her_wrappers.data.trees import NUMBERS, STRINGS, leaf_arrays
-from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.recording.archive import EpisodeArchive
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
         if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
             flags = np.full(int(batch.ends[-1]), np.nan)
         columns["success"].append(flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64))
-        has_goals &= isinstance(batch.observations, dict) and set(GOAL_KEYS) <= batch.observations.keys()
+        has_goals &= (
+            isinstance(batch.observations, dict) and set(OBSERVATION_KEYS) <= batch.observations.keys()
+        )
     found: dict[str, Any] = {"episodes": len(archive), "steps": archive.num_steps}
     if not columns:
         return found

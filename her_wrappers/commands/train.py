@@ -22,7 +22,7 @@ from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, exits_with
 from her_wrappers.goals.environments import BrokenModuleError, absolute_name, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
-from her_wrappers.goals.interface import GOAL_KEYS, goal_spaces
+from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
 
 if TYPE_CHECKING:
     from her_agents.training.loop import Result
@@ -264,7 +264,7 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
             print(f"--{option} auto chooses {getattr(config, option)}: {reason}.")
         make_agent(config, observation_space, action_space)
         find_termination(config.termination)
-        if unused := sorted(observation_space.keys() - GOAL_KEYS):
+        if unused := sorted(observation_space.keys() - OBSERVATION_KEYS):
             print(
                 f"The agent uses only 'observation' and 'desired_goal' of the observations, not "
                 f"{', '.join(map(repr, unused))}."

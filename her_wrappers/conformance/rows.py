@@ -15,7 +15,7 @@ from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.env import ACTION_SCALE, ConformanceEnv, EndOfEpisode, round_to_int
 from her_wrappers.rules import Violation
 
-GOAL_KEYS = ("achieved_goal", "desired_goal", "next_achieved_goal", "next_desired_goal")
+OBSERVATION_KEYS = ("achieved_goal", "desired_goal", "next_achieved_goal", "next_desired_goal")
 STATE_KEYS = ("observation", "next_observation")
 OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
 TOLERANCE = 1e-4
@@ -248,7 +248,7 @@ class DecodedRows:
             "goal": ~self.is_allowed,
             "original goal": ~self.relabeled & ~is_of_step,
             "next goal": ~(is_same | (~self.relabeled & is_next)),
-            "precision": ~np.logical_and.reduce([self._is_precise(columns[key]) for key in GOAL_KEYS]),
+            "precision": ~np.logical_and.reduce([self._is_precise(columns[key]) for key in OBSERVATION_KEYS]),
             **{name: differ(*values) for name, values in self._values.items()},
         }
         # A relabeled success need not be truncated too.

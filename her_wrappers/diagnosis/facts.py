@@ -13,7 +13,7 @@ import numpy as np
 from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.data.trees import NUMBERS, Tree, leaf_arrays
 from her_wrappers.goals.in_observation import find_goal_in_observation
-from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import flag_name
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import RuleSet, Severity
@@ -480,14 +480,16 @@ def _norm(rows: np.ndarray) -> np.ndarray:
 
 def _split_goals(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Return achieved and desired goals of S states, (S, G) each, and the other observations by name."""
-    missing = [key for key in GOAL_KEYS if not isinstance(observations, dict) or key not in observations]
+    missing = [
+        key for key in OBSERVATION_KEYS if not isinstance(observations, dict) or key not in observations
+    ]
     if not isinstance(observations, dict) or missing:
         raise ValueError(
-            f"the observations must have the keys {', '.join(map(repr, GOAL_KEYS))}, but lack "
+            f"the observations must have the keys {', '.join(map(repr, OBSERVATION_KEYS))}, but lack "
             f"{', '.join(map(repr, missing))}; `her doctor` needs episodes of a goal environment"
         )
     goals = []
-    for key in GOAL_KEYS[1:]:
+    for key in OBSERVATION_KEYS[1:]:
         leaves = _named_leaves(observations[key])
         if not leaves or any(leaf.dtype.kind not in NUMBERS for leaf in leaves.values()):
             got = f"got dtypes {[str(leaf.dtype) for leaf in leaves.values()]}"
@@ -500,7 +502,7 @@ def _split_goals(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, 
             "'achieved_goal' and 'desired_goal' must have the same number of components, got "
             f"{achieved.shape[1]} and {desired.shape[1]}"
         )
-    rest = {key: value for key, value in observations.items() if key not in GOAL_KEYS[1:]}
+    rest = {key: value for key, value in observations.items() if key not in OBSERVATION_KEYS[1:]}
     return achieved, desired, _named_leaves(rest)
 
 

@@ -23,7 +23,7 @@ from her_wrappers.data.trees import Path
 from her_wrappers.goals.functions import GoalFunction, batched_terminated
 from her_wrappers.support.arguments import require_function
 
-GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+OBSERVATION_KEYS = ("observation", "achieved_goal", "desired_goal")
 
 AnyEnv: TypeAlias = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
@@ -151,11 +151,11 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
     """
     if not isinstance(space, spaces.Dict):
         raise ValueError(  # noqa: TRY004 - the value of the argument is wrong, not its type
-            f"observation space must be a Dict with the keys {', '.join(map(repr, GOAL_KEYS))}, "
+            f"observation space must be a Dict with the keys {', '.join(map(repr, OBSERVATION_KEYS))}, "
             f"got {space}; define observation_space as such a Dict, and return such dicts from reset() "
             "and step()"
         )
-    missing = [key for key in GOAL_KEYS if key not in space.keys()]  # noqa: SIM118 - Dict has no `in`
+    missing = [key for key in OBSERVATION_KEYS if key not in space.keys()]  # noqa: SIM118 - Dict has no `in`
     if missing:
         raise ValueError(
             f"observation space must have the key {missing[0]!r}, got the keys {list(space)}; "

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from her_wrappers.data.trees import copy_tree
-from her_wrappers.goals.interface import GOAL_KEYS, goal_spaces
+from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
 from her_wrappers.goals.success_flag import flag_name
 from her_wrappers.support.arguments import require_flag
 
@@ -279,7 +279,7 @@ class FlattenGoalObservation(_Repair):
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
-        self._spaces = {key: goal_spaces(env)[0][key] for key in GOAL_KEYS}
+        self._spaces = {key: goal_spaces(env)[0][key] for key in OBSERVATION_KEYS}
         self._flat_keys = [key for key, space in self._spaces.items() if not _is_vector_or_image(space)]
         flat = {key: spaces.flatten_space(self._spaces[key]) for key in self._flat_keys}
         for key, space in flat.items():
@@ -313,7 +313,7 @@ class FlattenGoalObservation(_Repair):
 
     def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
         flat = {key: spaces.flatten(self._spaces[key], observation[key]) for key in self._flat_keys}
-        return {key: observation[key] for key in GOAL_KEYS} | flat, info
+        return {key: observation[key] for key in OBSERVATION_KEYS} | flat, info
 
 
 def _is_vector_or_image(space: spaces.Space[Any]) -> bool:

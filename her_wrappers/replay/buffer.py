@@ -29,7 +29,7 @@ from her_wrappers.replay.demonstrations import DemonstrationPart, Demonstrations
 from her_wrappers.replay.goal_selection import GoalSelection
 from her_wrappers.replay.n_step import Windows, n_step_returns
 from her_wrappers.replay.options import InfoFormat, goal_mixture, require_options
-from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priorities, Priority, require_updates
+from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priority, PrioritySampler, require_updates
 from her_wrappers.replay.relabeling import BatchFunction, Relabeler, TerminationMode, resolve_termination
 from her_wrappers.replay.relabeling_warnings import EpisodeChecks
 from her_wrappers.replay.rows import RowStorage
@@ -212,7 +212,7 @@ class HindsightReplayBuffer:
             self._relabeler = Relabeler(compute_reward, reward_fn, *rule, options, arrays)
             self._checks = EpisodeChecks(self._relabeler)
         size, prioritized = options["buffer_size"], options["prioritized"]
-        self._priorities = None if prioritized is None else Priorities(size, prioritized)
+        self._priorities = None if prioritized is None else PrioritySampler(size, prioritized)
         self._open_episodes = OpenEpisodes(self.observation_space, action_space, self.info_keys, size)
         self._sampler = Sampler(self._storage, self._priorities, mixture, options, arguments["seed"])
         given, self._demonstrations = arguments["demonstrations"], None

@@ -51,7 +51,7 @@ class Priority:
         return (priorities + self.eps) ** self.alpha
 
 
-class Priorities:
+class PrioritySampler:
     """The priorities of the stored steps; new steps get the largest priority so far."""
 
     def __init__(self, buffer_size: int, priority: Priority) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from her_wrappers.data.trees import Tree, as_rows_like, concatenate_trees, copy_tree, leaf_arrays, take_rows
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.arrays import NumPyArrays
@@ -141,7 +141,7 @@ def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
 def _require_goals(episode: Episode) -> None:
     if not isinstance(episode, Episode):
         raise TypeError(f"relabel_episode() takes an Episode, got {type(episode).__name__}")
-    keys, observations = set(GOAL_KEYS), episode.observations
+    keys, observations = set(OBSERVATION_KEYS), episode.observations
     is_dict = isinstance(observations, dict)
     if not is_dict or not keys <= set(observations):
         found = f"a dict with the keys {sorted(observations)}" if is_dict else type(observations).__name__

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.goals.in_observation import find_goal_in_observation
-from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.relabeling import Bools, Relabeler, remedy_for_infos
@@ -192,7 +192,7 @@ class EpisodeChecks:
     def _find_jumps(self, episodes: Episodes) -> None:
         """Warn if a step changes the desired goal and makes the achieved goal jump, as a reset would."""
         before = episodes.state_of_step
-        achieved, desired = (_changes(episodes.observations[key], before) for key in GOAL_KEYS[1:])
+        achieved, desired = (_changes(episodes.observations[key], before) for key in OBSERVATION_KEYS[1:])
         is_new = desired.max(1) > 0
         if is_new.mean() > 0.5:  # goals that always move: only large changes count
             scale = np.quantile(desired, 0.9, axis=0)

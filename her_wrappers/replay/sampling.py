@@ -15,7 +15,7 @@ import numpy as np
 from her_wrappers.data import Json
 from her_wrappers.replay.batch import Provenance
 from her_wrappers.replay.goal_selection import GoalMixture, MixtureComponent, uniform_below
-from her_wrappers.replay.priorities import Priorities
+from her_wrappers.replay.priorities import PrioritySampler
 from her_wrappers.replay.rows import FLAG_BITS, RowStorage, Stored
 from her_wrappers.support.arguments import require_count
 
@@ -44,7 +44,7 @@ class Sampler:
     def __init__(
         self,
         storage: RowStorage,
-        priorities: Priorities | None,
+        priorities: PrioritySampler | None,
         mixture: GoalMixture,
         options: Mapping[str, Any],
         seed: int | None,

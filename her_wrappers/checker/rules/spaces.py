@@ -13,7 +13,7 @@ from her_wrappers.checker.comparing import close, show, type_name
 from her_wrappers.checker.evidence import REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import reward_number
 from her_wrappers.data.trees import Path, path_name
-from her_wrappers.goals.interface import GOAL_KEYS, own_goal_space
+from her_wrappers.goals.interface import OBSERVATION_KEYS, own_goal_space
 from her_wrappers.rules import Violation
 from her_wrappers.support.error_texts import describe, raised_at
 
@@ -59,7 +59,7 @@ observation_space = spaces.Dict(
 def not_dict_observation(evidence: Evidence) -> Iterator[Violation]:
     """The observation space must be a Dict."""
     if not isinstance(evidence.observation_space, spaces.Dict):
-        keys = ", ".join(map(repr, GOAL_KEYS))
+        keys = ", ".join(map(repr, OBSERVATION_KEYS))
         yield Violation(
             f"the observation space is {show(evidence.observation_space)}, not a Dict with the keys {keys}"
         )
@@ -80,7 +80,7 @@ def missing_goal_key(evidence: Evidence) -> Iterator[Violation]:
     space = evidence.observation_space
     if not isinstance(space, spaces.Dict):
         return
-    for key in GOAL_KEYS:
+    for key in OBSERVATION_KEYS:
         if key not in space.spaces:
             found = ", ".join(map(repr, space.spaces))
             yield Violation(f"the observation space has only the keys {found}", subject=key)

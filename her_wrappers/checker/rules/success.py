@@ -11,7 +11,7 @@ from her_wrappers.checker.comparing import show, type_name
 from her_wrappers.checker.evidence import BATCH_NEEDS, REWARD_NEEDS, Evidence, rule
 from her_wrappers.checker.goal_calls import INFO_FORMS, Probe
 from her_wrappers.checker.records import StepRecord
-from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
 
@@ -254,7 +254,7 @@ def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
 
 def _follows_info(evidence: Evidence, function: Probe, step: StepRecord) -> bool:
     """Whether ``function`` takes the success of ``step`` from the info instead of the goals."""
-    achieved, desired = (step.observation[key] for key in GOAL_KEYS[1:])
+    achieved, desired = (step.observation[key] for key in OBSERVATION_KEYS[1:])
     failures = [other for other, reached in zip(evidence.steps, evidence.reached, strict=True) if not reached]
     unreached = [
         goal

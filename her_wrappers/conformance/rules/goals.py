@@ -9,7 +9,7 @@ import numpy as np
 
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import GOAL_KEYS, HORIZON, DecodedRows, first_of_each
+from her_wrappers.conformance.rows import HORIZON, OBSERVATION_KEYS, DecodedRows, first_of_each
 from her_wrappers.conformance.uniformity import LIMIT, bins_of, counts_of, proportion_z, uniformity_z
 from her_wrappers.rules import Violation
 
@@ -248,7 +248,7 @@ def original_goal_changed(rows: DecodedRows) -> Iterator[Violation]:
     implies=("HB502", "HB503"),
 )
 def goal_precision(rows: DecodedRows) -> Iterator[Violation]:
-    for key in GOAL_KEYS:
+    for key in OBSERVATION_KEYS:
         episode, code = rows.env.decode(rows.columns[key])
         exact, got = rows.env.encode(np.maximum(episode, 0), code), rows.columns[key]
         if got.dtype != exact.dtype or not np.array_equal(got, exact):

@@ -13,7 +13,7 @@ from gymnasium.wrappers import (
 
 from her_wrappers import check_goal_env
 from her_wrappers.checker.check import causing_layer
-from her_wrappers.goals.interface import GOAL_KEYS
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from tests.support.specimens.broken_rewards import RewardScaled
 from tests.support.specimens.reach import Reach
 
@@ -49,7 +49,7 @@ def test_a_finding_names_the_wrapper_that_causes_it(make, code, wrapper):
 
 
 def test_wrappers_that_change_spaces_and_values_consistently_give_no_finding():
-    env = FilterObservation(RescaleAction(Reach(), np.float32(0), np.float32(1)), list(GOAL_KEYS))
+    env = FilterObservation(RescaleAction(Reach(), np.float32(0), np.float32(1)), list(OBSERVATION_KEYS))
     assert not check_goal_env(env, max_steps=200).findings
 
 

@@ -143,13 +143,13 @@ class StaticReward(gym.Wrapper):
         return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 
 
-GOAL_KEYS = ["achieved_goal", "desired_goal"]
+OBSERVATION_KEYS = ["achieved_goal", "desired_goal"]
 STACKED = {
     "frames": lambda: gym.wrappers.FrameStackObservation(make_reach(), 2),
-    "components": lambda: gym.wrappers.TimeLimit(Stacked(make_reach(), GOAL_KEYS), 9),
-    "static": lambda: Stacked(StaticReward(make_reach()), GOAL_KEYS, 3),
-    "sync": lambda: SyncVectorEnv([lambda: Stacked(make_reach(), GOAL_KEYS)] * 2),
-    "async": lambda: AsyncVectorEnv([lambda: Stacked(make_reach(), GOAL_KEYS)] * 2),
+    "components": lambda: gym.wrappers.TimeLimit(Stacked(make_reach(), OBSERVATION_KEYS), 9),
+    "static": lambda: Stacked(StaticReward(make_reach()), OBSERVATION_KEYS, 3),
+    "sync": lambda: SyncVectorEnv([lambda: Stacked(make_reach(), OBSERVATION_KEYS)] * 2),
+    "async": lambda: AsyncVectorEnv([lambda: Stacked(make_reach(), OBSERVATION_KEYS)] * 2),
 }
 
 
@@ -168,7 +168,7 @@ def test_goals_of_another_size_than_the_function_takes_are_an_error(kind):
 
 def test_stacked_observations_and_a_function_for_changed_goals_are_right():
     GoalInterface.of(Stacked(make_reach(), ["observation"]))
-    GoalInterface.of(DoubledReward(Stacked(make_reach(), GOAL_KEYS)))
+    GoalInterface.of(DoubledReward(Stacked(make_reach(), OBSERVATION_KEYS)))
     GoalInterface.of(FlattenGoalObservation(make_reach()))
 
 
