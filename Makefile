@@ -10,10 +10,10 @@ unexport PYTHONDONTWRITEBYTECODE
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # Benchmarks with other libraries run in the virtual environments of these.
-bench := $(VENV)$(if $(filter rllib_replay,$(ARGS)),-rllib/installed,$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-test)))
+bench := $(VENV)$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-test))
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo check test slow gpu mutants lowest real-envs rllib bench reproduce scoreboard docs lint generate release clean
+.PHONY: help demo check test slow gpu lowest real-envs rllib bench reproduce scoreboard docs lint generate release clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -32,9 +32,6 @@ gpu: $(VENV)/installed-test  ## On a machine with a CUDA GPU: the tests that use
 	$(bin)/python -m benchmarks.agents_gpu --device cuda
 	$(bin)/python -m benchmarks.replay_gpu --device cuda
 
-mutants: $(VENV)/installed-test  ## Mutation testing with a random sample of mutants, in runs/mutants: an hour or more; resumes.
-	$(bin)/python tools/mutants.py $(ARGS)
-
 lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported versions of all dependencies.
 	$(VENV)-lowest/bin/python -m pytest $(parallel) $(ARGS)
 
@@ -48,7 +45,7 @@ rllib: $(VENV)-rllib/installed $(VENV)-lerobot/installed  ## Tests of the integr
 bench: $(bench)  ## Run a benchmark and write its page: ARGS=replay, ARGS="recording --quick"; benchmarks/ lists them.
 	$(dir $<)bin/python -m benchmarks.$(ARGS)
 
-reproduce: $(VENV)/installed-test  ## Reproduce figures of the papers on HER: ARGS="bitflip --quick"; ARGS=--help lists them.
+reproduce: $(VENV)/installed-test  ## Studies of the papers on HER, with her train and her compare: ARGS="bitflip --quick"; ARGS=--help lists them.
 	$(bin)/python -m benchmarks.studies $(ARGS)
 
 scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check all HER buffers, write docs/scoreboard.md; test what the pages say about other libraries.

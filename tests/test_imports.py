@@ -1,9 +1,17 @@
-"""Importing a package, or the command, does not import the packages of extras; see also `make lint`."""
+"""Imports go from higher to lower folders only, and no package imports the packages of extras."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+
+def test_each_folder_imports_only_folders_below_it(monkeypatch):
+    """`pyproject.toml` has the order, which `make lint` checks too."""
+    importlinter = pytest.importorskip("importlinter.cli", reason="import-linter is missing: the extra test")
+    monkeypatch.chdir(Path(__file__).parents[1])
+    assert importlinter.lint_imports(no_cache=True) == importlinter.EXIT_STATUS_SUCCESS
 
 
 @pytest.mark.parametrize(

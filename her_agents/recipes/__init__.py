@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Measured:
-    """Results of a recipe, measured by ``make reproduce``: medians over several runs."""
+    """Results of a recipe: medians over several runs of ``her train``, as ``her compare`` prints them."""
 
     steps: int  # of the environment until the task is solved (`Recipe.solved`)
     minutes: float  # wall-clock time until then

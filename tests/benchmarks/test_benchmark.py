@@ -12,7 +12,6 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: t
 
 FOLDER = Path(timing.__file__).parent
 COMMANDS = sorted(path.stem for path in FOLDER.glob("*.py") if "\nBENCHMARK = " in path.read_text())
-COMMANDS.remove("rllib_replay")  # needs RLlib
 assert len(COMMANDS) > 10  # an empty list would pass all tests
 
 DOC = """What is measured.
