@@ -28,12 +28,7 @@ PACKAGES = ("her-toolkit", "numpy", "torch", "gymnasium")
 """Packages whose versions every page shows, if they are installed."""
 
 
-def command_line(module: str, arguments: Iterable[str]) -> str:
-    """Return the command line that runs a module with arguments."""
-    return shlex.join(["python", "-m", module, *arguments])
-
-
-def provenance(command: str, when: datetime, packages: Iterable[str] = ()) -> dict[str, str]:
+def provenance(command: str, packages: Iterable[str] = ()) -> dict[str, str]:
     """Return facts for a page: command, date, machine, and versions of `PACKAGES` and of ``packages``."""
     versions = [f"Python {platform.python_version()}"]
     for name in dict.fromkeys([*PACKAGES, *packages]):
@@ -41,7 +36,7 @@ def provenance(command: str, when: datetime, packages: Iterable[str] = ()) -> di
             versions.append(f"{name} {version(name)}")
     return {
         "command": f"`{command}`",
-        "date": f"{when:%Y-%m-%d}",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
         "versions": ", ".join(versions),
     }
@@ -82,6 +77,12 @@ def listing(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
+def markdown_table(header: Sequence[object], rows: Iterable[Iterable[object]]) -> str:
+    """Return a Markdown table, without a line break at its end."""
+    head, *body = (f"| {' | '.join(map(str, cells))} |" for cells in [header, *rows])
+    return "\n".join([head, "|" + "---|" * len(header), *body])
+
+
 @dataclass(frozen=True)
 class Grid:
     """A table."""
@@ -92,8 +93,7 @@ class Grid:
 
     def markdown(self, level: int = 2) -> str:
         """Return the table for a page, with its title as a heading."""
-        head, *body = (f"| {' | '.join(cells)} |\n" for cells in [self.header, *self.rows])
-        return f"{'#' * level} {self.title}\n\n{head}|{'---|' * len(self.header)}\n{''.join(body)}"
+        return f"{'#' * level} {self.title}\n\n{markdown_table(self.header, self.rows)}\n"
 
 
 @dataclass(frozen=True)
@@ -219,8 +219,9 @@ class Benchmark:
         if parsed.out is not None and parsed.out.is_dir():
             parser.error(f"--out must be a file, got the folder {parsed.out}")
         parsed.out = parsed.out or (QUICK_RESULTS if parsed.quick else PUBLISHED) / self._file
-        command = command_line(f"benchmarks.{self.name}", sys.argv[1:] if arguments is None else arguments)
-        parsed.provenance = provenance(command, datetime.now(UTC), self.peers)
+        given = sys.argv[1:] if arguments is None else arguments
+        command = shlex.join(["python", "-m", f"benchmarks.{self.name}", *given])
+        parsed.provenance = provenance(command, self.peers)
         if hasattr(os, "getloadavg"):
             parsed.provenance["machine"] += f", load {os.getloadavg()[0]:.1f} at the start"
         return parsed

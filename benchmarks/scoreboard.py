@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.result_page import markdown_table
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
 from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 
@@ -151,19 +152,19 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
     same = [report["target"] for report in list(reports.values())[1:] if not report["findings"]]
     shown = [report for report in reports.values() if report["target"] not in same]
     names = [report["target"] for report in shown]
-    lines = ["| rule | | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
+    rows = []
     counts = {
         severity: [sum(f["severity"] == severity for f in report["findings"]) for report in shown]
         for severity in ("error", "warning")
     }
     for severity, numbers in counts.items():
-        lines.append(f"| all | {severity}s | " + " | ".join(map(str, numbers)) + " |")
+        rows.append(["all", f"{severity}s", *numbers])
     for code, rule in sorted(REPLAY_RULES.items()):
         cells = [verdict(report, code) for report in shown]
         if not {"ok", "-"}.issuperset(cells):
-            lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
+            rows.append([code, rule.name, *cells])
     clean = f"\nLike her-toolkit in the table, these break no rule: {'; '.join(same)}.\n" if same else ""
-    text = HEAD + "\n".join(lines) + "\n" + clean + FAILURES
+    text = HEAD + markdown_table(["rule", "name", *names], rows) + "\n" + clean + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:
             text += f"\n### {report['target']}\n\n"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.result_page import in_words
+from benchmarks.result_page import in_words, markdown_table
 from her_agents.recipes import Recipe, read_recipe, recipe_names
 from her_envs import registration
 from her_wrappers import cli
@@ -34,13 +34,6 @@ def rule_set(family: str) -> Mapping[str, Any]:
     return {"GE": GOAL_ENV_RULES, "HB": REPLAY_RULES, "GD": DIAGNOSIS_RULES}[family]
 
 
-def table(heads: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    """Return a Markdown table."""
-    lines = [list(map(str, heads)), *(list(map(str, row)) for row in rows)]
-    head, *body = (f"| {' | '.join(cells)} |" for cells in lines)
-    return "\n".join([head, "|" + "---|" * len(lines[0]), *body])
-
-
 def rules(family: str) -> str:
     """Return the table of the rules of a suite."""
     columns = COLUMNS[family]
@@ -50,7 +43,7 @@ def rules(family: str) -> str:
     ]
     if family == "GE":  # the last column names a class
         rows = [[*row[:-1], row[-1] and f"`{row[-1]}`"] for row in rows]
-    return table(["code", "name", "severity", *columns], rows)
+    return markdown_table(["code", "name", "severity", *columns], rows)
 
 
 def count(family: str) -> str:
@@ -60,7 +53,9 @@ def count(family: str) -> str:
 
 def commands() -> str:
     """Return the table of all commands."""
-    return table(["command", "description"], [(f"`her {name}`", text) for name, text in cli.COMMANDS.items()])
+    return markdown_table(
+        ["command", "description"], [(f"`her {name}`", text) for name, text in cli.COMMANDS.items()]
+    )
 
 
 def recipes() -> str:
@@ -73,7 +68,7 @@ def recipes() -> str:
         page += ", with demonstrations" * ("demos" in recipe.options)
         steps = f"{result.steps:,}{solved}"
         rows.append([page, f"{result.success:.2f}", steps, f"{result.minutes:.0f}", result.seeds])
-    return table(["task", "success rate", "steps to 0.95", "minutes to 0.95", "seeds"], rows)
+    return markdown_table(["task", "success rate", "steps to 0.95", "minutes to 0.95", "seeds"], rows)
 
 
 def recipe_details() -> str:
@@ -92,7 +87,7 @@ def recipe_details() -> str:
             steps = f"{steps} (to {recipe.solved:.2f})"
         head[0] = f"[{head[0]}](results/recipe_{name}.md)"
         rows.append([*head, steps, minutes, success, str(recipe.measured.seeds)])
-    return table(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def environments() -> str:
@@ -110,7 +105,7 @@ def environments() -> str:
         )
         texts = (" ".join(parts[part].replace("``", "`").split()) for part in ("State", "Episode"))
         rows.append([f"`{env_id}`", action, *texts])
-    return table(["id", "actions", "state", "episode"], rows)
+    return markdown_table(["id", "actions", "state", "episode"], rows)
 
 
 def tasks() -> str:
@@ -123,7 +118,7 @@ def tasks() -> str:
 def mistakes() -> str:
     """Return the numbers of the faults that each checker finds, from docs/checking.md."""
     planted, *found = row_of(ROOT / "docs" / "checking.md", "all")
-    return table(
+    return markdown_table(
         ["`her check`", "Gymnasium", "Stable-Baselines3"], [[f"{each} of {planted}" for each in found]]
     )
 
@@ -136,14 +131,16 @@ def planted() -> str:
 def scoreboard() -> str:
     """Return the numbers of rules that each buffer breaks, from docs/scoreboard.md."""
     page = ROOT / "docs" / "scoreboard.md"
-    names = row_of(page, "rule |")  # the second cell is empty
+    names = row_of(page, "rule | name")
     shown = [name == "her-toolkit" or not name.startswith("her-toolkit") for name in names]
     counts = {kind: row_of(page, f"all | {kind}") for kind in ("errors", "warnings")}
     rows = [
         [kind, *(cell for cell, is_shown in zip(cells, shown, strict=True) if is_shown)]
         for kind, cells in counts.items()
     ]
-    return table(["", *(name for name, is_shown in zip(names, shown, strict=True) if is_shown)], rows)
+    return markdown_table(
+        ["", *(name for name, is_shown in zip(names, shown, strict=True) if is_shown)], rows
+    )
 
 
 def speed() -> str:
@@ -190,7 +187,7 @@ def speed() -> str:
         ),
         ("a whole step of a SAC run, buffer of 1,000,000", "sb3_training", [theirs / mine]),
     ]
-    return table(
+    return markdown_table(
         ["", *PEERS],
         [
             [
@@ -238,7 +235,7 @@ def results() -> str:
         for name in (name for name in names if not name.startswith("recipe_")):
             title, answer = read(RESULTS / f"{name}.md").removeprefix("# ").split("\n\n")[:2]
             rows.append([f"[{title}]({name}.md)", " ".join(answer.split())])
-        parts.append(f"## {topic}\n\n{table(['question', 'answer'], rows)}")
+        parts.append(f"## {topic}\n\n{markdown_table(['question', 'answer'], rows)}")
     return "\n\n".join(parts)
 
 

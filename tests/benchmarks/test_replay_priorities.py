@@ -7,13 +7,6 @@ from benchmarks.replay_buffers.contender import Sampling
 from benchmarks.replay_buffers.prioritized import OursPrioritized, check_priorities
 from benchmarks.replay_priorities import BATCH_SIZE, requirements
 from benchmarks.replay_task import make_episodes
-from tests.support.benchmark_commands import run_quick
-
-
-def test_a_quick_run_measures_installed_libraries(tmp_path):
-    run_quick("replay_priorities", tmp_path / "a.md")
-    page = (tmp_path / "a.md").read_text()
-    assert page.count("\n| her-toolkit |") == 2
 
 
 class Theirs(OursPrioritized):
@@ -39,13 +32,11 @@ class Uniform(OursPrioritized):
         """Do nothing."""
 
 
-def test_buffer_with_wrong_probabilities_raises_an_error():
+def test_a_buffer_with_wrong_probabilities_raises_an_error():
     priorities = np.random.default_rng(0).exponential(size=1000)
-    for kind in (OursPrioritized, Uniform):
-        buffer = kind(1000)
+    ours, uniform = OursPrioritized(1000), Uniform(1000)
+    for buffer in (ours, uniform):
         buffer.fill(1000, make_episodes(20))
-        if kind is Uniform:
-            with pytest.raises(RuntimeError, match=r"highest priorities with a share of 0\.\d+, got 0\.\d+"):
-                check_priorities(buffer, priorities)
-        else:
-            assert check_priorities(buffer, priorities) > 0.15
+    assert check_priorities(ours, priorities) > 0.15
+    with pytest.raises(RuntimeError):
+        check_priorities(uniform, priorities)

@@ -12,6 +12,7 @@ from pathlib import Path
 import gymnasium as gym
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 
+from benchmarks.result_page import markdown_table
 from her_wrappers.checker import check_goal_env
 from tests.support.specimens.broken import FAULTS
 
@@ -90,20 +91,17 @@ def row_of(kind, sb3_check_env):
     )
 
 
-def line_of(kind, row):
-    """Return a row of numbers as a line of the table."""
-    return f"| {kind} | {' | '.join(map(str, row))} |"
-
-
 def main():
     """Write the table into the pages."""
     from stable_baselines3.common.env_checker import check_env as sb3_check_env  # noqa: PLC0415 - an extra
 
     rows = {kind: row_of(kind, sb3_check_env) for kind in [*KINDS, VECTOR]}
     rows["all"] = tuple(map(sum, zip(*rows.values(), strict=True)))
-    head = "| mistakes | planted | `her check` | Gymnasium | Stable-Baselines3 |\n|---|---|---|---|---|\n"
-    table = head + "".join(line_of(kind, row) + "\n" for kind, row in rows.items())
-    PAGE.write_text(TABLE.sub(lambda _: table, PAGE.read_text(), count=1))
+    table = markdown_table(
+        ["mistakes", "planted", "`her check`", "Gymnasium", "Stable-Baselines3"],
+        [[kind, *row] for kind, row in rows.items()],
+    )
+    PAGE.write_text(TABLE.sub(lambda _: f"{table}\n", PAGE.read_text(), count=1))
 
 
 if __name__ == "__main__":
