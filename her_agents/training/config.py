@@ -38,7 +38,7 @@ class Config:
     env: str
     """The goal environment: an id, module:id, module:Class, module:function or path/to/file.py:Class."""
     algo: str
-    """The algorithm: dqn, ddpg, td3, sac, tqc, or iql (with offline only). Or an agent of your own, as
+    """The algorithm, such as dqn, sac or tqc; docs/training.md lists all. Or an agent of your own, as
     module:Class or path/to/file.py:Class. By default, `her train` uses dqn for Discrete actions, else sac."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
