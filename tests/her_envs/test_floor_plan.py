@@ -37,7 +37,7 @@ def monotone_path_exists(free, start, end):
     return tuple(end) in reached
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     layout=layouts, length=st.sampled_from([1e-6, 0.1, 0.9, 1.0, 3.0, 40.0, 1e12]), seed=st.integers(0, 2**32)
 )
@@ -59,6 +59,7 @@ def test_moves_of_any_length_cross_no_wall(layout, length, seed):
         points = moved
 
 
+@settings(max_examples=50)
 @given(layout=layouts, seed=st.integers(0, 2**32))
 def test_move_is_shortened_only_at_a_wall(layout, seed):
     plan, rng = plan_or_reject(layout), np.random.default_rng(seed)
@@ -131,24 +132,20 @@ def test_max_grid_distance_bounds_the_distance_of_any_two_cells(name):
         assert steps <= plan.max_grid_distance
 
 
-BAD_LAYOUTS = [
-    ("maze", "unknown layout 'maze'"),
-    ([], "at least one row and one column"),
-    ([""], "at least one row and one column"),
-    (["..", "..."], "got 2 letters in row 0 and 3 in row 1"),
-    (["..", ".x"], "unknown letter 'x' in row 1"),
-    (["##"], "must have a free cell"),
-    (["..#", "##."], r"no path from layout\[1\]\[2\] to layout\[0\]\[0\]"),
-]
-
-
-@pytest.mark.parametrize(("layout", "message"), BAD_LAYOUTS)
-def test_bad_layout_raises_an_error(layout, message):
-    with pytest.raises(ValueError, match=message):
-        FloorPlan(layout)
-
-
-@pytest.mark.parametrize("layout", [5, [["."]]])
-def test_layout_of_another_type_raises_an_error(layout):
-    with pytest.raises(TypeError, match="layout must be a name, such as 'u', or a list of strings"):
+@pytest.mark.parametrize(
+    ("layout", "error"),
+    [
+        ("maze", ValueError),  # not a name
+        ([], ValueError),
+        ([""], ValueError),
+        (["..", "..."], ValueError),
+        (["..", ".x"], ValueError),
+        (["##"], ValueError),  # no free cell
+        (["..#", "##."], ValueError),  # two parts without a path
+        (5, TypeError),
+        ([["."]], TypeError),
+    ],
+)
+def test_a_bad_layout_raises_an_error(layout, error):
+    with pytest.raises(error, match="layout"):
         FloorPlan(layout)

@@ -61,7 +61,7 @@ def pair(task, num_envs, mode, seed, **options):
     return native, sync
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     task=st.sampled_from(TASKS),
     num_envs=st.integers(1, 5),
