@@ -2,8 +2,6 @@
 
 import contextlib
 import io
-import re
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -42,33 +40,11 @@ def test_pictures_are_written_and_not_empty(finished):
 
 
 @pytest.mark.slow
-def test_the_demo_ends_with_the_numbers_of_the_readme(tmp_path, capsys):
-    """The first 15 bits are solved after a number of steps that may differ between processors."""
-    main(out=tmp_path)
-    output = capsys.readouterr().out
-    rows = re.findall(r"│ (with\w*) HER +│ +([\d.]+) │ +[\d.]+ │ +([\d,]+)", output)
-    (_, with_her, steps), (_, without_her, more_steps) = rows
-    readme = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
-    bits, with_her_shown, steps_shown, without_her_shown = re.search(
-        r"with (\d+) bits\. With HER, the success rate is ([\d.]+) after ([\d,]+) steps\. "
-        r"Without HER, it is still ([\d.]+) after twice as many steps",
-        readme,
-    ).groups()
-    assert f"{bits} bits, 100 greedy episodes" in output
-    assert float(with_her) == pytest.approx(float(with_her_shown), abs=0.02)
-    assert float(without_her) == pytest.approx(float(without_her_shown), abs=0.02)
-    steps, more_steps, steps_shown = (int(text.replace(",", "")) for text in (steps, more_steps, steps_shown))
-    assert steps == pytest.approx(steps_shown, abs=2000)
-    assert more_steps == 2 * steps
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("seed", [1, 2])
-def test_dqn_solves_15_bits_with_her_and_not_without(seed):
+def test_dqn_solves_15_bits_with_her_and_not_without():
     env = gym.make("her_envs/BitFlipping-v0", n_bits=15)
     rates = {
         her: evaluate(
-            env, train(15, 20_000, seed, her=her, show=lambda run: None).agent.act, 100, 7
+            env, train(15, 20_000, 1, her=her, show=lambda run: None).agent.act, 100, 7
         ).success_rate
         for her in (True, False)
     }
