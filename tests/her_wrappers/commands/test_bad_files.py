@@ -107,7 +107,6 @@ OTHERS = [
     ("reach.policy", ["watch", "reach.policy", "--no-show"]),
     ("module.py", ["record", "module.py:PointReach", "--out", "out"]),
     ("module.py", ["record", "her_envs/PointReach-v0", "--policy", "module.py:make", "--out", "out"]),
-    ("module.py", ["show-relabeling", "module.py:PointReach"]),
     ("module.py", ["doctor", "module.py:PointReach"]),
     ("module.py", ["train", "module.py:PointReach"]),
     ("module.py", ["check-replay", "module.py:make"]),

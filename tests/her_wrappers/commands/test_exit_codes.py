@@ -75,7 +75,6 @@ COMMANDS = {
     "check": ["--max-steps", "20"],
     "watch": ["--record", "out.gif", "--episodes", "1"],
     "record": ["--episodes", "2", "--out", "out"],
-    "show-relabeling": ["--episodes", "1"],
 }
 
 
