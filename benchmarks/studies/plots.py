@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from her_agents.results.comparison import COLORS, LINES, MARKERS, STYLE
+from her_agents.results.comparison import LINES, MARKERS, STYLE
+from her_wrappers.support.pages import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -28,7 +28,7 @@ def observation_constant(facts: Facts) -> Iterator[Violation]:
     for name in constant if facts.moves.any() else ():
         yield Violation(
             f"its values are the same in all {states} states, while the achieved goal moves",
-            subject=name.lstrip("/"),
+            subject=name,
             severity="error" if len(constant) == len(arrays) else "warning",
         )
 
@@ -76,7 +76,7 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
             yield Violation(
                 f"component {largest} has a magnitude of {magnitude[largest]:.3g}, and the median of all "
                 f"components is {np.median(magnitude):.3g}",
-                subject=name.lstrip("/"),
+                subject=name,
             )
 
 
@@ -113,7 +113,7 @@ def episodes_repeated(facts: Facts) -> Iterator[Violation]:
 )
 def starts_repeated(facts: Facts) -> Iterator[Violation]:
     different = len(np.unique(facts.start_hashes))
-    is_varied = facts.has_fractions and np.ptp(facts.desired_range, axis=0).any()
+    is_varied = facts.has_fractions and np.ptp(facts.ranges["desired_goal"], axis=0).any()
     if len(facts) < 20 or not is_varied:
         return
     if np.ptp(facts.starts, axis=0).any():

@@ -101,7 +101,7 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     implies=("GD101", "GD402", "GD504"),
 )
 def actions_never_vary(facts: Facts) -> Iterator[Violation]:
-    low, high = facts.action_range
+    low, high = facts.ranges["action"]
     if len(facts.rewards) >= 50 and low.size and (low == high).all():
         yield Violation(f"the action is {low.round(3).tolist()} in all {len(facts.rewards)} steps")
 
@@ -121,7 +121,7 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
 def actions_too_small(facts: Facts) -> Iterator[Violation]:
     way, largest = float(np.median(facts.start_distances)), float(facts.moves.max())
     if largest <= 0.1 * way and np.nanmax(facts.effects[0], initial=0) >= CLEAR:
-        low, high = facts.action_range
+        low, high = facts.ranges["action"]
         yield Violation(
             f"no episode moves the achieved goal by more than {largest:.2g}, and goals are {way:.2g} away "
             f"(median); the actions range from {low.min():.2g} to {high.max():.2g}"

@@ -25,7 +25,7 @@ from her_wrappers.rules import Violation
     implies=("GD402",),
 )
 def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
-    low, high = facts.achieved_range
+    low, high = facts.ranges["achieved_goal"]
     margin = np.maximum(facts.radius, 0.05 * (high - low))
     is_outside = (facts.desired < low - margin) | (facts.desired > high + margin)  # (n, G)
     is_far = is_outside.any(axis=1)
@@ -61,7 +61,7 @@ def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
     needs=("episodes",),
 )
 def desired_goal_never_varies(facts: Facts) -> Iterator[Violation]:
-    if not np.ptp(facts.desired_range, axis=0).any():
+    if not np.ptp(facts.ranges["desired_goal"], axis=0).any():
         goal = "the same" if facts.is_projected else facts.desired[0].round(4).tolist()
         is_repeated = len(np.unique(facts.start_hashes)) == 1
         yield Violation(
@@ -92,8 +92,7 @@ def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     "relabeled-goals-trivial",
     "error",
     meaning="Most relabeled goals were achieved before the step, so that their reward needs no action.",
-    fix="explore more, end episodes when the object rests, or begin some episodes where the first actions "
-    "move it",
+    fix="explore more, end episodes when the object rests, or begin some where the first actions move it",
     threshold="80 % of the goals that the strategy future can choose; with n_sampled_goal=4, less than a "
     "fifth of a batch then shows how actions change the reward",
     source="RHER (arXiv 2208.00843) on initial non-negative rewards",
@@ -126,8 +125,8 @@ def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
     widest = float(facts.goal_width.max(initial=0))
     if not facts.has_moved.any():
         return  # no component changes: GD101 and GD102 report this
-    for component in np.flatnonzero(np.ptp(facts.achieved_range, axis=0) <= 1e-6 * widest):
-        value, desired = facts.achieved_range[0, component], facts.desired[:, component]
+    for component in np.flatnonzero(np.ptp(facts.ranges["achieved_goal"], axis=0) <= 1e-6 * widest):
+        value, desired = facts.ranges["achieved_goal"][0, component], facts.desired[:, component]
         if (np.abs(desired - value) > max(facts.radius, 0.05 * widest)).mean() > 0.5:
             yield Violation(
                 f"the component is always {value:.4g}, while that of desired goals ranges from "
@@ -150,7 +149,7 @@ def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "components"),
 )
 def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
-    width = np.ptp(facts.desired_range, axis=0)
+    width = np.ptp(facts.ranges["desired_goal"], axis=0)
     varying = width[width > 1e-6 * width.max(initial=0)]
     if varying.size and varying.max() / varying.min() >= 1000:
         yield Violation(
