@@ -1,4 +1,4 @@
-"""Facts: what the rules of the diagnosis ask about episodes, read in one pass, and about their run."""
+"""Facts: numbers about recorded episodes, which are read in one pass, and about their run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from her_wrappers.diagnosis.action_effects import MIN_STEPS, action_effects
 from her_wrappers.diagnosis.columns import MAX_GOAL_SIZE, columns_of, range_of, split_goals
-from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import RuleSet, Severity
@@ -59,11 +58,9 @@ class Facts:
     finals: np.ndarray  # (n, G) float64, achieved goal of the last state
     moves: np.ndarray  # (n,) float64, largest distance of the achieved goal from that of the first state
     is_observation_moved: np.ndarray  # (n,) bool, whether the observation without goals ever changes
-    # (n,) float64, Euclidean distance of achieved and desired goal in the first state
-    start_distances: np.ndarray
-    # (n,) uint64, hash of the first observation without its goals, and all actions
-    episode_hashes: np.ndarray
-    start_hashes: np.ndarray  # (n,) uint64, hash of the first observation with its goals
+    start_distances: np.ndarray  # (n,) float64, distance of achieved and desired goal in the first state
+    episode_hashes: np.ndarray  # (n,) uint64, of the first observation without its goals, and all actions
+    start_hashes: np.ndarray  # (n,) uint64, of the first observation with its goals
     # The columns of the steps
     rewards: np.ndarray  # (T,) float32; 0 instead of NaN and infinity
     flags: np.ndarray  # (T,) int8, success flag of each step; -1 where it was not recorded
@@ -72,8 +69,7 @@ class Facts:
     # (T,) float32, distance of the achieved goals before the step and in a random later state of the
     # episode, which the strategy "future" could choose as the new goal
     future_distances: np.ndarray
-    # (T, 4) bool, whether observation, goals, action or reward of a step have NaN or infinity
-    not_finite: np.ndarray
+    not_finite: np.ndarray  # (T, 4) bool, whether observation, goals, action or reward have NaN or infinity
     # (2, K) float64, the smallest and the largest value of each of K components of "achieved_goal",
     # "desired_goal", "action", and of each array of numbers in the observation, whose name begins with "/"
     ranges: Mapping[str, np.ndarray]
@@ -90,8 +86,7 @@ class Facts:
     # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
     history: Sequence[Mapping[str, float]] = ()
     # The environment
-    # whether the policies of the checker collected the episodes from an environment
-    is_environment: bool = False
+    is_environment: bool = False  # whether the policies of the checker collected the episodes
     # (B,) rewards of ``compute_reward`` for desired goals that equal the achieved goals, and (B,)
     # rewards for the same achieved goals and other desired goals; None if unknown
     self_goal_rewards: tuple[np.ndarray, np.ndarray] | None = None
@@ -195,21 +190,13 @@ class Facts:
 
     @cached_property
     def is_projected(self) -> bool:
-        """Whether goals have so many components that they were projected; see `projected`."""
+        """Whether goals were projected, since they have more than `MAX_GOAL_SIZE` components."""
         return self.sample is not None and split_goals(self.sample.observations)[0].shape[1] > MAX_GOAL_SIZE
 
     @property
     def observation_ranges(self) -> dict[str, np.ndarray]:
         """Ranges of the arrays of numbers in the observation, without the goals, by name."""
         return {key[1:]: values for key, values in self.ranges.items() if key.startswith("/")}
-
-    @cached_property
-    def goal_in_observation(self) -> str | None:
-        """How the observation depends on the desired goal in the sampled episodes; None if it does not."""
-        if self.sample is None:
-            return None
-        episode_of_state = np.arange(len(self.sample)).repeat(self.sample.lengths + 1)
-        return find_goal_in_observation(self.sample.observations, episode_of_state)
 
     @cached_property
     def effects(self) -> Any:

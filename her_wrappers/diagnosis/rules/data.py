@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from her_wrappers.diagnosis.facts import Facts, rule
+from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.rules import Violation
 
 
@@ -137,5 +139,7 @@ def starts_repeated(facts: Facts) -> Iterator[Violation]:
     needs=("episode",),
 )
 def goal_in_observation(facts: Facts) -> Iterator[Violation]:
-    if facts.goal_in_observation:
-        yield Violation(f"in the first episodes, {facts.goal_in_observation}")
+    sample: Any = facts.sample
+    episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
+    if found := find_goal_in_observation(sample.observations, episode_of_state):
+        yield Violation(f"in the first episodes, {found}")

@@ -83,7 +83,7 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     "at larger distances only",
     source="checker rule GE202",
     needs=("episode",),
-    implies=("GD103", "GD203", "GD212", "GD302"),
+    implies=("GD203", "GD212", "GD302"),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
     if facts.self_goal_rewards is not None:
