@@ -1,31 +1,39 @@
-"""read_progress: read ``progress.csv``, the log of a run of ``her train``."""
-
-from __future__ import annotations
+"""Logs of runs: CSV files with one row for each evaluation, such as ``progress.csv`` of ``her train``."""
 
 import csv
-import io
 from pathlib import Path
 
+from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.data.text import parse_file
 
 
-def read_progress(path: Path) -> list[dict[str, float]]:
-    """Return one dict for each evaluation in the file, without the empty cells.
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Read a CSV file with a header.
 
-    Args:
-        path: A file ``progress.csv`` of a run folder.
+    Returns:
+        For each row, the text of each cell by the name of its column; "" for a missing cell.
 
     Raises:
-        CorruptFileError: The file is damaged, or a row has no value in the column ``success_rate``.
+        CorruptFileError: The file is not a CSV file in UTF-8.
         OSError: The file cannot be read.
     """
-    return parse_file(path, _rows, "the log of a run")
+    rows = parse_file(path, lambda text: list(csv.DictReader(text.splitlines())), "a CSV file")
+    return [{name: cell or "" for name, cell in row.items() if name} for row in rows]
 
 
-def _rows(text: str) -> list[dict[str, float]]:
-    table = csv.DictReader(io.StringIO(text, newline=""))
-    rows = [{name: float(cell) for name, cell in row.items() if cell} for row in table]
-    header = table.fieldnames or ["success_rate"]  # an empty file has no header
-    if any("success_rate" not in names for names in (header, *rows)):
-        raise ValueError("each row must have a value in the column 'success_rate'")
+def read_progress(path: Path) -> list[dict[str, float]]:
+    """Read the ``progress.csv`` of a run of ``her train``.
+
+    Returns:
+        For each evaluation, the number in each cell that is not empty, by the name of its column.
+
+    Raises:
+        CorruptFileError: The file is not a CSV file in UTF-8, a cell is not a number, or a row has no
+            ``success_rate``.
+        OSError: The file cannot be read.
+    """
+    with as_corrupt(f"{path} is damaged, or is not the log of a run"):
+        rows = [{name: float(cell) for name, cell in row.items() if cell} for row in read_rows(path)]
+        if not all("success_rate" in row for row in rows):
+            raise ValueError("each row must have a value in the column 'success_rate'")
     return rows
