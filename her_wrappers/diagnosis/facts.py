@@ -74,7 +74,7 @@ class Facts:
     # "desired_goal", "action", and of each array of numbers in the observation, whose name begins with "/"
     ranges: Mapping[str, np.ndarray]
     sample: Episodes | None  # the first `SAMPLED_EPISODES` episodes; None without episodes
-    # The run
+    # The run or the environment
     gamma: float | None = None  # discount per step; None if unknown
     # whether targets are clipped to the returns of rewards in [-1, 0]; None if unknown
     clip_targets: bool | None = None
@@ -85,7 +85,6 @@ class Facts:
     normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
     # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
     history: Sequence[Mapping[str, float]] = ()
-    # The environment
     is_environment: bool = False  # whether the policies of the checker collected the episodes
     # (B,) rewards of ``compute_reward`` for desired goals that equal the achieved goals, and (B,)
     # rewards for the same achieved goals and other desired goals; None if unknown
