@@ -103,9 +103,9 @@ def save_learning_curve(runs: list[Run], bits: int, path: Path) -> None:
     """Draw the success rate of each run against its environment steps."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    for run, color, style in zip(runs, ("#0072b2", "#d55e00"), ("-", "--"), strict=False):
+    for run, style in zip(runs, ("-", "--"), strict=False):
         steps, rates = np.transpose([(0, 0.0), *run.curve])
-        axes.plot(steps, rates, style, color=color, linewidth=2.2, label=run.name)
+        axes.plot(steps, rates, style, linewidth=2.2, label=run.name)
     axes.set(
         title=f"DQN flipping {bits} bits",
         xlabel="environment steps",

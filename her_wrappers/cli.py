@@ -34,11 +34,15 @@ COMMANDS = {
     "compare": "Compare groups of runs: success rates, time until a success rate, and learning curves.",
     "evaluate": "Show where a policy succeeds: by goal, by distance and over time.",
     "export": "Write the policy of a run as ONNX, or as a small policy file.",
-    "show-relabeling": "Show a failed episode next to its relabeling.",
     "doctor": "Find out why a run does not learn.",
     "rules": "List the rules of check, check-replay and doctor, or explain one.",
     "envs": "List the bundled environments, or the options of one.",
 }
+
+REMOVED = {
+    "show-relabeling": "copy the program examples/show_relabeling.py of the repository, which draws it",
+}
+"""What replaces a removed command, until version 1.0."""
 
 REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
 """Packages whose versions a bug report needs."""
@@ -125,6 +129,8 @@ def _run(name: str, *arguments: str) -> int:
         return _print_versions()
     if name == "--tyro-print-completion":
         return _print_completion(name, *arguments)
+    if name in REMOVED:
+        raise CommandError(f"`her {name}` was removed; {REMOVED[name]}")
     if name not in COMMANDS:
         meant = difflib.get_close_matches(name, COMMANDS, n=1)
         raise CommandError(

@@ -59,8 +59,8 @@ class Rule:
     severity: Severity
     meaning: str  # the fault in one sentence
     fix: str  # the fix in one line, without a period
-    wrong: str  # example of code that violates the rule
-    right: str  # the example with the fault corrected
+    wrong: str  # example of code that violates the rule; may be empty
+    right: str  # the example with the fault corrected; empty without ``wrong``
     check: Check  # function that yields the violations
     source: str = ""  # source of the requirement, such as a paper or an issue; may be empty
     threshold: str = ""  # the threshold of the rule and its reason; empty for rules without a threshold
@@ -276,8 +276,8 @@ class RuleSet(Mapping[str, Rule]):
         *,
         meaning: str,
         fix: str,
-        wrong: str,
-        right: str,
+        wrong: str = "",
+        right: str = "",
         **options: Any,
     ) -> Callable[[Check], Check]:
         """Return a decorator that registers a function as the check of a new `Rule` with these fields."""

@@ -1,8 +1,8 @@
-"""Draw the pictures of the documentation: python docs/images/make.py.
+"""Draw the pictures of the documentation: python -m docs.images.make.
 
 The pictures show the bundled tasks, and a relabeled episode, which is the output of
 
-    her show-relabeling her_envs/PointReach-v0 --seed 200 --size 480 --out docs/images/relabeling.gif
+    python -m examples.show_relabeling --seed 200 --size 480 --out docs/images/relabeling.gif
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import imageio.v3 as imageio
 import numpy as np
 
 import her_envs
-from her_wrappers.cli import main as her
+from examples import show_relabeling
 
 gym.register_envs(her_envs)
 
@@ -29,8 +29,6 @@ PICTURES: list[tuple[str, dict[str, Any], int, int]] = [
 ]
 
 HERE = Path(__file__).parent
-
-RELABELING = ["show-relabeling", "her_envs/PointReach-v0", "--seed", "200", "--size", "480"]
 
 
 def towards(observation: dict[str, Any], noise: np.ndarray) -> np.ndarray:
@@ -54,7 +52,7 @@ def main() -> None:
             if terminated or truncated:
                 break
         imageio.imwrite(HERE / f"{name}.png", env.render(), optimize=True)
-    her([*RELABELING, "--out", str(HERE / "relabeling.gif")])
+    show_relabeling.main(seed=200, size=480, out=HERE / "relabeling.gif")
 
 
 if __name__ == "__main__":

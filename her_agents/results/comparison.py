@@ -22,6 +22,7 @@ from scipy import stats
 from her_agents.training.run_logs import RunLog, read_runs
 from her_wrappers.data.atomic import replacement
 from her_wrappers.support.arguments import require_count, require_number, require_suffix
+from her_wrappers.support.pages import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,8 +50,7 @@ TABLES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ".tex": ("", " & ", r" \\", {each: f"\\{each}" for each in "_%&#$"}),
 }
 
-# Okabe-Ito colors; line styles and markers distinguish the groups in black and white.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
+# Line styles and markers distinguish the groups in black and white.
 LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vXP"
 
 STYLE: Any = {

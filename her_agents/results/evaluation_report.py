@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,11 +16,12 @@ import numpy as np
 from gymnasium import spaces
 from scipy import stats
 
-from her_agents.results.comparison import COLORS, format_table
+from her_agents.results.comparison import format_table
 from her_agents.training.evaluation import EpisodeResult, Policy, play_episode
 from her_wrappers.data.atomic import replacement
 from her_wrappers.goals.interface import env_name, require_goal_space
 from her_wrappers.support.arguments import require_count, require_suffix
+from her_wrappers.support.pages import COLORS, html_image, html_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,16 +30,6 @@ CELLS = {1: 8, 2: 3, 3: 2}
 """Number of intervals of each goal component in the grid of `by_region`, by how many components vary."""
 
 SUFFIXES = (".html", ".json", ".md")
-
-PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-:root {{ color-scheme: light dark; }} img {{ max-width: 100%; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem; }}
-td, th {{ padding: .2rem .8rem; text-align: left; border-bottom: 1px solid #8888; }}
-</style></head><body><h1>{title}</h1><p>{summary}</p><img alt="success" src="data:image/png;base64,{image}">
-{tables}
-</body></html>
-"""
 
 
 class Share(NamedTuple):
@@ -224,28 +212,23 @@ class EvaluationReport:
             OSError: The file cannot be written.
             ValueError: The path has another suffix.
         """
-        path, suffix, picture = Path(path), require_suffix("path", path, SUFFIXES), io.BytesIO()
+        path, suffix = Path(path), require_suffix("path", path, SUFFIXES)
         if suffix == ".json":
-            text = self.json()
+            data = self.json().encode()
+        elif suffix == ".md":
+            picture = path.with_suffix(".png")
+            data = self.markdown(picture.name).encode()
+            with replacement(picture) as file:
+                self.draw().savefig(file, format="png", dpi=120)
         else:
-            self.draw().savefig(picture, format="png", dpi=120)
-        if suffix == ".md":
-            text = self.markdown(path.with_suffix(".png").name)
-            with replacement(path.with_suffix(".png")) as file:
-                file.write(picture.getbuffer())
-        elif suffix == ".html":
             tables = [
                 f"<h2>{title}</h2>{format_table(header, rows, '.html')}"
                 for title, header, rows in self._tables()
             ]
-            text = PAGE.format(
-                title=escape(f"{self.policy} in {self.env}"),
-                summary=escape(self.summary()),
-                image=base64.b64encode(picture.getvalue()).decode(),
-                tables="\n".join(tables),
-            )
+            body = "\n".join([html_image(self.draw(), "success"), *tables])
+            data = html_page(f"{self.policy} in {self.env}", self.summary(), body)
         with replacement(path) as file:
-            file.write(text.encode())
+            file.write(data)
 
 
 def evaluate_goals(

@@ -7,49 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_agents.training.evaluation import success_key
-from her_wrappers import Demonstrations, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
+from her_agents.training.evaluation import play_episode
+from her_wrappers import Demonstrations, EpisodeRecorder
 from her_wrappers.goals.environments import BrokenModuleError, import_callable
-from her_wrappers.integrations.minari import from_minari
+from her_wrappers.integrations.recordings import open_episodes
 from her_wrappers.recording.noise import add_noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from her_agents.training.config import Config
     from her_wrappers import Episode
 
 ATTEMPTS = 10  # largest number of episodes to play for each successful episode to record
-
-
-def open_episodes(name: str) -> Iterable[Episode]:
-    """Return recorded episodes.
-
-    Args:
-        name: Folder of an `EpisodeArchive` or of a LeRobot dataset, file of a saved `HindsightReplayBuffer`,
-            or id of a local Minari dataset.
-
-    Raises:
-        FileNotFoundError: ``name`` does not exist; or it is a Minari dataset, but Minari is not installed.
-        ImportError: ``name`` is a LeRobot dataset, and the packages that read it are not installed.
-        OSError: A file cannot be read.
-        ValueError: The archive or the file is damaged.
-    """
-    path = Path(name)
-    if path.is_file():
-        return HindsightReplayBuffer.load(path).episodes()
-    if (path / "meta" / "info.json").is_file():
-        from her_wrappers.integrations.lerobot import from_lerobot  # noqa: PLC0415 - an extra
-
-        return from_lerobot(path)
-    if path.is_dir():
-        return EpisodeArchive(path)
-    try:
-        return from_minari(name)
-    except (ImportError, OSError) as error:
-        raise FileNotFoundError(
-            f"{name} is neither a file nor a folder, and cannot be read as a Minari dataset: {error}"
-        ) from error
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
@@ -109,6 +79,10 @@ def record_successes(
     episodes: list[Episode] = []
     attempts = 0
     recorder = EpisodeRecorder(env, episodes.append, info_keys=info_keys)
+
+    def act(observation: Any) -> Any:
+        return add_noise(policy(observation), env.action_space, noise, rng)
+
     while len(episodes) < count:
         if attempts == ATTEMPTS * count:
             raise ValueError(
@@ -117,12 +91,6 @@ def record_successes(
             )
         attempts += 1
         getattr(policy, "reset", lambda: None)()
-        observation, _ = recorder.reset(seed=int(rng.integers(2**31)))
-        ended = False
-        while not ended:
-            action = add_noise(policy(observation), env.action_space, noise, rng)
-            observation, _, terminated, truncated, info = recorder.step(action)
-            ended = terminated or truncated
-        if not info[success_key(info)]:
+        if not play_episode(recorder, act, int(rng.integers(2**31))).success:
             episodes.pop()
     return episodes

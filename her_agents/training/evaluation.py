@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.goals.success_flag import FLAG_NAMES, flag_name
+from her_wrappers.goals.success_flag import FLAG_NAMES, flag_name, flag_of
 from her_wrappers.support.arguments import require_count
 
 Policy: TypeAlias = Callable[[Any], Any]
@@ -23,6 +23,10 @@ class EpisodeResult:
     success: bool = False  # whether the last step is a success
     total: float = 0.0  # sum of the rewards
     length: int = 0  # number of steps
+
+    def after(self, reward: Any, success: bool) -> EpisodeResult:
+        """Return the result after one more step."""
+        return EpisodeResult(success, self.total + float(reward), self.length + 1)
 
 
 @dataclass(frozen=True)
@@ -60,21 +64,24 @@ def play_episode(
     policy: Policy,
     seed: int | None = None,
     watch: Callable[[EpisodeResult], None] | None = None,
+    *,
+    needs_flag: bool = True,
 ) -> EpisodeResult:
     """Run one complete episode.
 
     Args:
-        env: An environment whose episodes end, and whose infos have a success flag.
+        env: An environment whose episodes end.
         policy: ``policy(observation) -> action``.
         seed: Seed of the reset.
         watch: Function that is called after the reset and after each step, for example to draw pictures. Its
             argument is the result of the steps so far.
+        needs_flag: Whether infos must have a success flag. If False, a step without it is not a success.
 
     Returns:
         The result of the episode.
 
     Raises:
-        ValueError: The info of a step has no success flag.
+        ValueError: The info of a step has no success flag, and ``needs_flag`` is True.
     """
     observation, _ = env.reset(seed=seed)
     result, done = EpisodeResult(), False
@@ -83,8 +90,8 @@ def play_episode(
     while not done:
         observation, reward, terminated, truncated, info = env.step(policy(observation))
         done = terminated or truncated
-        success = bool(info[success_key(info)])
-        result = EpisodeResult(success, result.total + float(reward), result.length + 1)
+        success = bool(info[success_key(info)]) if needs_flag else bool(flag_of(info))
+        result = result.after(reward, success)
         if watch is not None:
             watch(result)
     return result

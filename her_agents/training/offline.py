@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from her_agents.training.demonstrations import open_episodes
 from her_agents.training.run import Training
+from her_wrappers.integrations.recordings import open_episodes
 
 if TYPE_CHECKING:
     from pathlib import Path

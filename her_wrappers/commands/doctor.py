@@ -33,7 +33,8 @@ def doctor(
     - her doctor her_envs/PointMaze-v0 -o layout=large -o max_steps=10
 
     Args:
-        target: A run folder of `her train`, an archive, a saved buffer, or an environment.
+        target: A run folder of `her train`, an archive, a saved buffer, a LeRobot or Minari dataset, or an
+            environment.
         max_steps: If the target is an environment, the number of steps for which it is run.
         seed: If the target is an environment, the seed with which it is run.
         gamma: Discount factor per step; by default that of the run, and unknown for other targets.

@@ -82,14 +82,10 @@ def inspect(
 
 
 def summarize(archive: EpisodeArchive) -> dict[str, Any]:
-    """Read all episodes of an archive, and return their summary.
+    """Return a summary of all episodes, with the keys of ``her inspect --json``.
 
-    Returns:
-        A dict with the numbers of ``episodes`` and ``steps``. If there are episodes, it also has ``lengths``
-        and ``returns``, dicts with minimum (``least``), ``mean`` and maximum (``most``); ``terminated`` and
-        ``truncated``, shares of the episodes; ``success``, the share of episodes with ``is_success`` at the
-        last step, or None if it was not recorded in all episodes; and ``goals``, the result of
-        `goal_coverage`, or None if observations have no goals.
+    ``success`` is None if it was not recorded in all episodes, ``goals`` if observations have no goals. An
+    archive without episodes has only the keys ``episodes`` and ``steps``.
     """
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True
@@ -120,16 +116,10 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
 
 
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
-    """Return how many of the desired goals of an archive were achieved.
+    """Return the numbers of cells with ``desired`` and ``achieved`` goals, and the share that is ``covered``.
 
-    Goals are counted in cells: for floats, ten cells along each axis; otherwise, one per distinct goal. The
-    archive must have at least one episode, and all observations must have goals.
-
-    Returns:
-        A dict with ``desired``, the number of cells that contain a desired goal; ``achieved``, the number of
-        cells that contain an achieved goal; and ``covered``, the share of the desired cells that also contain
-        an achieved goal, of any episode. None if goals are empty, or if desired and achieved goals differ in
-        shape.
+    That is the share of cells with a desired goal that also have an achieved goal, of any episode. None if
+    goals are empty, or if desired and achieved goals differ in shape.
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
     for batch in archive.iter_shards():

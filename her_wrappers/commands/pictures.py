@@ -53,28 +53,25 @@ def require_writable(path: Path) -> None:
         fail(f"cannot write {path}: it is a folder, its folder cannot be made, or writing is not permitted")
 
 
-def write_pictures(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | float) -> None:
-    """Write pictures as an animated GIF that repeats (.gif), or a single picture as a PNG (.png).
+def write_gif(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | float) -> None:
+    """Write (H, W, 3) uint8 pictures as an animated GIF that repeats.
 
-    Pictures are (H, W, 3) uint8. ``milliseconds`` is the duration of each picture, or a list with the
-    durations of all pictures.
+    ``milliseconds`` is the duration of each picture, or a list with the durations of all pictures.
     """
     from PIL import Image
 
-    pages = list(map(Image.fromarray, pictures))
-    if path.suffix.lower() == ".gif":
-        # One palette from pixels of all pictures, without dithering: parts that do not move stay equal.
-        stride = int((len(pictures) / 8) ** 0.5) + 1
-        samples = Image.fromarray(np.concatenate([each[::stride, ::stride] for each in pictures]))
-        palette = samples.quantize(256, dither=Image.Dither.NONE)
-        pages = [page.quantize(palette=palette, dither=Image.Dither.NONE) for page in pages]
+    # One palette from pixels of all pictures, without dithering: parts that do not move stay equal.
+    stride = int((len(pictures) / 8) ** 0.5) + 1
+    samples = Image.fromarray(np.concatenate([each[::stride, ::stride] for each in pictures]))
+    palette = samples.quantize(256, dither=Image.Dither.NONE)
+    pages = [Image.fromarray(each).quantize(palette=palette, dither=Image.Dither.NONE) for each in pictures]
     pages[0].save(path, save_all=True, append_images=pages[1:], duration=milliseconds, loop=0)
 
 
 def write_movie(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
     """Write (H, W, 3) uint8 pictures as a movie; the suffix of the file must be .mp4 or .gif."""
     if path.suffix.lower() == ".gif":
-        write_pictures(path, pictures, 1000 / fps)
+        write_gif(path, pictures, 1000 / fps)
         return
     import imageio.v3 as imageio
 

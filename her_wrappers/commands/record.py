@@ -75,6 +75,8 @@ def record(
         deterministic: Whether each worker plays its first episodes twice, to check that the same seed gives
             the same episodes; pass --no-deterministic for a simulator that cannot repeat an episode.
     """
+    from her_agents.training.evaluation import play_episode
+
     options = terminal.parse_options(option)
     made = make_env(env, **options)
     act = None
@@ -82,8 +84,8 @@ def record(
         act = load_run(policy)[0](made)
     elif policy != "random":
         act = import_callable(policy, "--policy", "random, a run, or module:function")
-    with make_env(env, **options) as other:  # not `made`, since recorded_keys sets a seed
-        keys = recorded_keys(other, info_keys)
+    with make_env(env, **options) as other:  # not `made`, since _recorded_keys sets a seed
+        keys = _recorded_keys(other, info_keys)
     flag = next((key for key in FLAG_NAMES if key in keys), None) if only_successes else ""
     if flag is None:
         raise terminal.CommandError(
@@ -125,12 +127,9 @@ def record(
                 play = _Actor(act, made.action_space, noise)
                 with EpisodeRecorder(limited, recording, info_keys=keys) as recorder:
                     while not recording.is_complete():
-                        number = recording.played
-                        episode_seed = None if first_seed is None else first_seed + number
-                        observation, _ = recorder.reset(seed=episode_seed)
+                        episode_seed = None if first_seed is None else first_seed + recording.played
                         play.begin(episode_seed)
-                        while number == recording.played:
-                            observation, *_ = recorder.step(play.act(observation))
+                        play_episode(recorder, play.act, episode_seed, needs_flag=False)
     except KeyboardInterrupt:
         interrupted = True
     except (SinkError, OSError) as error:
@@ -143,7 +142,7 @@ def record(
     return 130 if interrupted else 0
 
 
-def recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[str]:
+def _recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[str]:
     """Return the info keys to record: ``keys``, and ``is_success`` if a random step returns it."""
     env.reset(seed=0)
     info = env.step(env.action_space.sample())[-1]
@@ -166,7 +165,6 @@ class _Recording:
         self._added = self.played = 0
 
     def add_episodes(self, episodes: Sequence[Episode]) -> None:
-        """Add episodes until ``count`` episodes have been added; ignore the others."""
         self.played += len(episodes)
         kept = [each for each in episodes if not self._flag or each.infos[self._flag][-1]]
         for each in kept[: self._count - self._added]:
@@ -190,7 +188,6 @@ class _Actor:
         self._rng = np.random.default_rng()
 
     def begin(self, seed: int | None) -> None:
-        """Begin an episode: call the policy's method ``reset``, if it has one, and seed the noise."""
         getattr(self._policy, "reset", lambda: None)()
         self._rng = np.random.default_rng(seed)
 

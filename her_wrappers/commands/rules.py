@@ -23,13 +23,13 @@ SUITES: dict[str, Any] = {
 
 
 def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -> None:
-    """List all rules, or explain one with a wrong and a right example.
+    """List all rules, or explain one.
 
     For example:
 
     - her rules
     - her rules GE106
-    - her rules HB101
+    - her rules GD102
 
     Args:
         code: Code of a rule to explain.
@@ -54,7 +54,7 @@ def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -
         out.print(escape(f"Source: {rule.source}."))
     if rule.repair:
         out.print(f"Alternatively, wrap the environment in her_wrappers.repairs.{rule.repair}.")
-    for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
+    for title, example in (("Wrong", rule.wrong), ("Right", rule.right)) if rule.wrong else ():
         out.print(f"\n[bold]{title}[/]")
         out.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,27 +19,13 @@ from her_wrappers.commands import terminal
 from her_wrappers.commands.pictures import picture_of, require_writable, write_movie
 from her_wrappers.commands.policies import is_run, open_policy, policy_of_recipe
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive
-from her_wrappers.goals.success_flag import flag_name
+from her_wrappers.goals.success_flag import flag_of
+
+if TYPE_CHECKING:
+    from her_agents.training.evaluation import EpisodeResult
 
 NUMBERED_KEYS = string.digits + string.ascii_lowercase
 """Keyboard keys of the actions 0, 1, 2, ..., in this order."""
-
-
-class Result(NamedTuple):
-    """Success, return and length of an episode, or of its steps so far."""
-
-    success: bool = False
-    total: float = 0.0
-    length: int = 0
-
-    def after(self, reward: Any, info: Mapping[str, Any]) -> Result:
-        """Return the result after one more step."""
-        flag = flag_name(dict(info))
-        return Result(flag is not None and bool(info[flag]), self.total + float(reward), self.length + 1)
-
-    def __str__(self) -> str:
-        success = "success" if self.success else "no success"
-        return f"step {self.length} | return {self.total:.4g} | {success}"
 
 
 def watch(
@@ -95,9 +82,11 @@ def watch(
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
-    env, act = _open(
-        target, policy if recipe is None else policy_of_recipe(recipe), options, max_episode_steps
-    )
+    env_name = None if target is None or is_run(target) else target
+    if recipe is not None:
+        policy = policy_of_recipe(recipe)
+    policy = policy or (target if env_name is None else "random")
+    env, act = open_policy(policy or "", env_name, options, max_episode_steps)
     env.action_space.seed(seed)
     fps = fps or round(env.metadata.get("render_fps") or 10)
     with contextlib.closing(env):
@@ -120,16 +109,6 @@ def watch(
                     _run(env, act, episodes, seed, lambda caption: _show(window, env, caption, fps))
 
 
-def _open(
-    target: str | None, policy: str | None, options: dict[str, Any], max_episode_steps: int | None
-) -> tuple[gym.Env[Any, Any], Policy]:
-    """Return the environment, and the policy that acts in it."""
-    env_name = None if target is None or is_run(target) else target
-    return open_policy(
-        policy or (target or "" if env_name is None else "random"), env_name, options, max_episode_steps
-    )
-
-
 class _Quit(Exception):  # noqa: N818 - not an error
     """The user closed the window, or pressed escape or q."""
 
@@ -143,20 +122,20 @@ def _show(window: Window, env: gym.Env[Any, Any], caption: str, fps: int) -> Non
 
 def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Callable[[str], None]) -> None:
     """Run episodes until the last one ends or the user stops, and print the results of complete episodes."""
-    results: list[Result] = []
+    from her_agents.training.evaluation import play_episode
+
+    results: list[EpisodeResult] = []
+
+    def watch_step(result: EpisodeResult) -> None:
+        show(f"episode {len(results) + 1} | {_text(result)}")
+
     with contextlib.suppress(_Quit):
         while len(results) < episodes:
-            observation, _ = env.reset(seed=None if results else seed)
-            result, ended = Result(), False
-            show(f"episode {len(results) + 1} | {result}")
-            while not ended:
-                observation, reward, terminated, truncated, info = env.step(act(observation))
-                result, ended = result.after(reward, info), terminated or truncated
-                show(f"episode {len(results) + 1} | {result}")
-            results.append(result)
-            print(f"episode {len(results)}: {result}")
+            start = None if results else seed
+            results.append(play_episode(env, act, start, watch_step, needs_flag=False))
+            print(f"episode {len(results)}: {_text(results[-1])}")
     if results:
-        success, returns, lengths = np.array(results).T
+        success, returns, lengths = np.array([dataclasses.astuple(each) for each in results]).T
         print(
             f"{len(results)} episodes, success rate {success.mean():.2f}, "
             f"return {returns.mean():.4g} from {returns.min():.4g} to {returns.max():.4g}, "
@@ -164,20 +143,27 @@ def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Ca
         )
 
 
+def _text(result: EpisodeResult) -> str:
+    success = "success" if result.success else "no success"
+    return f"step {result.length} | return {result.total:.4g} | {success}"
+
+
 def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:
     """Let the user choose the actions; each step waits for a key."""
     keys = key_map(env.action_space)
     from gymnasium.utils.play import play
 
-    result, number = Result(), 1
+    from her_agents.training.evaluation import EpisodeResult
+
+    result, number = EpisodeResult(), 1
 
     def count(before: Any, after: Any, action: Any, reward: Any, *ends: Any) -> None:
         nonlocal result, number
         terminated, truncated, info = ends
-        result = result.after(reward, info)
+        result = result.after(reward, bool(flag_of(info)))
         if terminated or truncated:
-            print(f"episode {number}: {result}")
-            result, number = Result(), number + 1
+            print(f"episode {number}: {_text(result)}")
+            result, number = EpisodeResult(), number + 1
 
     is_plane = env.action_space.shape == (2,)
     print(f"{'arrow keys move' if is_plane else '0 to 9, then a to z choose an action'}; escape quits")

@@ -29,10 +29,11 @@ def diagnose(
     """Find out why an agent does not learn.
 
     Args:
-        target: The path of an `EpisodeArchive`, of a run folder of `her train`, or of a saved buffer; an
-            `EpisodeArchive`; a `HindsightReplayBuffer`; `Episodes`, or an iterable of `Episode`; or an
-            environment, its id, or a function that returns an environment. An environment is run for
-            ``max_steps`` steps with random and other simple policies; an environment object is not closed.
+        target: The path of an `EpisodeArchive`, of a run folder of `her train`, of a saved buffer, or of a
+            LeRobot dataset; the id of a local Minari dataset; an `EpisodeArchive`; a `HindsightReplayBuffer`;
+            `Episodes`, or an iterable of `Episode`; or an environment, its id, or a function that returns an
+            environment. An environment is run for ``max_steps`` steps with random and other simple policies;
+            an environment object is not closed.
         gamma: Discount per step; by default read from the run folder, and unknown for other targets.
         clip_targets: Whether the agent clips the targets of its critic to [-1 / (1 - gamma), 0], the range of
             returns for rewards in [-1, 0]; by default read from the run folder, and unknown for other

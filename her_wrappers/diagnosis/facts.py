@@ -1,20 +1,17 @@
-"""Facts: the numbers that the rules of the diagnosis judge, computed in one pass over the episodes."""
+"""Facts: numbers about recorded episodes, which are read in one pass, and about their run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from her_wrappers.data.spaces import SpaceSpec
-from her_wrappers.data.trees import NUMBERS, Tree, leaf_arrays
-from her_wrappers.goals.in_observation import find_goal_in_observation
-from her_wrappers.goals.interface import OBSERVATION_KEYS
-from her_wrappers.goals.success_flag import flag_name
+from her_wrappers.diagnosis.action_effects import MIN_STEPS, action_effects
+from her_wrappers.diagnosis.columns import MAX_GOAL_SIZE, columns_of, range_of, split_goals
+from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import RuleSet, Severity
 
@@ -34,9 +31,6 @@ FEW_EPISODES = 10
 SOLVED = 0.9
 """Success rate from which a run counts as solved; rules with the need "unsolved" then do not apply."""
 
-MAX_GOAL_SIZE, PROJECTED_SIZE = 64, 16
-"""Goals with more than 64 components are multiplied by a random matrix, which leaves 16 components."""
-
 SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
 """Usual sparse rewards: pairs of the reward of a missed goal and the reward of a reached goal."""
 
@@ -46,19 +40,16 @@ MOVED = 0.01
 SAMPLED_EPISODES = 200
 """Effects of the desired goal and of actions are searched in this number of first episodes only."""
 
-MIN_STEPS = 1000
-"""Smallest number of steps for which `action_effects` returns a result."""
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Facts:
     """Facts about n recorded episodes (T steps in total, goals of G components) and about their run.
 
-    Without episodes, the fields about episodes and steps are arrays of length 0. Fields whose names end with
-    ``_range`` are (2, K) float64: the smallest and the largest value of each of K components.
+    Without episodes, the columns have length 0, and ``ranges`` is empty.
     """
 
-    # Of the episodes
+    name: str  # of the target
+    # The columns of the episodes; see `columns_of`
     lengths: np.ndarray  # (n,) int64, steps of each episode
     terminated: np.ndarray  # (n,) bool
     truncated: np.ndarray  # (n,) bool
@@ -67,12 +58,10 @@ class Facts:
     finals: np.ndarray  # (n, G) float64, achieved goal of the last state
     moves: np.ndarray  # (n,) float64, largest distance of the achieved goal from that of the first state
     is_observation_moved: np.ndarray  # (n,) bool, whether the observation without goals ever changes
-    # (n,) float64, Euclidean distance of achieved and desired goal in the first state
-    start_distances: np.ndarray
-    # (n,) uint64, hash of the first observation without its goals, and all actions
-    episode_hashes: np.ndarray
-    start_hashes: np.ndarray  # (n,) uint64, hash of the first observation with its goals
-    # Of the steps
+    start_distances: np.ndarray  # (n,) float64, distance of achieved and desired goal in the first state
+    episode_hashes: np.ndarray  # (n,) uint64, of the first observation without its goals, and all actions
+    start_hashes: np.ndarray  # (n,) uint64, of the first observation with its goals
+    # The columns of the steps
     rewards: np.ndarray  # (T,) float32; 0 instead of NaN and infinity
     flags: np.ndarray  # (T,) int8, success flag of each step; -1 where it was not recorded
     distances: np.ndarray  # (T,) float32, distance of achieved and desired goal after each step
@@ -80,20 +69,12 @@ class Facts:
     # (T,) float32, distance of the achieved goals before the step and in a random later state of the
     # episode, which the strategy "future" could choose as the new goal
     future_distances: np.ndarray
-    # (T, 4) bool, whether observation, goals, action or reward of a step have NaN or infinity
-    not_finite: np.ndarray
-    # Of all steps together
-    achieved_range: np.ndarray
-    desired_range: np.ndarray
-    action_range: np.ndarray
-    observation_ranges: dict[str, np.ndarray]  # of each array of numbers, without the goals, by name
-    is_projected: bool  # whether goals with more than `MAX_GOAL_SIZE` components were projected
-    # Of the first `SAMPLED_EPISODES` episodes
-    goal_in_observation: str | None = None  # how the observation depends on the desired goal; None if not
-    # (2, A) float64, `action_effects` on the achieved goal and on all observations; None if not measured
-    effects: Any = None
-    # Of the run
-    name: str  # of the target
+    not_finite: np.ndarray  # (T, 4) bool, whether observation, goals, action or reward have NaN or infinity
+    # (2, K) float64, the smallest and the largest value of each of K components of "achieved_goal",
+    # "desired_goal", "action", and of each array of numbers in the observation, whose name begins with "/"
+    ranges: Mapping[str, np.ndarray]
+    sample: Episodes | None  # the first `SAMPLED_EPISODES` episodes; None without episodes
+    # The run or the environment
     gamma: float | None = None  # discount per step; None if unknown
     # whether targets are clipped to the returns of rewards in [-1, 0]; None if unknown
     clip_targets: bool | None = None
@@ -104,31 +85,32 @@ class Facts:
     normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
     # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
     history: Sequence[Mapping[str, float]] = ()
-    # whether the policies of the checker collected the episodes from an environment
-    is_environment: bool = False
+    is_environment: bool = False  # whether the policies of the checker collected the episodes
     # (B,) rewards of ``compute_reward`` for desired goals that equal the achieved goals, and (B,)
     # rewards for the same achieved goals and other desired goals; None if unknown
     self_goal_rewards: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-        """Compute the facts of the episodes in ``blocks``, which may be empty; ``others`` sets more fields.
+        """Read the episodes in ``blocks``, which may be empty, in one pass; ``others`` sets more fields.
 
         Raise ValueError if observations lack a goal key, if goals are not numeric, or if achieved and desired
         goals have different sizes.
         """
-        rng = np.random.default_rng(0)  # of future_distances
-        parts, sample = [], list[Episodes]()
+        rng, parts, sampled = np.random.default_rng(0), [], list[Episode]()
         for block in blocks:
-            parts.append(_columns(block, rng))
-            missing = SAMPLED_EPISODES - sum(map(len, sample))
-            sample += [block[:missing]] if missing else []
-        if sample:
-            others = {**_dependences(sample), **others}
-        # The fields without defaults, except name, are those that `_columns` returns.
-        names = {each.name for each in fields(cls) if each.default is MISSING} - {"name"}
-        columns: Any = {each: _joined(each, [part[each] for part in parts]) for each in names}
-        return cls(name=name, **columns, **others)
+            parts.append(columns_of(block, rng))
+            if len(sampled) < SAMPLED_EPISODES:
+                part = block[: SAMPLED_EPISODES - len(sampled)]
+                sampled += replace(part, infos={}, reset_infos=())  # infos of several files can differ
+        columns: Any = {
+            key: np.concatenate([found[key] for found, _ in parts]) if parts else np.zeros(0, np.int64)
+            for key in COLUMNS
+        }
+        names = parts[0][1] if parts else ()
+        ranges = {key: range_of(np.concatenate([found[key] for _, found in parts])) for key in names}
+        sample = Episodes.of(sampled) if sampled else None
+        return cls(name=name, ranges=ranges, sample=sample, **columns, **others)
 
     def __len__(self) -> int:
         """Return the number of episodes."""
@@ -191,8 +173,8 @@ class Facts:
     @cached_property
     def goal_width(self) -> np.ndarray:
         """(G,) float64, largest minus smallest value of each goal component, achieved or desired."""
-        width: np.ndarray = np.ptp(np.concatenate([self.achieved_range, self.desired_range]), axis=0)
-        return width
+        both = np.concatenate([self.ranges["achieved_goal"], self.ranges["desired_goal"]])
+        return np.asarray(np.ptp(both, axis=0))
 
     @cached_property
     def has_moved(self) -> np.ndarray:
@@ -202,8 +184,23 @@ class Facts:
         clipped to [m / 100, m], where m is the median of ``start_distances``.
         """
         way = float(np.median(self.start_distances))
-        scale = max(min(way, float(np.linalg.norm(np.ptp(self.achieved_range, axis=0)))), 0.01 * way)
+        scale = max(min(way, float(np.linalg.norm(np.ptp(self.ranges["achieved_goal"], axis=0)))), 0.01 * way)
         return np.asarray(self.moves > MOVED * scale)
+
+    @cached_property
+    def is_projected(self) -> bool:
+        """Whether goals were projected, since they have more than `MAX_GOAL_SIZE` components."""
+        return self.sample is not None and split_goals(self.sample.observations)[0].shape[1] > MAX_GOAL_SIZE
+
+    @property
+    def observation_ranges(self) -> dict[str, np.ndarray]:
+        """Ranges of the arrays of numbers in the observation, without the goals, by name."""
+        return {key[1:]: values for key, values in self.ranges.items() if key.startswith("/")}
+
+    @cached_property
+    def effects(self) -> Any:
+        """(2, A) float64, `action_effects` of the sampled episodes; None if they cannot be measured."""
+        return None if self.sample is None else action_effects(self.sample)
 
     @property
     def has_fractions(self) -> bool:
@@ -234,20 +231,17 @@ class Facts:
         """
         if self.has_flags:
             return self.flags > 0
-        reached: np.ndarray = self.rewards == (np.nan if self.sparse_pair is None else self.sparse_pair[1])
-        return reached
+        return np.asarray(self.rewards == (np.nan if self.sparse_pair is None else self.sparse_pair[1]))
 
     @cached_property
     def is_success_episode(self) -> np.ndarray:
         """(n,) bool, whether each episode had at least one successful step."""
-        succeeded: np.ndarray = np.logical_or.reduceat(self.success, self.offsets[:-1])
-        return succeeded
+        return np.asarray(np.logical_or.reduceat(self.success, self.offsets[:-1]))
 
     @cached_property
     def final_success(self) -> np.ndarray:
         """(n,) bool, whether the last step of each episode was a success."""
-        last: np.ndarray = self.success[self.offsets[1:] - 1]
-        return last
+        return np.asarray(self.success[self.offsets[1:] - 1])
 
     @cached_property
     def success_steps(self) -> np.ndarray:
@@ -292,6 +286,9 @@ class Facts:
         return np.maximum(0, self.start_distances - self.radius) / fastest
 
 
+COLUMNS = tuple(each.name for each in fields(Facts) if each.type == "np.ndarray")
+"""Names of the columns of episodes and steps."""
+
 NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "episode": (lambda facts: len(facts) > 0, "the target has no episodes"),
     "episodes": (
@@ -318,218 +315,3 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     ),
 }
 """Needs of rules, by name: a test of whether the facts meet the need, and the reason if they do not."""
-
-
-def _columns(block: Episodes, rng: np.random.Generator) -> dict[str, Any]:
-    """Compute, for one block of episodes, the fields of `Facts` that `_joined` joins over all blocks."""
-    achieved, desired, others = _split_goals(block.observations)
-    before, begins = block.state_of_step, block.ends[:-1]
-    last = block.ends[1:] + np.arange(len(block))
-    first = last - block.lengths
-    first_of_state = first.repeat(block.lengths + 1)
-
-    not_finite = []
-    for leaves in (others.values(), (achieved, desired)):
-        of_state = _not_finite(leaves, len(achieved))
-        of_step = of_state[before + 1]
-        of_step[begins] |= of_state[before[begins]]  # the first state of an episode belongs to its first step
-        not_finite.append(of_step)
-    not_finite += [
-        _not_finite(leaves, len(before)) for leaves in (leaf_arrays(block.actions), [block.rewards])
-    ]
-
-    is_projected = achieved.shape[1] > MAX_GOAL_SIZE
-    achieved, desired = _projected(_finite(achieved)), _projected(_finite(desired))
-    future = (
-        before + 1 + np.floor(rng.random(len(before)) * (last.repeat(block.lengths) - before)).astype(int)
-    )
-
-    is_changed = np.zeros(len(achieved), np.bool_)
-    for leaf in others.values():
-        rows = leaf.reshape(len(leaf), -1)
-        is_changed |= (rows != rows[first_of_state]).any(axis=1)
-    actions = [_flat(leaf) for leaf in leaf_arrays(block.actions) if leaf.dtype.kind in NUMBERS]
-    first_rows = [(leaf, first, first + 1) for leaf in others.values()]
-    return {
-        "lengths": block.lengths.astype(np.int64),
-        "terminated": block.terminated,
-        "truncated": block.truncated,
-        "desired": desired[first],
-        "starts": achieved[first],
-        "finals": achieved[last],
-        "moves": np.maximum.reduceat(_norm(achieved - achieved[first_of_state]), first),
-        "is_observation_moved": np.logical_or.reduceat(is_changed, first),
-        "start_distances": _norm(achieved[first] - desired[first]),
-        "episode_hashes": _hashes(
-            first_rows + [(leaf, begins, block.ends[1:]) for leaf in leaf_arrays(block.actions)]
-        ),
-        "start_hashes": _hashes([(leaf, first, first + 1) for leaf in leaf_arrays(block.observations)]),
-        "rewards": _finite(block.rewards).astype(np.float32),
-        "flags": _flags(block),
-        "distances": _norm(achieved[before + 1] - desired[before]).astype(np.float32),
-        "speeds": _norm(achieved[before + 1] - achieved[before]).astype(np.float32),
-        "future_distances": _norm(achieved[before] - achieved[future]).astype(np.float32),
-        "not_finite": np.stack(not_finite, axis=1),
-        "achieved_range": _range(achieved),
-        "desired_range": _range(desired),
-        "action_range": _range(np.concatenate(actions, axis=1) if actions else np.zeros((1, 0))),
-        "observation_ranges": {
-            name: _range(_flat(leaf)) for name, leaf in others.items() if leaf.dtype.kind in NUMBERS
-        },
-        "is_projected": is_projected,
-    }
-
-
-def _dependences(sample: Sequence[Episodes]) -> dict[str, Any]:
-    """Compute the fields of `Facts` that depend only on ``sample``, the first `SAMPLED_EPISODES` episodes."""
-    block = Episodes.of(episode for each in sample for episode in replace(each, infos={}, reset_infos=()))
-    episode_of_state = np.arange(len(block)).repeat(block.lengths + 1)
-    return {
-        "goal_in_observation": find_goal_in_observation(block.observations, episode_of_state),
-        "effects": action_effects(block),
-    }
-
-
-@np.errstate(invalid="ignore", divide="ignore")  # 0 / 0 is 0, by `_finite`
-def action_effects(block: Episodes) -> np.ndarray | None:
-    """Return how strongly changes of the state depend on each of A components of the actions, (2, A) float64.
-
-    Row 0 is for changes of the achieved goal, row 1 for changes of the achieved goal or the observation. A
-    change is the difference between the state before an action and the state two steps later.
-
-    The value of an action component is its largest partial correlation with a component of the changes, given
-    the other action components. Absolute values of actions and of changes are tried too. Episode means are
-    subtracted first, since an action that is repeated in a whole episode proves nothing. Correlations that
-    chance can explain become 0, and an action component that is constant in each episode gets NaN. The result
-    is None for image observations, for actions that are not floats, and for fewer than `MIN_STEPS` steps.
-    """
-    leaves, (achieved, _, others) = leaf_arrays(block.actions), _split_goals(block.observations)
-    observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
-    counts = block.lengths[block.lengths > 1] - 1  # the last step of an episode has no next one
-    has_images = any(leaf[0].size > 1000 for leaf in observed)
-    if has_images or counts.sum() < MIN_STEPS or any(leaf.dtype.kind != "f" for leaf in leaves):
-        return None
-    steps = np.setdiff1d(np.arange(block.num_steps), block.ends[1:] - 1)
-    before, begins = block.state_of_step[steps], np.cumsum(counts) - counts
-
-    def standardized(rows: np.ndarray) -> np.ndarray:
-        rows = np.hstack([rows, abs(rows)])
-        size = abs(rows).max(axis=0)
-        rows -= (np.add.reduceat(rows, begins) / counts[:, None]).repeat(counts, axis=0)
-        spread = np.sqrt((rows**2).mean(axis=0))
-        return rows / np.where(spread > 1e-9 * size, spread, np.inf)  # rounded constants are 0
-
-    actions = _finite(np.hstack([_flat(leaf)[steps] for leaf in leaves]).astype(np.float64))
-    features = standardized(actions - actions.mean(axis=0))
-    states = [_projected(_finite(_flat(leaf).astype(np.float64))) for leaf in observed]
-    changes = [standardized(rows[before + 2] - rows[before]) for rows in states]
-    outputs = np.hstack(changes)
-    inverse = np.linalg.pinv(features.T @ features)
-    weights = inverse @ (features.T @ outputs)
-    explained = weights**2 / np.diag(inverse)[:, None]  # by each feature alone
-    residual = ((outputs - features @ weights) ** 2).sum(axis=0)
-    found = _finite(np.sqrt(explained / (explained + residual)))
-    found = found.reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
-    effects = np.stack([found[:, : changes[0].shape[1]].max(axis=1), found.max(axis=1)])
-    effects[effects < 4.5 / np.sqrt(len(steps))] = 0  # 4.5 standard errors
-    effects[:, ~features[:, : actions.shape[1]].any(axis=0)] = np.nan
-    return effects
-
-
-def _joined(name: str, parts: list[Any]) -> Any:
-    """Return the `Facts` field ``name`` for all episodes; ``parts`` are the values of blocks of episodes."""
-    if not parts:
-        return np.zeros(0, np.int64)
-    if isinstance(parts[0], dict):
-        return {key: _range(np.concatenate([part[key] for part in parts])) for key in parts[0]}
-    if name.endswith("_range"):
-        return _range(np.concatenate(parts))
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else parts[0]
-
-
-def _range(rows: np.ndarray) -> np.ndarray:
-    """Return the smallest and the largest value of each column of (N, K) numbers, as (2, K) float64.
-
-    NaN is ignored, unless a column has an infinite value or only NaN. In this case, NaN and infinities count
-    as 0 in all columns.
-    """
-    found = np.stack([np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)]).astype(np.float64)
-    return found if np.isfinite(found).all() else _range(_finite(rows))
-
-
-def _projected(rows: np.ndarray) -> np.ndarray:
-    if rows.shape[1] <= MAX_GOAL_SIZE:
-        return rows
-    projected: np.ndarray = rows @ np.random.default_rng(0).normal(size=(rows.shape[1], PROJECTED_SIZE))
-    return projected
-
-
-def _finite(rows: np.ndarray) -> np.ndarray:
-    finite: np.ndarray = np.nan_to_num(rows, nan=0, posinf=0, neginf=0)
-    return finite
-
-
-def _flat(leaf: np.ndarray) -> np.ndarray:
-    return leaf.reshape(len(leaf), -1)
-
-
-def _norm(rows: np.ndarray) -> np.ndarray:
-    length: np.ndarray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return length
-
-
-def _split_goals(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return achieved and desired goals of S states, (S, G) each, and the other observations by name."""
-    missing = [
-        key for key in OBSERVATION_KEYS if not isinstance(observations, dict) or key not in observations
-    ]
-    if not isinstance(observations, dict) or missing:
-        raise ValueError(
-            f"the observations must have the keys {', '.join(map(repr, OBSERVATION_KEYS))}, but lack "
-            f"{', '.join(map(repr, missing))}; `her doctor` needs episodes of a goal environment"
-        )
-    goals = []
-    for key in OBSERVATION_KEYS[1:]:
-        leaves = _named_leaves(observations[key])
-        if not leaves or any(leaf.dtype.kind not in NUMBERS for leaf in leaves.values()):
-            got = f"got dtypes {[str(leaf.dtype) for leaf in leaves.values()]}"
-            raise ValueError(f"{key!r} must be a numeric array or a dict of numeric arrays, {got}")
-        rows = [_flat(leaf) for _, leaf in sorted(leaves.items())]
-        goals.append(np.concatenate(rows, axis=1).astype(np.float64))
-    achieved, desired = goals
-    if achieved.shape != desired.shape:
-        raise ValueError(
-            "'achieved_goal' and 'desired_goal' must have the same number of components, got "
-            f"{achieved.shape[1]} and {desired.shape[1]}"
-        )
-    rest = {key: value for key, value in observations.items() if key not in OBSERVATION_KEYS[1:]}
-    return achieved, desired, _named_leaves(rest)
-
-
-def _named_leaves(tree: Tree) -> dict[str, np.ndarray]:
-    return {leaf.name: leaf.find(tree, "") for leaf in SpaceSpec.of_rows("", tree)}
-
-
-def _not_finite(leaves: Iterable[np.ndarray], count: int) -> np.ndarray:
-    found = np.zeros(count, np.bool_)
-    for leaf in leaves:
-        if leaf.dtype.kind == "f":
-            found |= ~np.isfinite(leaf).reshape(count, -1).all(axis=1)
-    return found
-
-
-def _flags(block: Episodes) -> np.ndarray:
-    name = flag_name(block.infos)
-    flags = None if name is None else block.infos[name]
-    if flags is None or flags.size != block.num_steps or flags.dtype.kind not in NUMBERS:
-        return np.full(block.num_steps, -1, np.int8)
-    return np.where(np.isnan(flags), -1, flags > 0.5).reshape(-1).astype(np.int8)
-
-
-def _hashes(columns: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return one hash for each episode. A column is (array, begins, ends): a range of rows per episode."""
-    digests = [blake2b(digest_size=8) for _ in columns[0][1]]
-    for leaf, begins, ends in columns:
-        for digest, begin, end in zip(digests, begins.tolist(), ends.tolist(), strict=True):
-            digest.update(leaf[begin:end].tobytes())
-    return np.array([int.from_bytes(digest.digest(), "little") for digest in digests], np.uint64)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
@@ -17,9 +14,7 @@ import numpy as np
 from her_wrappers.data.atomic import replacement
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.rules import Finding, Report
-
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-"""Colors of the Okabe-Ito palette, which people with color blindness can tell apart."""
+from her_wrappers.support.pages import COLORS, html_image, html_page
 
 MAX_POINTS = 2000
 """Largest number of achieved goals, and of desired goals, in the picture of the goals."""
@@ -34,51 +29,21 @@ HISTORY = {
 }
 """Columns of the history that a picture shows, by the caption of the picture."""
 
-PAGE = Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 72rem;
-  margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.finding { border-left: .35rem solid #888; padding: .1rem 1rem; margin: 1rem 0; background: #f6f6f6;
-  overflow-wrap: anywhere; }
-.error { border-color: #b00020; } .warning { border-color: #c77700; }
-.finding code { white-space: nowrap; } .finding h3 { margin: .5rem 0; font-size: 1rem; }
-.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
-  gap: 1rem; } figure { margin: 0; } img { width: 100%; height: auto; }
-</style>
-</head>
-<body>
-<h1>$title</h1>
-<p>$summary</p>
-<h2>Findings</h2>
-$findings
-<h2>Pictures</h2>
-<div class="pictures">
-$pictures
-</div>
-<h2>Not exercised</h2>
-<ul>$gaps</ul>
-</body>
-</html>
-""")
-
 
 def write_page(path: Path, report: Report, facts: Facts) -> None:
     """Write an HTML page with a report and plots of the facts; raise ImportError if matplotlib is missing."""
-    page = PAGE.substitute(
-        title=escape(f"her doctor: {report.target}"),
-        summary=escape(report.summary()),
-        findings="\n".join(map(_finding, report.findings)) or f"<p>No findings; {report.outcome}.</p>",
-        pictures="\n".join(_pictures(facts)),
-        gaps="".join(f"<li>{escape(str(gap))}</li>" for gap in report.not_exercised),
+    body = (
+        "<h2>Findings</h2>",
+        *map(_finding, report.findings),
+        "" if report.findings else f"<p>No findings; {report.outcome}.</p>",
+        '<h2>Pictures</h2><div class="pictures">',
+        *_pictures(facts),
+        "</div><h2>Not exercised</h2><ul>",
+        *(f"<li>{escape(str(gap))}</li>" for gap in report.not_exercised),
+        "</ul>",
     )
     with replacement(path) as file:
-        file.write(page.encode())
+        file.write(html_page(f"her doctor: {report.target}", report.summary(), "\n".join(body)))
 
 
 def _finding(finding: Finding) -> str:
@@ -101,16 +66,11 @@ def _pictures(facts: Facts) -> Iterator[str]:
         if any(facts.column(name).size for name in names):
             pictures[caption] = partial(_draw_history, names=names)
     for caption, draw in pictures.items():
-        figure = Figure(figsize=(6, 3.6), dpi=110, layout="constrained")
+        figure = Figure(figsize=(6, 3.6), layout="constrained")
         axes = figure.subplots()
         axes.set_title(caption, fontsize="small")
         draw(axes, facts)
-        file = io.BytesIO()
-        figure.savefig(file, format="png")
-        yield (
-            f'<figure><img alt="{escape(caption)}" '
-            f'src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"></figure>'
-        )
+        yield html_image(figure, caption)
 
 
 def _draw_lengths(axes: Any, facts: Facts) -> None:

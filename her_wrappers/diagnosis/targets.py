@@ -1,9 +1,7 @@
-"""Read the target of a diagnosis (archive, run folder, buffer, episodes or environment) as `Facts`."""
+"""Read the target of a diagnosis (run folder, recorded episodes, buffer or environment) as `Facts`."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,11 +18,13 @@ from her_wrappers.checker.goal_calls import stack
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.replicas import close_safely
 from her_wrappers.checker.rollout import Budget, roll_out
+from her_wrappers.data.progress import read_progress
 from her_wrappers.data.text import parse_file
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.goals.environments import make_env, present_folder
 from her_wrappers.goals.interface import GoalInterface, env_name, env_spec
 from her_wrappers.goals.success_flag import flag_of
+from her_wrappers.integrations.recordings import LEROBOT_INFO, open_episodes
 from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
@@ -32,6 +32,9 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL
 from her_wrappers.support.arguments import require_count, require_gamma, require_number
 from her_wrappers.support.error_texts import describe
+
+CONFIG, PROGRESS = "config.json", "progress.csv"
+"""Names of the files of a run folder."""
 
 CHUNK = 1000
 """Largest number of episodes that are concatenated in a block."""
@@ -48,21 +51,11 @@ def read_target(
 ) -> Facts:
     """Return the facts of ``target``. Arguments are as in `diagnose`; ``env_options`` are for `make_env`."""
     if isinstance(target, str | Path):
-        if Path(target).exists():
-            return _read_path(Path(target))
-        name = str(target)
-        # For an unknown id with a version, Gymnasium's error message names similar ids.
-        if name not in gym.registry and ":" not in name and not re.search(r"-v\d+$", name):
-            raise FileNotFoundError(
-                f"there is no file or folder {name}, and no environment of this name; expected an archive, a "
-                "run folder of `her train`, a saved buffer, or an environment"
-            )
-        with present_folder(), closing(make_env(name, disable_env_checker=True, **env_options or {})) as env:
-            return _run_environment(env, max_steps, seed)
-    if isinstance(target, EpisodeArchive):
-        return _facts_of_episodes(str(target.path), target.iter_shards())
+        return _read_name(str(target), max_steps, seed, env_options or {})
     if isinstance(target, HindsightReplayBuffer):
-        return _facts_of_episodes("replay buffer", _blocks(target.episodes()))
+        return _facts_of_episodes("replay buffer", target.episodes())
+    if isinstance(target, EpisodeArchive):  # before functions, since an archive is a sink
+        return _facts_of_episodes(str(target.path), target)
     if isinstance(target, gym.Env) or callable(target):
         env, factory = open_env(target)
         try:
@@ -71,41 +64,64 @@ def read_target(
             if factory is not None:
                 close_safely(env)
     if isinstance(target, Iterable):
-        return _facts_of_episodes("episodes", [target] if isinstance(target, Episodes) else _blocks(target))
+        return _facts_of_episodes("episodes", target)
     raise TypeError(
         "target must be a path, an EpisodeArchive, a HindsightReplayBuffer, episodes or an environment, got "
         f"{type(target).__name__}"
     )
 
 
-def _facts_of_episodes(name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-    facts = Facts.of(name, blocks, **others)
+def _facts_of_episodes(name: str, episodes: Iterable[Episode], **others: Any) -> Facts:
+    facts = Facts.of(name, _blocks(episodes), **others)
     if not len(facts):
         raise ValueError(f"cannot diagnose {name}: at least one complete episode is needed, got none")
     return facts
 
 
-def _blocks(episodes: Iterable[Any]) -> Iterator[Episodes]:
-    """Yield the episodes in blocks of `CHUNK`, since all episodes together can need too much memory."""
-    source = iter(episodes)
-    while chunk := list(islice(source, CHUNK)):
-        yield Episodes.of(chunk)
+def _blocks(episodes: Iterable[Episode]) -> Iterator[Episodes]:
+    """Yield the episodes in blocks, since all episodes together can need too much memory."""
+    if isinstance(episodes, EpisodeArchive):
+        yield from episodes.iter_shards()
+    elif isinstance(episodes, Episodes):
+        yield episodes
+    else:
+        source = iter(episodes)
+        while chunk := list(islice(source, CHUNK)):
+            yield Episodes.of(chunk)
 
 
-def _read_path(path: Path) -> Facts:
-    """Return the facts of a saved buffer, an archive, or a run folder of `her train`."""
-    if path.is_file():
-        return _facts_of_episodes(str(path), _blocks(HindsightReplayBuffer.load(path).episodes()))
-    if (path / MANIFEST).exists():
-        return _facts_of_episodes(str(path), EpisodeArchive(path).iter_shards())
-    config, progress = path / "config.json", path / "progress.csv"
-    if not config.exists():
+def _read_name(name: str, max_steps: int, seed: int, env_options: Mapping[str, Any]) -> Facts:
+    """Return the facts of a run folder of `her train`, of recorded episodes, or of an environment."""
+    path = Path(name)
+    if (path / CONFIG).exists() and not (path / MANIFEST).exists():
+        return _read_run(path)
+    if path.is_dir() and not any((path / each).exists() for each in (MANIFEST, LEROBOT_INFO)):
         raise ValueError(
             f"{path} is neither an archive nor a run folder of `her train`: the folder has neither "
-            f"{MANIFEST} nor config.json"
+            f"{MANIFEST} nor {CONFIG}"
         )
-    options = parse_file(config, lambda text: options_of_config(json.loads(text)), "the config of a run")
-    history = parse_file(progress, _rows, "the log of a run") if progress.exists() else []
+    if path.exists():
+        return _facts_of_episodes(name, open_episodes(name))
+    if ":" not in name and name not in gym.registry:
+        try:
+            return _facts_of_episodes(name, open_episodes(name))
+        except FileNotFoundError as error:
+            # For an unknown id with a version, Gymnasium's error message names similar ids.
+            if not re.search(r"-v\d+$", name):
+                raise FileNotFoundError(
+                    f"there is no file or folder {name}, no environment or dataset of this name; expected "
+                    "an archive, a run folder of `her train`, a saved buffer, or an environment"
+                ) from error
+    with present_folder(), closing(make_env(name, disable_env_checker=True, **env_options)) as env:
+        return _run_environment(env, max_steps, seed)
+
+
+def _read_run(path: Path) -> Facts:
+    """Return the facts of a run folder of `her train`."""
+    options = parse_file(
+        path / CONFIG, lambda text: options_of_config(json.loads(text)), "the config of a run"
+    )
+    history = read_progress(path / PROGRESS) if (path / PROGRESS).exists() else []
     numbers = [each.stem.removeprefix("buffer-") for each in path.glob("buffer-*.replay")]
     latest = max(filter(str.isdigit, numbers), key=int, default="")
     saved = HindsightReplayBuffer.load(path / f"buffer-{latest}.replay").episodes() if latest else ()
@@ -139,16 +155,6 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rows(text: str) -> list[dict[str, float]]:
-    """Parse a ``progress.csv`` of `her train`; return one dict per row, without the empty cells."""
-    table = csv.DictReader(io.StringIO(text, newline=""))
-    rows = [{name: float(cell) for name, cell in row.items() if cell} for row in table]
-    header = table.fieldnames or ["success_rate"]  # an empty file has no header
-    if any("success_rate" not in names for names in (header, *rows)):
-        raise ValueError("each row must have a value in the column 'success_rate'")
-    return rows
-
-
 def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts:
     """Run the environment with random, repeated and goal-seeking actions, and return the facts."""
     if not isinstance(env, gym.Env):
@@ -166,7 +172,7 @@ def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts
         try:
             return _facts_of_episodes(
                 name,
-                _blocks(episodes),
+                episodes,
                 time_limit=None if spec is None else spec.max_episode_steps,
                 is_environment=True,
                 self_goal_rewards=_self_goal_rewards(steps, compute_reward, seed),

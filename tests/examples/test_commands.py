@@ -3,7 +3,7 @@
 import pytest
 import tyro
 
-NAMES = ("quickstart", "offline_goals", "relabel_for_cpprb", "sb3_drop_in")
+NAMES = ("quickstart", "offline_goals", "relabel_for_cpprb", "sb3_drop_in", "show_relabeling")
 
 
 @pytest.mark.parametrize("name", NAMES)

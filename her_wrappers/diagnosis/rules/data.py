@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from her_wrappers.diagnosis.facts import Facts, rule
+from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.rules import Violation
 
 
@@ -16,8 +18,6 @@ from her_wrappers.rules import Violation
     "error",
     meaning="The observation never changes, although the achieved goal does.",
     fix="compute the observation from the state after the step, and return a new array",
-    wrong='observation = {"observation": np.zeros(4, np.float32), **goals}',
-    right='observation = {"observation": np.concatenate([self.position, self.velocity]), **goals}',
     threshold="all arrays of the observation (an error), or one of several (a warning), keep one value in "
     "all states",
     source="RHER (arXiv 2208.00843): goals without the position of the agent",
@@ -30,7 +30,7 @@ def observation_constant(facts: Facts) -> Iterator[Violation]:
     for name in constant if facts.moves.any() else ():
         yield Violation(
             f"its values are the same in all {states} states, while the achieved goal moves",
-            subject=name.lstrip("/"),
+            subject=name,
             severity="error" if len(constant) == len(arrays) else "warning",
         )
 
@@ -41,8 +41,6 @@ def observation_constant(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Observations, goals, actions or rewards are NaN or infinite.",
     fix="find the step that divides by zero or diverges; one such batch makes all weights NaN",
-    wrong="direction = (goal - position) / np.linalg.norm(goal - position)",
-    right="direction = (goal - position) / max(np.linalg.norm(goal - position), 1e-8)",
     threshold="a single value",
     source="rl-zoo #433",
     needs=("episode",),
@@ -66,8 +64,6 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
     "warning",
     meaning="Components of the observation are larger than the others by orders of magnitude.",
     fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do",
-    wrong="observation = np.array([x_in_millimetres, angle])",
-    right="observation = np.array([x_in_millimetres / 1000, angle])",
     threshold="a magnitude of 10,000: such an input hides all others in the first layer of a network",
     source="openai/baselines her/normalizer.py; HighwayEnv #473",
     needs=("episode",),
@@ -82,7 +78,7 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
             yield Violation(
                 f"component {largest} has a magnitude of {magnitude[largest]:.3g}, and the median of all "
                 f"components is {np.median(magnitude):.3g}",
-                subject=name.lstrip("/"),
+                subject=name,
             )
 
 
@@ -92,11 +88,6 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Episodes are recorded several times, with equal states and actions.",
     fix="give each environment, worker and restart its own seed, and add each episode once",
-    wrong="""
-for _ in range(10):
-    buffer.extend(archive)
-""",
-    right="buffer.extend(archive)",
     threshold="5 % of the episodes of at least 5 steps equal an earlier episode in their first observation "
     "and all actions",
     source="TianhongDai/hindsight-experience-replay #29",
@@ -116,15 +107,6 @@ def episodes_repeated(facts: Facts) -> Iterator[Violation]:
     "warning",
     meaning="Episodes repeat a few starts and goals, or all have the same start.",
     fix="pass a seed to the first reset only, and a different seed to each environment",
-    wrong="""
-for episode in range(1000):
-    observation, info = env.reset(seed=episode % 10)
-""",
-    right="""
-observation, info = env.reset(seed=0)
-for episode in range(1000):
-    observation, info = env.reset()
-""",
     threshold="at most half of at least 20 starts with their goals are different, although starts are not "
     "integers. If all episodes of a run begin with the same achieved goal, this is a note, since some "
     "environments have only one start",
@@ -133,7 +115,7 @@ for episode in range(1000):
 )
 def starts_repeated(facts: Facts) -> Iterator[Violation]:
     different = len(np.unique(facts.start_hashes))
-    is_varied = facts.has_fractions and np.ptp(facts.desired_range, axis=0).any()
+    is_varied = facts.has_fractions and np.ptp(facts.ranges["desired_goal"], axis=0).any()
     if len(facts) < 20 or not is_varied:
         return
     if np.ptp(facts.starts, axis=0).any():
@@ -151,13 +133,13 @@ def starts_repeated(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="The observation depends on the desired goal, so relabeled transitions contradict their goals.",
     fix="leave the desired goal and values computed from it out of 'observation'; agents get 'desired_goal'",
-    wrong='observation = {"observation": np.concatenate([position, goal - position]), **goals}',
-    right='observation = {"observation": np.concatenate([position, velocity]), **goals}',
     threshold="components of the observation that determine the desired goal, or the distance to it, in all "
     "states of the first episodes",
     source="starship-landing-gym #4",
     needs=("episode",),
 )
 def goal_in_observation(facts: Facts) -> Iterator[Violation]:
-    if facts.goal_in_observation:
-        yield Violation(f"in the first episodes, {facts.goal_in_observation}")
+    sample: Any = facts.sample
+    episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
+    if found := find_goal_in_observation(sample.observations, episode_of_state):
+        yield Violation(f"in the first episodes, {found}")

@@ -19,8 +19,6 @@ FEW_SUCCESSES = 5
     "error",
     meaning="The horizon 1 / (1 - gamma) is shorter than the number of steps until a success.",
     fix="raise --gamma to at least 1 - 1 / (number of steps until a success)",
-    wrong="her train her_envs/PointMaze-v0 --gamma 0.8  # a horizon of 5 steps",
-    right="her train her_envs/PointMaze-v0 --gamma 0.98  # a horizon of 50 steps",
     threshold="a horizon below the median number of steps until the first success (a warning), or below a "
     "third of it (an error): at this number of steps, the value differs by less than gamma^(3 / (1 - gamma)) "
     "= 5 % from the value of a missed goal. In episodes without a success, the number is estimated from the "
@@ -50,8 +48,6 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
     meaning="Episodes are truncated before the goal can be reached.",
     fix="raise the time limit: max_steps= of the environment (-o max_steps=N), or max_episode_steps= of "
     "gym.make",
-    wrong="her train her_envs/PointMaze-v0 -o layout=large -o max_steps=10",
-    right="her train her_envs/PointMaze-v0 -o layout=large  # the default fits the layout",
     threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the time "
     "limit (an error); or the median success comes after 80 % of the limit, and fewer than 90 % of the "
     "episodes succeed (a warning)",
@@ -91,8 +87,6 @@ def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Most episodes have one step, so a step can be relabeled only with its own next state.",
     fix="return terminated=False until the task ends; call reset() only after terminated or truncated",
-    wrong="terminated = not success",
-    right="terminated = False  # the time limit truncates",
     threshold="50 % of the episodes",
     source="highway-env episodes that end in a crash at once: HighwayEnv #457",
     needs=("episodes",),
@@ -112,8 +106,6 @@ def one_step_episodes(facts: Facts) -> Iterator[Violation]:
     "state is 0.",
     fix="return truncated=True, terminated=False at the time limit, or pass max_episode_steps= to "
     "gym.register",
-    wrong="terminated = self.steps >= 50",
-    right="truncated = self.steps >= 50",
     threshold="90 % of the failed episodes that terminate do so at the largest length, and no failed episode "
     "of this length is truncated; shorter episodes may be truncated, such as by the end of an epoch",
     source="arXiv 1712.00378; checker rule GE208",
@@ -134,8 +126,6 @@ def limit_terminates(facts: Facts) -> Iterator[Violation]:
     "warning",
     meaning="Most episodes terminate without a success, such as by a crash, before a goal is reached.",
     fix="end episodes less often, give failures a lower reward, or start in safer states",
-    wrong="terminated = bool(self.crashed)  # random actions crash within 5 steps",
-    right="terminated = False  # the reward of a crash is low, and the episode continues",
     threshold="90 % of the episodes",
     source="HighwayEnv #457",
     needs=("episodes", "success", "unsolved"),

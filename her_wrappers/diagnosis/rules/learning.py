@@ -17,8 +17,6 @@ from her_wrappers.rules import Violation
     meaning="The mean Q value is at the lowest value that clipped targets allow: all goals look unreachable.",
     fix="first fix the findings about goals; then raise --n-sampled-goal, use "
     "--goal-selection-strategy future, or lower the learning rate (--agent.learning-rate 3e-4)",
-    wrong="her train MyPush-v0 --no-her  # no transition of a batch has a reward of 0",
-    right="her train MyPush-v0 --her --n-sampled-goal 4",
     threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("history", "gamma", "clip_targets", "unsolved"),
@@ -39,8 +37,6 @@ def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     meaning="The mean Q value is larger than any return that the rewards allow: the critic diverges.",
     fix="pass --clip-targets if rewards lie in [-1, 0]; otherwise lower the learning rate ("
     "--agent.learning-rate 3e-4) or tau (--agent.tau 0.005)",
-    wrong="her train MyReach-v0 --algo sac --no-clip-targets --agent.learning-rate 0.01",
-    right="her train MyReach-v0 --algo sac --clip-targets --agent.learning-rate 0.001",
     threshold="twice the largest absolute reward divided by (1 - gamma), since the entropy of SAC adds to "
     "the value",
     source="arXiv 2312.05787 (bounded values with HER)",
@@ -66,8 +62,6 @@ def _largest_reward(facts: Facts) -> float:
     meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded.",
     fix="keep the temperature constant (--agent.temperature 0.05 --agent.no-learn-temperature), raise the "
     "target entropy (--agent.target-entropy -1), or use ddpg with noise (--algo ddpg)",
-    wrong="her train MyPush-v0 --algo sac --agent.target-entropy -50",
-    right="her train MyPush-v0 --algo sac --agent.target-entropy -2",
     threshold="a temperature below 0.005 (a warning) or 0.0001 (an error), relative to the largest absolute "
     "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with "
     "the constant temperature 0.05 the task was solved after 100,000",
@@ -91,8 +85,6 @@ def temperature_collapsed(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="The temperature of SAC is so high that the entropy outweighs the rewards.",
     fix="lower the target entropy (--agent.target-entropy -2), or begin with --agent.temperature 0.05",
-    wrong="her train MyPush-v0 --algo sac --agent.target-entropy 5",
-    right="her train MyPush-v0 --algo sac  # target entropy: minus the number of action components",
     threshold="a temperature above 10: one unit of entropy is worth ten steps",
     source="SAC: arXiv 1812.05905",
     needs=("history", "unsolved"),
@@ -111,8 +103,6 @@ def temperature_explodes(facts: Facts) -> Iterator[Violation]:
     meaning="The loss of the critic fell, but the success rate stayed flat: the critic predicts failure "
     "well.",
     fix="change the collected data, not the updates: explore more, use nearer goals, or add demonstrations",
-    wrong="her train MyPush-v0 --steps 10000000  # the same for longer",
-    right="her train MyPush-v0 --algo ddpg --agent.epsilon 0.3 --agent.noise 0.2",
     threshold="the last loss is below a fifth of the largest, and no evaluation of at least 5 had a success "
     "rate above 5 %",
     source="TianhongDai/hindsight-experience-replay #26, hill-a/stable-baselines #424",
@@ -136,8 +126,6 @@ def critic_settles_without_success(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="The agent is updated too rarely for the steps that it collects.",
     fix="raise --updates-per-step, or --batch-size",
-    wrong="her train MyReach-v0 --updates-per-step 0.001",
-    right="her train MyReach-v0 --updates-per-step 0.25",
     threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); "
     "the default of `her train` is 32, and that of openai/baselines is 102",
     source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
@@ -164,14 +152,6 @@ def few_updates(facts: Facts) -> Iterator[Violation]:
     meaning="Episodes succeed while collecting, but not in evaluations.",
     fix="compare the two environments and their options, and check that the deterministic action is inside "
     "the action space; with sac, a lower target entropy helps (--agent.target-entropy -4)",
-    wrong="""
-envs = gym.make_vec("MyReach-v0", 16)
-test_env = gym.make("MyReach-v0", goal_range=0.5)
-""",
-    right="""
-envs = gym.make_vec("MyReach-v0", 16, goal_range=0.5)
-test_env = gym.make("MyReach-v0", goal_range=0.5)
-""",
     threshold="a difference of 0.4 on average over the last 3 evaluations; exploration lowers the success "
     "rate, and does not raise it",
     source="openai/baselines #365",
@@ -197,8 +177,6 @@ def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
     meaning="A loss or a value of the run is NaN or infinite; the weights of the agent are lost.",
     fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent.learning-rate 3e-4), "
     "and continue from best.pt",
-    wrong="her train MyReach-v0 --algo sac --agent.learning-rate 1",
-    right="her train MyReach-v0 --algo sac --agent.learning-rate 0.001",
     threshold="a single value",
     needs=("history",),
 )
@@ -219,8 +197,6 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="An option of the run is far outside the range in which agents learn.",
     fix="omit the option, so that its default is used",
-    wrong="her train MyReach-v0 --no-her --gamma 1 --agent.learning-rate 1",
-    right="her train MyReach-v0",
     threshold="a warning for fewer than 20 % relabeled transitions, for a horizon 1 / (1 - gamma) of over "
     "1,000 steps and 20 times the episode length, and for a learning rate outside [3e-5, 0.01]; an error for "
     "no relabeled transitions with sparse rewards, for gamma 1, and for a learning rate outside [1e-5, 0.1]",

@@ -16,11 +16,6 @@ from her_wrappers.rules import Violation
     "error",
     meaning="All rewards are equal, although they should differ between reached and missed goals.",
     fix="compute the reward from the achieved goal after the step; `her check` tests compute_reward",
-    wrong="""
-reward = -1.0
-return observation, reward, False, False, {"is_success": self._is_success()}
-""",
-    right='reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)',
     threshold="the same reward in all steps, although some steps are successes and others are not, or "
     "although compute_reward returned one value for pairs of equal goals and for pairs of different goals",
     source="rl-zoo #433",
@@ -45,8 +40,6 @@ def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Targets are clipped to the returns of rewards in [-1, 0], but rewards lie outside.",
     fix="pass --no-clip-targets, or use rewards of -1 and 0",
-    wrong="her train MyReach-v0 --clip-targets  # rewards of 0 and 1",
-    right="her train MyReach-v0 --no-clip-targets",
     threshold="any reward outside [-1, 0]: the value of a success would be clipped away",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("episode", "clip_targets"),
@@ -63,11 +56,6 @@ def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Some episodes have dense rewards, and some have sparse rewards.",
     fix="record or train with one reward_type; a buffer must not be filled from both",
-    wrong="""
-buffer.extend(EpisodeArchive("runs/dense"))
-buffer.extend(EpisodeArchive("runs/sparse"))
-""",
-    right='buffer.extend(EpisodeArchive("runs/sparse"))',
     threshold="at least 5 % of the episodes of each kind; dense values of -0.1 and sparse values of -1 "
     "contradict each other in one critic",
     source="panda-gym #65",
@@ -90,14 +78,12 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Rewards are higher where goals are missed or far away: the sign of the reward is wrong.",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
-    wrong="return np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
-    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
     threshold="a lower mean reward of successes than of other steps, or of equal goals than of different "
     "goals; a correlation of reward and distance above 0.5; or two rewards, of which the higher one is given "
     "at larger distances only",
     source="checker rule GE202",
     needs=("episode",),
-    implies=("GD103", "GD203", "GD212", "GD302"),
+    implies=("GD203", "GD212", "GD302"),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
     if facts.self_goal_rewards is not None:

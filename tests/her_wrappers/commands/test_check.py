@@ -110,7 +110,7 @@ def test_rules_lists_the_rules_of_all_suites():
 @pytest.mark.parametrize(
     ("code", "suite"), [("ge302", GOAL_ENV_RULES), ("HB101", REPLAY_RULES), ("GD102", DIAGNOSIS_RULES)]
 )
-def test_a_rule_is_explained_with_a_wrong_and_a_right_example(code, suite):
+def test_a_rule_is_explained(code, suite):
     rule, output = suite[code.upper()], "".join(her("rules", code, columns=80).output.split())
     for text in (rule.name, rule.meaning, rule.fix, rule.wrong, rule.right):
         assert "".join(text.split()) in output

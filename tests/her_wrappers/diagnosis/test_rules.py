@@ -1,6 +1,7 @@
 """Each rule finds its planted cause and names it first; healthy runs have no finding."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,10 +27,24 @@ from tests.support.diagnosis import (
 )
 
 DEFAULTS = {"relabeled_share": 0.8, "learning_rate": 1e-3}
+COLD = STUCK | {"temperature": [0.001] * 10}
+SOLVED = {"history": history(success_rate=[1.0] * 10)}
 
 
 def report_on(episodes, **options):
     return diagnose(Facts.of("episodes", [Episodes.of(episodes)], **options))
+
+
+def planted(code):
+    return lambda: PLANTED[code]()[0]
+
+
+def at_place(rng):
+    return np.array([0.8, 0.5])
+
+
+def with_angle():
+    return with_observations(healthy(), angle=lambda each, i: np.ones(len(each) + 1))
 
 
 def errors(report):
@@ -45,7 +60,7 @@ def test_a_planted_cause_is_found_and_named_first(code):
     assert errors(report) <= {code}, report
 
 
-@pytest.mark.parametrize(("code", "env"), FAULTY_ENVS.items())
+@pytest.mark.parametrize(("code", "env"), [*FAULTY_ENVS.items(), ("GD304", WrongSign)])
 def test_a_planted_cause_in_an_environment_is_the_only_error(code, env):
     assert errors(diagnose(env(), max_steps=1000)) == {code}
 
@@ -65,14 +80,6 @@ def test_bundled_environments_have_no_error_and_at_most_one_warning(env_id, opti
     assert len(report.findings) <= 1, report
 
 
-@pytest.mark.parametrize(("temperature", "severity"), [(0.006, None), (0.001, "warning"), (5e-5, "error")])
-def test_a_low_temperature_relative_to_rewards_is_a_warning_before_it_is_an_error(temperature, severity):
-    episodes = [replace(each, rewards=0.1 * each.rewards) for each in healthy()]
-    report = report_on(episodes, history=history(**STUCK, temperature=[0.1 * temperature] * 10))
-    found = [finding.severity for finding in report.findings if finding.code == "GD603"]
-    assert found == ([severity] if severity else [])
-
-
 @pytest.mark.parametrize(("select", "severity"), [(["GD201"], "warning"), ([], "error")])
 def test_findings_about_exploration_by_random_policies_are_warnings(select, severity):
     """A warning that implies an error, here about the time limit, becomes an error."""
@@ -80,89 +87,105 @@ def test_findings_about_exploration_by_random_policies_are_warnings(select, seve
     assert (finding.code, finding.severity) == ("GD201", severity)
 
 
-def test_a_solved_run_has_no_finding_about_exploration():
-    episodes, _ = PLANTED["GD102"]()
-    assert not report_on(episodes, history=history(success_rate=[0.5] * 9 + [1.0])).findings
+def one_start(**options):
+    return healthy(start=lambda rng: np.array([0.3, 0.5]), **options)
 
 
-def test_episodes_that_succeed_at_the_end_count_as_solved():
-    report = report_on(healthy(act=lambda rng, position, goal: (goal - position) / 0.1))
-    assert "GD101" in {code for gap in report.not_exercised for code in gap.codes}
+def trembling(each, number):
+    noise = np.random.default_rng(number).normal(0, 1e-4, (len(each) + 1, 2))
+    return tiled(each, "achieved_goal") + noise
 
 
-def test_successes_that_come_late_are_a_warning_about_the_time_limit():
+def with_wrong_sign(missed, reached):
+    return lambda: [
+        replace(each, infos={}, rewards=np.where(each.infos["is_success"], reached, missed))
+        for each in healthy()
+    ]
+
+
+def with_sensor(value):
+    """Return episodes with an observation that is computed from achieved and desired goals."""
+
+    def sensor(each, number):
+        return value(each.observations["achieved_goal"], each.observations["desired_goal"])
+
+    return lambda: with_observations(healthy(), sensor=sensor)
+
+
+def distance(achieved, desired):
+    return np.linalg.norm(desired - achieved, axis=1)
+
+
+def late_successes():
     way = {
         "start": lambda rng: np.array([0, rng.random()]),
         "goal": lambda rng: np.array([0.9, rng.random()]),
     }
-    straight = healthy(
-        30, 17, act=lambda rng, position, goal: np.clip((goal - position) / 0.06, -1, 1), **way
-    )
-    report = report_on(straight + healthy(10, 17, seed=1, act=lambda rng, *_: rng.uniform(-1, 1, 2), **way))
-    assert [(each.code, each.severity) for each in report.findings] == [("GD402", "warning")]
+    return healthy(30, 17, act=towards_goal, **way) + healthy(10, 17, seed=1, act=at_random, **way)
 
 
-def test_an_observation_that_is_constant_beside_others_is_a_warning():
-    episodes = with_observations(healthy(), angle=lambda each, i: np.ones(len(each) + 1))
-    [finding] = report_on(episodes).findings
-    assert (finding.code, finding.severity, finding.subject) == ("GD501", "warning", "angle")
+def with_constant_component():
+    rng = np.random.default_rng(0)
+    return [
+        replace(each, actions=np.column_stack([each.actions, np.full(len(each), rng.random())]))
+        for each in healthy()
+    ]
 
 
-def test_large_observations_are_not_a_fault_if_the_agent_normalizes_them():
-    episodes, _ = PLANTED["GD503"]()
-    assert not report_on(episodes, normalizes=True).findings
+CASES = {
+    "successes come late": (late_successes, {}, "GD402 warning"),
+    "one of several observations is constant": (with_angle, {}, "GD501 warning angle"),
+    "the agent normalizes large observations": (planted("GD503"), {"normalizes": True}, ""),
+    "goals of one kind are never reached": (planted("GD207"), {}, "GD207 warning desired_goal[0]"),
+    "all episodes have one start": (one_start, {}, "GD505 info start"),
+    "a solved run has one start": (one_start, SOLVED, ""),
+    "all episodes have one start and one goal": (partial(one_start, goal=at_place), {}, "GD202 warning"),
+    "a solved run explored little": (planted("GD102"), SOLVED, ""),
+    "a solved run has unusual options": (healthy, {**SOLVED, "relabeled_share": 0.0}, ""),
+    "the radius is half a step": (lambda: judged(healthy(), radius=0.04), {}, ""),
+    "an action component is constant in each episode": (with_constant_component, {}, ""),
+    "an action component has no effect": (planted("GD106"), {}, "GD106 info action[2]"),
+    "rewards of -1 and 0 have the wrong sign": (with_wrong_sign(0.0, -1.0), {}, "GD304 error"),
+    "rewards of 0 and 1 have the wrong sign": (with_wrong_sign(1.0, 0.0), {}, "GD304 error"),
+    "an observation copies the goal": (with_sensor(lambda achieved, desired: desired), {}, "GD506 error"),
+    "an observation is the distance to the goal": (with_sensor(distance), {}, "GD506 error"),
+    "an observation is the way to the goal": (with_sensor(lambda a, d: 2 * (a - d) + 1), {}, "GD506 error"),
+    "an observation is the achieved goal": (with_sensor(lambda achieved, _: 2 * achieved + 1), {}, ""),
+    "nine episodes are too few for shares": (lambda: planted("GD102")()[:9], {}, ""),
+    "options are usual": (healthy, DEFAULTS | {"relabeled_share": 0.5, "gamma": 0.995}, ""),
+    "gamma is 1": (healthy, DEFAULTS | {"gamma": 1.0}, "GD609 error gamma"),
+    "gamma is nearly 1": (healthy, DEFAULTS | {"gamma": 0.9995}, "GD609 warning gamma"),
+    "the rate is too high": (healthy, DEFAULTS | {"learning_rate": 0.5}, "GD609 error agent.learning_rate"),
+    "the rate is low": (healthy, DEFAULTS | {"learning_rate": 2e-5}, "GD609 warning agent.learning_rate"),
+    "few goals are relabeled": (healthy, {"relabeled_share": 0.1}, "GD609 warning goal_selection_strategy"),
+    "the temperature is low": (healthy, {"history": history(**COLD)}, "GD603 warning"),
+}
 
 
-def test_sparse_rewards_tell_the_successes_if_flags_were_not_recorded():
+@pytest.mark.parametrize("case", CASES)
+def test_the_finding_is_this_one(case):
+    make, options, expected = CASES[case]
+    report = report_on(make(), **options)
+    found = [" ".join([each.code, each.severity, each.subject]).strip() for each in report.findings]
+    assert found == [expected][: bool(expected)], report
+
+
+def test_large_values_before_nan_are_found_too():
+    values = history(q_mean=[*np.geomspace(1, 1e6, 9), np.nan])
+    assert report_on(healthy(), history=values, gamma=0.98).codes == ["GD602", "GD608"]
+
+
+def test_sparse_rewards_show_successes_if_flags_were_not_recorded():
     flagged = report_on(healthy())
     assert report_on([replace(each, infos={}) for each in healthy()]) == flagged
     shifted = report_on([replace(each, infos={}, rewards=each.rewards + 1) for each in healthy()])
     assert shifted.successes == flagged.successes
     dense = report_on([replace(each, infos={}, rewards=each.rewards / 2) for each in healthy()])
     assert {"GD103", "GD404"} <= {code for gap in dense.not_exercised for code in gap.codes}
+    assert (dense.successes, "success rate unknown" in dense.summary()) == (None, True)
 
 
-def test_the_thresholds_of_shares_need_ten_episodes():
-    episodes, _ = PLANTED["GD102"]()
-    report = report_on(episodes[:9])
-    assert not report.findings
-    [gap] = [gap for gap in report.not_exercised if "GD102" in gap.codes]
-    assert gap.reason.startswith("the target has 9 episodes")
-
-
-def test_the_kind_of_goals_that_is_never_reached_is_named_by_component_and_value():
-    episodes, _ = PLANTED["GD207"]()
-    [finding] = report_on(episodes).findings
-    assert finding.subject == "desired_goal[0]"
-    assert "above 0.6" in finding.message
-
-
-@pytest.mark.parametrize(
-    ("options", "subject", "severity"),
-    [
-        ({}, None, None),
-        ({"relabeled_share": 0.5, "learning_rate": 3e-4, "gamma": 0.995}, None, None),
-        ({"relabeled_share": 0.1}, "goal_selection_strategy", "warning"),
-        ({"learning_rate": 0.5}, "agent.learning_rate", "error"),
-        ({"learning_rate": 1e-7}, "agent.learning_rate", "error"),
-        ({"learning_rate": 0.03}, "agent.learning_rate", "warning"),
-        ({"gamma": 1.0}, "gamma", "error"),
-        ({"gamma": 0.9995}, "gamma", "warning"),
-    ],
-)
-def test_options_far_from_their_defaults_are_named(options, subject, severity):
-    found = [
-        (each.subject, each.severity) for each in report_on(healthy(), **{**DEFAULTS, **options}).findings
-    ]
-    assert found == ([(subject, severity)] if subject else [])
-
-
-def test_options_of_a_run_that_succeeds_are_no_finding():
-    report = report_on(healthy(), history=history(success_rate=[1.0] * 10), relabeled_share=0.0)
-    assert not report.findings, report
-
-
-def in_disc(radius):
+def in_ring(radius):
     """Return a function that samples points with at least a share of 0.8 of a radius around (0.5, 0.5)."""
 
     def sample(rng):
@@ -172,59 +195,44 @@ def in_disc(radius):
     return sample
 
 
-def test_goals_around_the_reach_of_an_arm_are_outside_though_the_box_contains_many():
-    """The arm reaches a disc of radius 0.5, and goals are in a ring around it."""
+@pytest.mark.parametrize(("radius", "is_outside"), [(0.75, True), (0.5, False)])
+def test_goals_around_the_reach_of_an_arm_are_outside_though_the_box_contains_many(radius, is_outside):
+    """The arm reaches a disc of radius 0.5, and goals are in a ring."""
 
     def act(rng, position, goal):
         step = np.clip((goal - position) / 0.06, -1, 1)
         beyond = np.linalg.norm(position + 0.06 * step - 0.5) > 0.5
         return (0.5 - position) * rng.uniform(0, 2) if beyond else step + rng.normal(0, 0.3, 2)
 
-    report = report_on(healthy(200, goal=in_disc(0.75), start=in_disc(0.5), act=act))
-    assert report.findings[0].code == "GD201", report
-    inside = report_on(healthy(200, goal=in_disc(0.5), start=lambda rng: rng.uniform(0.45, 0.55, 2), act=act))
-    assert "GD201" not in inside.codes, inside
+    def start(rng):
+        return rng.uniform(0.45, 0.55, 2)
+
+    report = report_on(healthy(200, goal=in_ring(radius), start=start, act=act))
+    assert ("GD201" in report.codes) == is_outside, report
 
 
-def test_a_third_of_goals_out_of_reach_is_a_warning_if_the_others_are_reached():
-    def goal(rng):
-        return rng.uniform(0, 1, 2) + (rng.random() < 0.3) * np.array([1.2, 0])
-
-    finding = report_on(healthy(100, goal=goal, act=towards_goal)).findings[0]
-    assert (finding.code, finding.severity) == ("GD201", "warning")
+def far_goal(rng):
+    """Return a goal that is out of reach in 3 of 10 episodes."""
+    return rng.uniform(0, 1, 2) + (rng.random() < 0.3) * np.array([1.2, 0])
 
 
-def test_one_start_in_all_episodes_is_a_note_until_the_run_succeeds():
-    episodes = healthy(start=lambda rng: np.array([0.5, 0.5]))
-    [finding] = report_on(episodes).findings
-    assert (finding.code, finding.severity, finding.subject) == ("GD505", "info", "start")
-    assert not report_on(episodes, history=history(success_rate=[1.0] * 10)).findings
-
-
-def test_one_start_and_one_goal_look_like_one_seed():
-    episodes = healthy(start=lambda rng: np.array([0.3, 0.5]), goal=lambda rng: np.array([0.8, 0.5]))
-    [finding] = report_on(episodes).findings
-    assert finding.code == "GD202"
-    assert "as if the seed were the same" in finding.message
-
-
-def test_a_radius_of_half_a_step_or_more_is_no_finding():
-    assert not report_on(judged(healthy(), radius=0.04)).findings
-    assert "GD208" in report_on(judged(healthy(act=towards_goal, step=0.2), radius=0.02)).codes
-
-
-def test_an_object_that_trembles_is_not_touched_but_the_actions_are_large_enough():
-    def trembles(each, i):
-        return tiled(each, "achieved_goal") + np.random.default_rng(i).normal(0, 1e-4, (len(each) + 1, 2))
-
-    assert report_on(judged(with_observations(healthy(), achieved_goal=trembles))).codes[0] == "GD102"
-
-
-def test_small_actions_are_named_also_with_other_observations_that_change():
-    episodes = with_observations(
-        PLANTED["GD105"]()[0], clock=lambda each, i: np.linspace(0, 1, len(each) + 1)
-    )
-    assert report_on(episodes).findings[0].code == "GD105"
+@pytest.mark.parametrize(
+    ("first", "make"),
+    [
+        ("GD201", lambda: healthy(100, goal=far_goal, act=towards_goal)),
+        ("GD102", lambda: judged(with_observations(healthy(), achieved_goal=trembling))),
+        ("GD208", lambda: judged(healthy(act=towards_goal, step=0.2), radius=0.02)),
+        (
+            "GD105",
+            lambda: with_observations(
+                planted("GD105")(), clock=lambda each, i: np.linspace(0, 1, len(each) + 1)
+            ),
+        ),
+    ],
+)
+def test_the_cause_is_named_first(first, make):
+    report = report_on(make())
+    assert report.findings[0].code == first, report
 
 
 @pytest.mark.parametrize("kind", ["steering", "delayed"])
@@ -244,52 +252,30 @@ def test_actions_whose_effect_is_indirect_have_an_effect(kind):
     assert "GD106" not in report_on(episodes).codes
 
 
-def test_actions_that_are_constant_in_each_episode_prove_nothing_about_their_effect():
-    rng = np.random.default_rng(0)
-    episodes = [
-        replace(each, actions=np.column_stack([each.actions, np.full(len(each), rng.random())]))
-        for each in healthy()
-    ]
-    assert not report_on(episodes).findings
-
-
-def test_the_component_without_effect_is_named():
-    episodes, _ = PLANTED["GD106"]()
-    [finding] = report_on(episodes).findings
-    assert finding.subject == "action[2]"
-
-
-@pytest.mark.parametrize("rewards", [(0.0, -1.0), (1.0, 0.0)])
-def test_a_wrong_sign_of_sparse_rewards_is_found_without_flags(rewards):
-    missed, reached = rewards
-    episodes = [
-        replace(each, infos={}, rewards=np.where(each.infos["is_success"], reached, missed))
-        for each in healthy()
-    ]
-    assert report_on(episodes).codes == ["GD304"]
-
-
-def test_a_wrong_sign_in_an_environment_without_flags_is_found():
-    assert errors(diagnose(WrongSign(), max_steps=1000)) == {"GD304"}
-
-
-@pytest.mark.parametrize("code", ["GD404", None])
-def test_a_time_limit_that_terminates_is_found_beside_episodes_that_an_epoch_cuts(code):
+@pytest.mark.parametrize("is_terminated", [True, False])
+def test_a_time_limit_that_terminates_is_found_beside_episodes_that_an_epoch_cuts(is_terminated):
     cut = [each for number in range(12) for each in missed(healthy(1, 10, seed=number, act=at_random))]
     whole = missed(healthy(40, act=at_random))
-    whole = [replace(each, terminated=bool(code), truncated=not code) for each in whole]
-    assert [each for each in report_on(whole + cut).codes if each == "GD404"] == ([code] if code else [])
+    whole = [replace(each, terminated=is_terminated, truncated=not is_terminated) for each in whole]
+    assert ("GD404" in report_on(whole + cut).codes) == is_terminated
+
+
+@pytest.mark.parametrize(("steps", "is_short"), [(4, True), (20, False)])
+def test_a_time_limit_is_estimated_beside_episodes_that_an_epoch_cuts(steps, is_short):
+    report = report_on(healthy(40, steps) + healthy(10, 2, seed=1))
+    assert ("GD402" in report.codes) == is_short
+
+
+@pytest.mark.parametrize(("gamma", "is_short"), [(0.7, True), (0.95, False)])
+def test_successes_by_chance_near_the_start_do_not_hide_a_discount_that_is_too_short(gamma, is_short):
+    near = healthy(12, goal=lambda rng: rng.uniform(0, 0.1, 2), start=lambda rng: rng.uniform(0, 0.3, 2))
+    far = missed(healthy(40, goal=lambda rng: np.array([0.9, rng.random()]), start=lambda rng: np.zeros(2)))
+    assert ("GD401" in report_on(near + far, gamma=gamma).codes) == is_short
 
 
 def test_nan_in_the_data_hides_no_finding_about_the_run():
-    episodes, _ = PLANTED["GD502"]()
-    report = report_on(episodes, **PLANTED["GD603"]()[1])
+    report = report_on(planted("GD502")(), **PLANTED["GD603"]()[1])
     assert {"GD502", "GD603"} <= set(report.codes)
-
-
-def test_the_last_finite_value_of_a_loss_tells_what_came_before_nan():
-    values = [*np.geomspace(1, 1e6, 9), np.nan]
-    assert report_on(healthy(), history=history(q_mean=values), gamma=0.98).codes == ["GD602", "GD608"]
 
 
 @pytest.mark.parametrize(
@@ -299,44 +285,7 @@ def test_the_last_finite_value_of_a_loss_tells_what_came_before_nan():
         ({}, "in the last quarter of 40 episodes"),
     ],
 )
-def test_the_report_has_the_success_rate_and_what_was_not_checked(options, summary):
+def test_the_report_has_the_success_rate(options, summary):
     report = report_on(healthy(), **options)
     assert summary in report.summary()
     assert "not exercised: the environment itself" in report.text()
-
-
-def test_unknown_success_is_not_zero_successes():
-    report = report_on([replace(each, infos={}, rewards=each.rewards / 2) for each in healthy()])
-    assert report.successes is None
-    assert "an unknown number of successful steps" in report.summary()
-    assert "success rate unknown" in report.summary()
-
-
-@pytest.mark.parametrize(
-    ("values", "codes"),
-    [
-        (lambda achieved, desired: desired, ["GD506"]),
-        (lambda achieved, desired: np.linalg.norm(desired - achieved, axis=1, keepdims=True), ["GD506"]),
-        (lambda achieved, desired: 2 * (achieved - desired) + 1, ["GD506"]),
-        (lambda achieved, desired: 2 * achieved + 1, []),
-    ],
-)
-def test_goals_inside_any_part_of_the_observation_are_found(values, codes):
-    episodes = with_observations(
-        healthy(),
-        sensors=lambda each, i: values(each.observations["achieved_goal"], each.observations["desired_goal"]),
-    )
-    assert report_on(episodes).codes == codes
-
-
-def test_successes_by_chance_near_the_start_do_not_hide_a_discount_that_is_too_short():
-    near = healthy(12, goal=lambda rng: rng.uniform(0, 0.1, 2), start=lambda rng: rng.uniform(0, 0.3, 2))
-    far = missed(healthy(40, goal=lambda rng: np.array([0.9, rng.random()]), start=lambda rng: np.zeros(2)))
-    assert "GD401" in report_on(near + far, gamma=0.7).codes
-    assert "GD401" not in report_on(near + far, gamma=0.95).codes
-
-
-def test_a_time_limit_is_estimated_beside_episodes_that_an_epoch_cuts():
-    for steps, codes in ((4, {"GD402"}), (20, set())):
-        report = report_on(healthy(40, steps) + healthy(10, 2, seed=1))
-        assert {"GD402"} & set(report.codes) == codes

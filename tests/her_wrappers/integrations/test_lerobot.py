@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from her_agents.training.demonstrations import open_episodes
 from her_envs.registration import ENTRY_POINTS
 from her_wrappers import CorruptFileError, Episode, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers.integrations.recordings import open_episodes
 from tests.support import archived_episodes
 from tests.support.archived_episodes import assert_same_episodes
 from tests.support.damage import damaged

@@ -1,0 +1,44 @@
+"""open_episodes: recorded episodes of any kind, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from her_wrappers.integrations.minari import from_minari
+from her_wrappers.recording.archive import EpisodeArchive
+from her_wrappers.recording.episode import Episode
+from her_wrappers.replay.buffer import HindsightReplayBuffer
+
+LEROBOT_INFO = Path("meta") / "info.json"
+"""A file that each LeRobot dataset has."""
+
+
+def open_episodes(name: str) -> Iterable[Episode]:
+    """Return recorded episodes.
+
+    Args:
+        name: Folder of an `EpisodeArchive` or of a LeRobot dataset, file of a saved `HindsightReplayBuffer`,
+            or id of a local Minari dataset.
+
+    Raises:
+        FileNotFoundError: ``name`` does not exist; or it is a Minari dataset, but Minari is not installed.
+        ImportError: ``name`` is a LeRobot dataset, and the packages that read it are not installed.
+        OSError: A file cannot be read.
+        ValueError: The archive or the file is damaged.
+    """
+    path = Path(name)
+    if path.is_dir() and (path / LEROBOT_INFO).is_file():
+        from her_wrappers.integrations.lerobot import from_lerobot  # noqa: PLC0415 - an extra
+
+        return from_lerobot(path)
+    if path.is_dir():
+        return EpisodeArchive(path)
+    if path.exists():
+        return HindsightReplayBuffer.load(path).episodes()
+    try:
+        return from_minari(name)
+    except (ImportError, OSError) as error:
+        raise FileNotFoundError(
+            f"{name} is neither a file nor a folder, and cannot be read as a Minari dataset: {error}"
+        ) from error
