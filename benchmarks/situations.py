@@ -282,7 +282,7 @@ def record_by_sb3(kind: str, situation: str, at_end: ExitStack) -> HindsightRepl
     for number in range(ROUNDS):
         model.learn(NUM_ENVS * ROUND, reset_num_timesteps=number == 0)
         envs.env_method("change", number)
-    return model.replay_buffer.hindsight  # type: ignore[no-any-return]
+    return model.replay_buffer.her_buffer  # type: ignore[no-any-return]
 
 
 def record_by_torchrl(num_envs: int, situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
@@ -305,7 +305,7 @@ def record_by_torchrl(num_envs: int, situation: str, at_end: ExitStack) -> Hinds
         buffer.extend(data)
         for each in made:
             each.unwrapped.change(number)
-    return buffer.hindsight
+    return buffer.her_buffer
 
 
 def record_by_rllib(situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
@@ -325,7 +325,7 @@ def record_by_rllib(situation: str, at_end: ExitStack) -> HindsightReplayBuffer:
     for number in range(ROUNDS):
         algo.train()
         algo.env_runner.env.unwrapped.call("change", number)
-    return algo.local_replay_buffer.hindsight  # type: ignore[no-any-return]
+    return algo.local_replay_buffer.her_buffer  # type: ignore[no-any-return]
 
 
 COLUMNS: dict[str, tuple[str, Record]] = {

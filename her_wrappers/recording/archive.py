@@ -128,7 +128,7 @@ class EpisodeArchive:
     def __init__(
         self, path: str | os.PathLike[str], *, env: AnyEnv | None = None, shard_steps: int = 100_000
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # `os.chdir` must not change where shards are written
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
         self._lock = fork_safe_lock()
         self._state = _ArchiveState()

@@ -112,7 +112,7 @@ def test_episodes_that_end_at_different_steps_are_stored_completely():
             np.array([k + 1 == n for k, n in zip(at, lengths, strict=True)]),
             [{}] * 3,
         )
-    stored = list(buffer.hindsight.episodes())
+    stored = list(buffer.her_buffer.episodes())
     assert len(stored) == 21 + 14 + 6
     for episode in stored:
         number = int(episode.observations["achieved_goal"][0, 0])
@@ -158,7 +158,7 @@ def test_compute_reward_gets_the_infos_of_the_same_steps():
     buffer.sample(100)
     assert len(asked) > 80
     assert all(step == t for step, t in asked)
-    assert len(buffer._infos._by_step) == len(buffer.hindsight)
+    assert len(buffer._infos._by_step) == len(buffer.her_buffer)
 
 
 @pytest.mark.parametrize("strategy", ["Desired", Mixture({"future": 0.5, "desired": 0.5})])
@@ -244,7 +244,7 @@ def test_float64_observations_are_rounded_to_the_float32_of_their_space():
 def test_the_arrays_of_sb3_are_not_allocated():
     buffer = make_buffer(1000)
     for name in ("observations", "next_observations", "actions", "rewards", "timeouts", "infos"):
-        with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*hindsight.episodes"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*her_buffer.episodes"):
             getattr(buffer, name)
 
 
@@ -274,7 +274,7 @@ def test_demonstrations_have_scaled_actions_and_are_saved(tmp_path):
     model = model_of(sb3.SAC, env, replay_buffer_kwargs=options, seed=0).learn(30)
     model.save_replay_buffer(tmp_path / "buffer.pkl")
     model.load_replay_buffer(tmp_path / "buffer.pkl")
-    batch = model.learn(30).replay_buffer.hindsight.sample(64)
+    batch = model.learn(30).replay_buffer.her_buffer.sample(64)
     assert batch.is_demonstration.sum() == 32
     assert (batch.actions[batch.is_demonstration] == 0.5).all()
     assert (batch.actions[~batch.is_demonstration] != 0.5).any()
