@@ -59,16 +59,6 @@ def test_terminations_are_recomputed_by_the_environment():
     assert (batch.dones[:, 0] == reached).all()
 
 
-def test_the_warning_about_terminations_names_the_options():
-    """By default, terminations are those of Stable-Baselines3."""
-    env = gym.make("her_envs/BitFlipping-v0", n_bits=3)
-    model = model_of(sb3.DQN, env, replay_buffer_kwargs={}, learning_starts=10**6)
-    with pytest.warns(UserWarning, match='pass termination="success" .*, "recompute"') as caught:
-        model.learn(200)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-
-
 def test_batches_of_one_row_are_relabeled_with_the_same_share():
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
