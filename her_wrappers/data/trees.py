@@ -79,11 +79,10 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
         raise ValueError(f"all arrays of {name} must have rows of the same shape, {rows}") from error
     if joined.dtype == object:  # objects keep all values
         return joined
-    for tree, rows in zip(
-        trees, np.split(joined, np.cumsum([len(tree) for tree in trees])[:-1]), strict=True
-    ):
-        is_text = tree.dtype.kind == joined.dtype.kind and tree.dtype.kind in STRINGS
-        if tree.dtype != joined.dtype and not is_text and not _is_exact(tree, rows):
+    ends = np.cumsum([len(array) for array in trees])
+    for array, cast in zip(trees, np.split(joined, ends[:-1]), strict=True):
+        is_text = array.dtype.kind == joined.dtype.kind and array.dtype.kind in STRINGS
+        if array.dtype != joined.dtype and not is_text and not _is_exact(array, cast):
             dtypes = sorted({str(each.dtype) for each in trees})
             raise ValueError(
                 f"the arrays of {name} have the dtypes {' and '.join(dtypes)}, and their common dtype "

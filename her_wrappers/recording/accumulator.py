@@ -139,7 +139,8 @@ class EpisodeAccumulator:
             ring.put_infos(now, batches, True)
         if terminated or truncated or now == self._limit or self._is_ended:
             return self._advance(bool(terminated), bool(truncated), batches, self._is_ended)
-        return self._next(now)
+        self._next(now)
+        return None
 
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
         """Close the open episodes of environments ``which``, (N,) bool or None for all, as truncated.
@@ -209,7 +210,8 @@ class EpisodeAccumulator:
         ring.put_infos(now, batches, self._every)
         if not (is_any_ended or now == self._limit or self._any(begins)):
             self._in_doubt = self._none
-            return self._next(now)
+            self._next(now)
+            return None
         episodes = self._advance(terminated, truncated, batches, begins, last)
         if last is not None and self._reuse_watch is not None:
             self._reuse_watch.began(last.rows.tolist(), ring.states_at(now), batches)
