@@ -45,7 +45,7 @@ def test_the_lines_for_stable_baselines3_are_those_of_its_page():
     names = {"env": gym.make("her_envs:her_envs/BitFlipping-v0"), "DQN": DQN}
     exec(program, names)
     assert len(added) == 2
-    assert names["model"].learn(60).replay_buffer.hindsight.sample(4) is not None
+    assert names["model"].learn(60).replay_buffer.her_buffer.sample(4) is not None
 
 
 def test_the_report_is_that_of_the_example(tmp_path):

@@ -34,8 +34,8 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._latest = path / "latest.pt"
+        self.path = path.absolute()  # `os.chdir` must not change it
+        self._latest = self.path / "latest.pt"
         self._lock: BaseFileLock | None = None
         self._tensorboard: Any = None
 

@@ -32,11 +32,8 @@ from her_wrappers.collecting.worker import Worker
 if TYPE_CHECKING:
     from her_wrappers.collecting.worker import Setup, Task
 
-GRACE = 0.5
-"""Seconds for which `ProcessBackend.close` waits for the worker processes to exit, before it kills them."""
-
-CHECK_PARENT = 1.0
-"""A worker process checks at least once in this number of seconds that the learner's process exists."""
+GRACE = 0.5  # seconds for which `ProcessBackend.close` waits for its processes, before it kills them
+CHECK_PARENT = 1.0  # seconds after which a worker process checks again that the learner's process exists
 
 
 class LocalBackend:

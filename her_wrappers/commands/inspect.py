@@ -52,7 +52,7 @@ def inspect(
     found = summarize(episodes)
     if as_json:
         recorded = None if episodes.source is None else asdict(episodes.source)
-        content = {"archive": str(episodes.path), "source": recorded, "versions": episodes.versions}
+        content = {"archive": str(archive), "source": recorded, "versions": episodes.versions}
         text = json.dumps(content | found)
         print(json.dumps(json.loads(text, parse_constant=lambda name: None), indent=1))  # JSON has no NaN
         return
@@ -61,7 +61,7 @@ def inspect(
         options = {name: json.dumps(value) for name, value in source.kwargs.items()} | source.kwargs_as_text
         text = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
         environment = f"{source.env_id or source.env_class}{f' ({text})' if text else ''}"
-    lines = {"archive": str(episodes.path), "environment": environment}
+    lines = {"archive": str(archive), "environment": environment}
     lines["episodes"] = f"{found['episodes']:,} of {found['steps']:,} steps"
     if found["episodes"]:
         for name in ("length", "return"):

@@ -137,7 +137,7 @@ def record(
         raise terminal.CommandError(f"cannot record to {out}: {cause}", 3) from error
     print(
         f"{'interrupted: ' if interrupted else ''}{len(archive) - first} episodes added; "
-        f"{archive.path} has {len(archive)} episodes of {archive.num_steps} steps"
+        f"{out} has {len(archive)} episodes of {archive.num_steps} steps"
     )
     return 130 if interrupted else 0
 

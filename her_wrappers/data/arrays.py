@@ -22,7 +22,6 @@ import re
 import struct
 import sys
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,18 +64,23 @@ def reason_of(error: Exception) -> str:
     return (f"{error} is missing" if isinstance(error, KeyError) else str(error))[:200]
 
 
-def require_version(path: Path, content: Mapping[str, Json], kind: str, version: int) -> None:
-    """Raise CorruptFileError unless ``content``, read from the file ``path``, has this kind and version."""
+def require_version(
+    path: Path, content: Mapping[str, Json], kind: str, version: int, *, oldest: int | None = None
+) -> None:
+    """Raise CorruptFileError unless ``content``, read from the file ``path``, has this kind and version.
+
+    If given, ``oldest`` is the oldest version that can be read too.
+    """
     if content["kind"] != kind:
         raise CorruptFileError(f"{path} must contain {kind!r}, got {content['kind']!r}; pass another file")
     found = content["version"]
     if type(found) is not int:
         raise TypeError(f"the version must be an integer, got {found!r}")
-    if found != version:
+    if not (version if oldest is None else oldest) <= found <= version:
         fix = "update her-toolkit" if found > version else "use the her-toolkit that wrote the file"
         raise CorruptFileError(
             f"{path} has version {found} of the file format {kind!r}, but the installed her-toolkit reads "
-            f"only version {version}; {fix}"
+            f"only version {version if oldest is None else f'{oldest} to {version}'}; {fix}"
         )
 
 
@@ -112,11 +116,10 @@ def write_arrays(
     *,
     kind: str,
     version: int,
-) -> int:
-    """Write arrays and a header to a file, and return the checksum of the header.
+) -> None:
+    """Write arrays and a header to a file. Names of arrays may have slashes.
 
-    If an error is raised, an existing file at ``path`` is unchanged. Names of arrays may have slashes. The
-    checksum identifies the content of the file, since the header has the checksums of the arrays.
+    If an error is raised, an existing file at ``path`` is unchanged.
     """
     with replacement(path) as file:
         zip_file = zipfile.ZipFile(file, "w")
@@ -144,7 +147,6 @@ def write_arrays(
             zip_file.close()
         finally:
             zip_file.fp = None  # after an error, the garbage collection must not complete the zip
-        return zlib.crc32(encoded)
 
 
 class ArrayFile:
@@ -156,7 +158,6 @@ class ArrayFile:
     path: Path
     header: dict[str, Json]  # as given to write_arrays
     arrays: dict[str, StoredArray]  # in the order in which they were written
-    checksum: int  # which write_arrays returned
 
     def __init__(self, path: str | os.PathLike[str], *, kind: str, version: int) -> None:
         self.path = Path(path)
@@ -216,7 +217,6 @@ class ArrayFile:
         info = self._zip.getinfo(HEADER)
         if info.file_size > MAX_HEADER:
             raise ValueError(f"{HEADER} is larger than the limit of {MAX_HEADER} bytes")
-        self.checksum = info.CRC
         content: dict[str, Json] = json.loads(self._zip.read(info))
         types = {"kind": str, "version": int, "arrays": dict, "header": dict}
         if {key: type(value) for key, value in content.items()} != types:

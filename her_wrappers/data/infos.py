@@ -95,7 +95,11 @@ def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():
-        if str(key).startswith(("_", "final_")) or not _belongs_to(infos, key, i, num_envs):
+        try:
+            is_missing = not info_mask(infos, key, num_envs)[i]
+        except ValueError:  # an info without a valid mask belongs to all environments
+            is_missing = False
+        if is_missing or str(key).startswith(("_", "final_")):
             continue
         if isinstance(value, dict):
             found[key] = info_row(value, i, num_envs)
@@ -184,14 +188,6 @@ def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> 
     batch = np.zeros((len(present), *unpacked.shape[1:]), unpacked.dtype)
     batch[rows] = unpacked
     return batch
-
-
-def _belongs_to(infos: dict[str, Any], key: str, i: int, num_envs: int) -> bool:
-    """Whether environment ``i`` has an info; an info without a valid mask belongs to all environments."""
-    try:
-        return bool(info_mask(infos, key, num_envs)[i])
-    except ValueError:
-        return True
 
 
 def _has_rows(value: Any, num_envs: int) -> bool:

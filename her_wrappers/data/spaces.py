@@ -7,7 +7,6 @@ A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do no
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +51,6 @@ class LeafSpec:
     shape: tuple[int, ...]  # shape of one array
     dtype: np.dtype[Any]  # dtype of the array
     key: str | None  # the only key of the path if the path has length 1 and the key is a string, else None
-
-    @property
-    def nbytes(self) -> int:
-        """Size of one array in bytes."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def find(self, tree: Tree, where: str) -> Any:
         """Return this leaf's value in ``tree``; the ValueError for a missing leaf ends with ``where``."""

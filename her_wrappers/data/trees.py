@@ -77,23 +77,18 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
         shapes = sorted({str(np.shape(tree)[1:]) for tree in trees})
         rows = f"got rows of shapes {' and '.join(shapes)}"
         raise ValueError(f"all arrays of {name} must have rows of the same shape, {rows}") from error
-    _require_exact(name, trees, joined)
-    return joined
-
-
-def _require_exact(name: str, trees: Sequence[np.ndarray], joined: np.ndarray) -> None:
-    """Raise ValueError if arrays of different dtypes were joined in a dtype that changes their values."""
     if joined.dtype == object:  # objects keep all values
-        return
-    ends = np.cumsum([len(tree) for tree in trees])
-    for tree, rows in zip(trees, np.split(joined, ends[:-1]), strict=True):
-        is_text = tree.dtype.kind == joined.dtype.kind and tree.dtype.kind in STRINGS
-        if tree.dtype != joined.dtype and not is_text and not _is_exact(tree, rows):
+        return joined
+    ends = np.cumsum([len(array) for array in trees])
+    for array, cast in zip(trees, np.split(joined, ends[:-1]), strict=True):
+        is_text = array.dtype.kind == joined.dtype.kind and array.dtype.kind in STRINGS
+        if array.dtype != joined.dtype and not is_text and not _is_exact(array, cast):
             dtypes = sorted({str(each.dtype) for each in trees})
             raise ValueError(
                 f"the arrays of {name} have the dtypes {' and '.join(dtypes)}, and their common dtype "
                 f"{joined.dtype} cannot hold all values exactly; convert them to one dtype"
             )
+    return joined
 
 
 def _is_exact(array: np.ndarray, cast: np.ndarray) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import tree
@@ -147,7 +147,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         ValueError: ``env`` has no goal interface, or an option has a wrong value.
 
     Attributes:
-        hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+        her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
         last_batch: The `Batch` of the last call of `sample`, or None.
         metrics: RLlib's logger of the numbers of stored transitions and episodes.
     """
@@ -164,8 +164,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
     ) -> None:
         self._env, self._num_envs, self._gamma = env, num_envs, gamma
         self._options = {**options, "buffer_size": capacity, "n_steps": n_step, "gamma": gamma}
-        self.hindsight = HindsightReplayBuffer.for_env(env, **self._options)
-        self._inputs = NetworkInputs(self.hindsight.observation_space)
+        self.her_buffer = HindsightReplayBuffer.for_env(env, **self._options)
+        self._inputs = NetworkInputs(self.her_buffer.observation_space)
         # By id of an open episode: the step at which its next chunk begins, and its chunks, each of which
         # is a tuple of observations, actions, rewards and infos.
         self._open: dict[str, tuple[int, list[tuple[Tree, ...]]]] = {}
@@ -174,7 +174,12 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
-        return len(self.hindsight)
+        return len(self.her_buffer)
+
+    @property
+    def hindsight(self) -> NoReturn:
+        """Former name of ``her_buffer``; raises AttributeError."""
+        raise AttributeError(f"{type(self).__name__} has no attribute 'hindsight'; use her_buffer")
 
     def add(self, batch: SingleAgentEpisode | list[SingleAgentEpisode], **kwargs: Any) -> None:
         """Add chunks of episodes, as env runners return them.
@@ -195,7 +200,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             for chunk in batch if isinstance(batch, list) else [batch]:
                 self._add_chunk(chunk, ended)
         finally:  # also store the episodes that ended before an invalid chunk
-            self.hindsight.add_episodes(ended)
+            self.her_buffer.add_episodes(ended)
 
     def _add_chunk(self, chunk: SingleAgentEpisode, ended: list[Episode]) -> None:
         """Append a chunk to the open episode with its id; append all episodes that end now to ``ended``."""
@@ -209,15 +214,15 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         if chunks:  # a chunk begins with the last observation of the previous one
             observations = tree.map_structure(lambda rows: rows[1:], observations)
         actions, rewards = _as_arrays(chunk.get_actions()), np.asarray(chunk.get_rewards(), np.float64)
-        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in self.hindsight.info_keys}
+        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in self.her_buffer.info_keys}
         chunks.append((observations, actions, rewards, infos))
         if chunk.is_done:
             ended.append(_as_episode(chunks, terminated=chunk.is_terminated, truncated=chunk.is_truncated))
             return
         num_steps = sum(len(rewards) for _, _, rewards, _ in chunks)
-        if num_steps >= self.hindsight.buffer_size:
+        if num_steps >= self.her_buffer.buffer_size:
             raise ValueError(
-                f"an episode must end after at most {self.hindsight.buffer_size} steps (the capacity of the "
+                f"an episode must end after at most {self.her_buffer.buffer_size} steps (the capacity of the "
                 f"buffer), but an episode continues after {num_steps} steps; increase "
                 'replay_buffer_config["capacity"], or give the environment a time limit'
             )
@@ -253,7 +258,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         if batch_length_T:
             fix = "use networks without an LSTM, because sample() returns single steps, not sequences"
             raise ValueError(f"batch_length_T must be 0 or None, got {batch_length_T}; {fix}")
-        batch = self.last_batch = self.hindsight.sample(num_items, beta)
+        batch = self.last_batch = self.her_buffer.sample(num_items, beta)
         columns = {
             Columns.OBS: self._inputs(batch.observations, num_items),
             Columns.NEXT_OBS: self._inputs(batch.next_observations, num_items),
@@ -277,12 +282,12 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             ValueError: ``priorities`` does not have one value for each transition of the batch.
         """
         if self._options.get("prioritized") is not None and self.last_batch is not None:
-            self.hindsight.update_priorities(self.last_batch.index, np.abs(priorities))
+            self.her_buffer.update_priorities(self.last_batch.index, np.abs(priorities))
 
     def get_metrics(self) -> dict[str, Any]:
         """Return the numbers of stored transitions and episodes, for the results of RLlib's ``train``."""
         self.metrics.log_value("num_env_steps_stored", len(self), reduce="item")
-        self.metrics.log_value("num_episodes_stored", self.hindsight.num_episodes, reduce="item")
+        self.metrics.log_value("num_episodes_stored", self.her_buffer.num_episodes, reduce="item")
         reduced: dict[str, Any] = self.metrics.reduce()
         return reduced
 
@@ -295,7 +300,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             OSError: The temporary file for the bytes cannot be written.
         """
         unfinished = [vars(_as_episode(chunks)) for _, chunks in self._open.values()]
-        return {"hindsight": to_bytes(self.hindsight), "unfinished": unfinished}
+        return {"hindsight": to_bytes(self.her_buffer), "unfinished": unfinished}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Replace the content of the buffer by the state of a buffer with the same options.
@@ -312,8 +317,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
                 f"state must have the keys 'hindsight' and 'unfinished', got {sorted(state)}; pass a state "
                 "that get_state() of a HerEpisodeReplayBuffer returned"
             )
-        self.hindsight = load_same(self.hindsight, state["hindsight"])
-        self.hindsight.add_episodes([Episode(**attributes) for attributes in state["unfinished"]])
+        self.her_buffer = load_same(self.her_buffer, state["hindsight"])
+        self.her_buffer.add_episodes([Episode(**attributes) for attributes in state["unfinished"]])
         self._open, self.last_batch = {}, None
 
     def close(self) -> None:

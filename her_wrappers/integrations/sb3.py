@@ -109,7 +109,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             environment (such as with VecFrameStack), or an argument is not valid.
 
     Attributes:
-        hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+        her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -175,7 +175,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
                 compute_terminated = partial(self._call_env_method, "compute_terminated")
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
-        self.hindsight = HindsightReplayBuffer(
+        self.her_buffer = HindsightReplayBuffer(
             self._shapes.states,
             self._shapes.actions,
             buffer_size=self.buffer_size * n_envs,
@@ -191,7 +191,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             seed=seed,
             demonstrations=None if demonstrations is None else self._read(demonstrations),
         )
-        self._batches = TensorBatches(self.hindsight, seed, discounts=n_steps > 1)
+        self._batches = TensorBatches(self.her_buffer, seed, discounts=n_steps > 1)
 
     def _read(self, demonstrations: Demonstrations) -> Demonstrations:
         """Read all demonstrations, and return them in SB3's shapes and dtypes."""
@@ -278,7 +278,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
                 ``set_env``).
         """
         self._require_env()
-        if not self.hindsight.can_sample:
+        if not self.her_buffer.can_sample:
             raise RuntimeError(
                 "Unable to sample before the end of the first episode; learning_starts must be greater than "
                 "the number of steps of an episode times n_envs"
@@ -301,7 +301,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     def reset(self) -> None:
         """Remove all episodes, including the open ones."""
-        self.hindsight.clear()
+        self.her_buffer.clear()
         self._batches.invalidate()
         self._open = VectorEpisodeBytes(self._shapes)
         if self._infos is not None:
@@ -314,9 +314,11 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         return {}
 
     def __getattr__(self, name: str) -> Any:
+        if name == "hindsight":
+            raise AttributeError("HerReplayBuffer has no attribute 'hindsight'; use her_buffer")
         raise AttributeError(
             f"HerReplayBuffer has no attribute {name!r} (it stores whole episodes instead of the arrays of "
-            "SB3's class); use buffer.hindsight.episodes() or buffer.sample()"
+            "SB3's class); use buffer.her_buffer.episodes() or buffer.sample()"
         )
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
@@ -324,9 +326,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
             self._batches.invalidate()
-            self.hindsight.add_episodes(episodes)
+            self.her_buffer.add_episodes(episodes)
             if self._infos is not None:
-                self._infos.evict(episodes, len(self.hindsight))
+                self._infos.evict(episodes, len(self.her_buffer))
         return episodes
 
     def _require_env(self) -> None:

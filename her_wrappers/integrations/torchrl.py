@@ -73,7 +73,7 @@ class HindsightTensorDictReplayBuffer:
         ValueError: ``keys`` has an unknown name, or an argument of `HindsightReplayBuffer` is not valid.
 
     Attributes:
-        hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+        her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -96,8 +96,8 @@ class HindsightTensorDictReplayBuffer:
         keys: Mapping[str, NestedKey] | None = None,
         **options: Any,
     ) -> None:
-        hindsight = HindsightReplayBuffer(observation_space, action_space, **options)
-        self._set_up(hindsight, options, batch_size, device, keys)
+        her_buffer = HindsightReplayBuffer(observation_space, action_space, **options)
+        self._set_up(her_buffer, options, batch_size, device, keys)
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightTensorDictReplayBuffer:
@@ -113,13 +113,13 @@ class HindsightTensorDictReplayBuffer:
         """
         own = {name: options.pop(name) for name in {"batch_size", "device", "keys"} & options.keys()}
         buffer = cls.__new__(cls)
-        hindsight = HindsightReplayBuffer.for_env(env, **options)
-        buffer._set_up(hindsight, options, **own)  # noqa: SLF001 - of this class
+        her_buffer = HindsightReplayBuffer.for_env(env, **options)
+        buffer._set_up(her_buffer, options, **own)  # noqa: SLF001 - of this class
         return buffer
 
     def _set_up(
         self,
-        hindsight: HindsightReplayBuffer,
+        her_buffer: HindsightReplayBuffer,
         options: Mapping[str, Any],
         batch_size: int | None = None,
         device: torch.device | str = "cpu",
@@ -128,14 +128,14 @@ class HindsightTensorDictReplayBuffer:
         unknown = set(keys or {}) - set(KEYS)
         if unknown:
             raise ValueError(f"keys= has the unknown name {min(unknown)!r}; choose from {list(KEYS)}")
-        self.hindsight = hindsight
+        self.her_buffer = her_buffer
         self._has_priorities = options.get("prioritized") is not None
         self._n_steps, self._gamma = options.get("n_steps", 1), options.get("gamma", 0.99)
         self.batch_size = batch_size
         self._device = torch.device(device)
         self._keys = KEYS | dict(keys or {})
-        self._states = _SpaceKeys("observation", hindsight.observation_space, self._keys)
-        self._actions = _SpaceKeys("action", hindsight.action_space, self._keys)
+        self._states = _SpaceKeys("observation", her_buffer.observation_space, self._keys)
+        self._actions = _SpaceKeys("action", her_buffer.action_space, self._keys)
         self._open: dict[Any, list[TensorDictBase]] = {}
         self._warned_of_reuse = False
         self._num_begun = 0  # number of calls that began a trajectory
@@ -144,7 +144,12 @@ class HindsightTensorDictReplayBuffer:
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
-        return len(self.hindsight)
+        return len(self.her_buffer)
+
+    @property
+    def hindsight(self) -> NoReturn:
+        """Former name of ``her_buffer``; raises AttributeError."""
+        raise AttributeError(f"{type(self).__name__} has no attribute 'hindsight'; use her_buffer")
 
     def extend(self, data: TensorDictBase) -> None:
         """Add steps, as a collector returns them; episodes may continue in the next call.
@@ -181,7 +186,7 @@ class HindsightTensorDictReplayBuffer:
             self._num_begun += begins
             lost = [k for k, begun in self._begun_at_last_step.items() if begun < self._num_begun - PATIENCE]
             ended.extend(self._close(key, truncated=True) for key in lost)  # their environment was reset
-        self.hindsight.add_episodes(ended)
+        self.her_buffer.add_episodes(ended)
 
     def add(self, data: TensorDictBase) -> None:
         """Add one step, a tensordict of shape (); see `extend`."""
@@ -206,7 +211,7 @@ class HindsightTensorDictReplayBuffer:
         size = self.batch_size if batch_size is None else batch_size
         if size is None:
             raise ValueError("batch_size is missing; pass it to sample() or when you make the buffer")
-        batch = self.hindsight.sample(size).to_torch(self._device)
+        batch = self.her_buffer.sample(size).to_torch(self._device)
         entries: list[tuple[NestedKey, torch.Tensor]] = [
             *self._states.write(batch.observations, ()),
             *self._actions.write(batch.actions, ()),
@@ -256,7 +261,7 @@ class HindsightTensorDictReplayBuffer:
                 'update_priority() got index=None; pass the "index" of a batch that sample() returned. '
                 f"extend() returns no index, since {type(self).__name__} stores steps when their episode ends"
             )
-        self.hindsight.update_priorities(index.cpu(), priority.cpu())
+        self.her_buffer.update_priorities(index.cpu(), priority.cpu())
 
     def truncate_open_episodes(self) -> None:
         """Store the open episodes as truncated, for example after ``collector.reset()``.
@@ -264,17 +269,17 @@ class HindsightTensorDictReplayBuffer:
         Raises:
             ValueError: A value does not fit its space; the episodes are dropped.
         """
-        self.hindsight.add_episodes([self._close(key, truncated=True) for key in list(self._open)])
+        self.her_buffer.add_episodes([self._close(key, truncated=True) for key in list(self._open)])
 
     def empty(self) -> None:
         """Remove all episodes, including the open ones."""
         self._forget_open()
-        self.hindsight.clear()
+        self.her_buffer.clear()
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file, without open episodes, see `HindsightReplayBuffer.save`."""
         self._attach()
-        self.hindsight.save(path)
+        self.her_buffer.save(path)
 
     def loads(self, path: str | os.PathLike[str] | bytes) -> None:
         """Replace the content by that of a saved buffer with the same options; drop open episodes.
@@ -287,8 +292,8 @@ class HindsightTensorDictReplayBuffer:
             OSError: The file cannot be read.
             ValueError: The saved buffer has other spaces or options than this buffer.
         """
-        self.hindsight = load_same(self.hindsight, path)
-        one_hot = self.hindsight._attachment.get("one_hot", {})  # noqa: SLF001
+        self.her_buffer = load_same(self.her_buffer, path)
+        one_hot = self.her_buffer._attachment.get("one_hot", {})  # noqa: SLF001
         for keys in (self._states, self._actions):
             keys.one_hot |= one_hot.get(keys.name, {})
         self._forget_open()
@@ -296,7 +301,7 @@ class HindsightTensorDictReplayBuffer:
     def state_dict(self) -> dict[str, Any]:
         """Return a dict with the bytes that `dumps` writes to a file, and with the number of added steps."""
         self._attach()
-        return {"hindsight": to_bytes(self.hindsight), "write_count": self.write_count}
+        return {"hindsight": to_bytes(self.her_buffer), "write_count": self.write_count}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned; see `loads` for conditions and errors."""
@@ -316,9 +321,9 @@ class HindsightTensorDictReplayBuffer:
         )
 
     def _attach(self) -> None:
-        """Make ``hindsight.save`` also store which Discrete spaces use one-hot vectors in the tensordicts."""
+        """Make ``save`` also store which Discrete spaces are one-hot vectors in the tensordicts."""
         forms = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
-        self.hindsight._attachment = {"one_hot": forms}  # noqa: SLF001
+        self.her_buffer._attachment = {"one_hot": forms}  # noqa: SLF001
 
     def _forget_open(self) -> None:
         self._open, self._begun_at_last_step = {}, {}
@@ -331,12 +336,12 @@ class HindsightTensorDictReplayBuffer:
         source = data.detach()
         shape = data.shape
         keys = source.keys(True)  # TorchRL's info readers write infos under "next"
-        infos = {name: ("next", name) for name in self.hindsight.info_keys if ("next", name) in keys}
+        infos = {name: ("next", name) for name in self.her_buffer.info_keys if ("next", name) in keys}
         entries = {
             "action": self._actions.read(source, ()),
             "state": self._states.read(source, ()),
             "state/next": self._states.read(source, ("next",)),
-            "info": {name: _require(source, infos.get(name, name)) for name in self.hindsight.info_keys},
+            "info": {name: _require(source, infos.get(name, name)) for name in self.her_buffer.info_keys},
         }
         ends = {
             "reward": _require(source, ("next", *_path(self._keys["reward"]))),
@@ -417,7 +422,7 @@ class HindsightTensorDictReplayBuffer:
             rewards=steps["reward"].double().numpy(),
             terminated=not truncated,
             truncated=truncated,
-            infos={name: steps["info", name].numpy() for name in self.hindsight.info_keys},
+            infos={name: steps["info", name].numpy() for name in self.her_buffer.info_keys},
         )
 
 

@@ -139,9 +139,7 @@ class EpisodeAccumulator:
             ring.put_infos(now, batches, True)
         if terminated or truncated or now == self._limit or self._is_ended:
             return self._advance(bool(terminated), bool(truncated), batches, self._is_ended)
-        self._now = now
-        self.is_moving = False
-        self.is_ready = True
+        self._next(now)
         return None
 
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
@@ -194,24 +192,36 @@ class EpisodeAccumulator:
         terminated = as_flags("terminations", terminations, count, ValueError)
         truncated = as_flags("truncations", truncations, count, ValueError)
         ended = self._ended_last = terminated | truncated
+        is_any_ended = self._any(ended)
         numbers = as_rewards(rewards, count)
-        if self._info_keys or self._mode is AutoresetMode.SAME_STEP:
-            infos = info_columns(infos, count, self._info_keys)
-        begins = self._is_ended
+        begins, required, last = self._is_ended, self._every, None
         if self._may_reset_twice:
             begins = begins | (self._in_doubt & ~ended & (numbers == 0))
-        last, required = None, ~begins
-        if self._mode is AutoresetMode.SAME_STEP and ended.any():
-            last = self._read_last(ended, infos)
-            required &= ~ended
-        batches = self._read_infos(infos, required, self.where(0))
+        batches: dict[str, InfoBatch] = {}
+        if self._info_keys or (is_any_ended and self._mode is AutoresetMode.SAME_STEP):
+            infos = info_columns(infos, count, self._info_keys)
+            required = ~begins
+            if is_any_ended and self._mode is AutoresetMode.SAME_STEP:
+                last = self._read_last(ended, infos)
+                required &= ~ended
+            batches = self._read_infos(infos, required, self.where(0))
         write(ring.state_writers, observations, self._check, 1)
         ring.rewards[now % ring.capacity] = numbers
         ring.put_infos(now, batches, self._every)
+        if not (is_any_ended or now == self._limit or self._any(begins)):
+            self._in_doubt = self._none
+            self._next(now)
+            return None
         episodes = self._advance(terminated, truncated, batches, begins, last)
         if last is not None and self._reuse_watch is not None:
             self._reuse_watch.began(last.rows.tolist(), ring.states_at(now), batches)
         return episodes
+
+    def _next(self, now: int) -> None:
+        """Set the current moment after a step at which no episode ended or began."""
+        self._now = now
+        self.is_moving = False
+        self.is_ready = True
 
     def _advance(
         self,
@@ -343,7 +353,7 @@ class EpisodeAccumulator:
 
         Floats are rounded to this dtype only if ``rounding``. Errors name the current step plus ``ahead``.
         """
-        value: Any = tree[leaf.key] if type(tree) is dict and leaf.key in tree else tree
+        value: Any = tree[leaf.key] if isinstance(tree, dict) and leaf.key in tree else tree
         shape = leaf.shape if self.is_single else (self.num_envs, *leaf.shape)
         if type(value) is int and leaf.dtype == np.int64:  # an action of a Discrete space
             with contextlib.suppress(OverflowError):

@@ -1,7 +1,9 @@
-"""EpisodeArchive: episodes on disk, in shards that a manifest lists.
+"""EpisodeArchive: episodes on disk, in a folder of shards.
 
-The manifest, a JSON file in the folder of the shards, is replaced after each new shard. If the process is
-killed before this replacement, a reader finds the new shard by the shard's file name and header.
+The folder is the index: the number of a shard is in its file name, and the numbers of its episodes and steps
+are in its header. The manifest, a JSON file, describes the environment and never lists shards::
+
+    manifest.json  shard-000000.npz  shard-000001.npz ..  lock
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from filelock import BaseFileLock
 from gymnasium import spaces
 
 from her_wrappers.data import Json
-from her_wrappers.data.arrays import ArrayFile, CorruptFileError, as_corrupt, require_version
+from her_wrappers.data.arrays import CorruptFileError, as_corrupt, require_version
 from her_wrappers.data.atomic import PART, acquire_lock, replacement
 from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.data.text import parse_file
@@ -39,24 +41,16 @@ from her_wrappers.support.locks import fork_safe_lock
 MANIFEST = "manifest.json"
 LOCK = "lock"
 KIND = "her-toolkit archive of episodes"
-VERSION = 2
-
-MAX_LISTED = 40_000  # number of shards in a manifest; later shards are found by their names
-MAX_COUNT = 2**40  # number of episodes or steps of a shard
+VERSION = 3
+OLDEST_VERSION = 2  # whose manifests also list shards; the lists are ignored
 
 
-@dataclass(frozen=True)
-class Shard:
-    """Number of episodes and steps in one file of episodes, and the checksum of the file."""
+class Shard(NamedTuple):
+    """Labels of a file of episodes. The numbers are None if the file is damaged or missing."""
 
-    episodes: int
-    steps: int
-    checksum: int
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if type(value) is not int or not 0 <= value <= MAX_COUNT:
-                raise TypeError(f"{name!r} of a shard must be an integer in [0, {MAX_COUNT}], got {value!r}")
+    number: int
+    episodes: int | None = None
+    steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,13 +60,13 @@ class Manifest:
     archive: str = ""  # random name, which is also in the shards; empty without an archive
     source: Source | None = None
     versions: dict[str, str] = field(default_factory=dict)  # of the packages that created the archive
-    shards: tuple[Shard, ...] = ()  # in the order in which they were written
 
 
 class _ArchiveState(NamedTuple):
     """Content of an archive, replaced as a whole: an interruption leaves the old or the new content."""
 
-    manifest: Manifest = Manifest()  # with all shards
+    manifest: Manifest = Manifest()
+    shards: tuple[Shard, ...] = ()  # in the order in which they were written
     pending: shards.Pending | None = None  # episodes that are not in shards
     specs: tuple[SpaceSpec, SpaceSpec] | None = None  # leaves of observations and actions, if known
 
@@ -98,8 +92,8 @@ class EpisodeArchive:
             shard is written earlier, when it has about 64 MiB.
 
     Raises:
-        CorruptFileError: The archive is damaged, ``manifest.json`` does not belong to an archive, or ``env``
-            is given and a shard is missing.
+        CorruptFileError: ``manifest.json`` is damaged or does not belong to an archive, or ``env`` is given
+            and a shard is damaged or missing.
         InUseError: ``env`` is given, and another archive writes to the folder.
         OSError: The archive cannot be read. Or ``env`` is given, and ``path`` is not a folder, the folder has
             files but no archive, or the folder cannot be written.
@@ -128,7 +122,7 @@ class EpisodeArchive:
     def __init__(
         self, path: str | os.PathLike[str], *, env: AnyEnv | None = None, shard_steps: int = 100_000
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # `os.chdir` must not change where shards are written
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
         self._lock = fork_safe_lock()
         self._state = _ArchiveState()
@@ -137,7 +131,8 @@ class EpisodeArchive:
         if env is not None:
             self._open_for_writing(Source.of(env))
         elif (self.path / MANIFEST).exists():
-            self._state = _ArchiveState(read_manifest(self.path))
+            manifest = read_manifest(self.path)
+            self._state = _ArchiveState(manifest, _find_shards(self.path, manifest.archive))
 
     def add_episode(self, episode: Episode) -> None:
         """Add a copy of a finished episode; the errors are those of `add_episodes`."""
@@ -222,18 +217,20 @@ class EpisodeArchive:
         self.close()
 
     def __len__(self) -> int:
-        """Return the number of episodes, including episodes that are not in shards yet."""
-        manifest, pending, _ = self._state
-        return sum(shard.episodes for shard in manifest.shards) + (pending.num_episodes if pending else 0)
+        """Return the number of episodes in undamaged shards, plus episodes that are not in shards yet."""
+        state = self._state
+        pending = 0 if state.pending is None else state.pending.num_episodes
+        return sum(shard.episodes or 0 for shard in state.shards) + pending
 
     def __repr__(self) -> str:
         return f"<EpisodeArchive path={str(self.path)!r} episodes={len(self)} steps={self.num_steps}>"
 
     @property
     def num_steps(self) -> int:
-        """Number of steps of all episodes, including episodes that are not in shards yet."""
-        manifest, pending, _ = self._state
-        return sum(shard.steps for shard in manifest.shards) + (pending.num_steps if pending else 0)
+        """Number of steps of the episodes that ``len()`` counts."""
+        state = self._state
+        pending = 0 if state.pending is None else state.pending.num_steps
+        return sum(shard.steps or 0 for shard in state.shards) + pending
 
     @property
     def source(self) -> Source | None:
@@ -265,13 +262,6 @@ class EpisodeArchive:
         Raises:
             CorruptFileError: A shard is damaged. All other errors are the same as in `iter_shards`.
         """
-        self.flush()
-        for number, shard in enumerate(self._state.manifest.shards):
-            path = shard_path(self.path, number)
-            if path.stat().st_size < max(shard.episodes, shard.steps):  # list() reserves memory for len()
-                size = f"{path.stat().st_size} bytes, too few for {shard.steps} steps"
-                fix = 'restore this file, or skip it with iter_shards(on_error="skip")'
-                raise CorruptFileError(f"{path} is damaged: it has {size}; {fix}")
         return (episode for episodes in self.iter_shards() for episode in episodes)
 
     def iter_shards(self, on_error: str = "raise") -> Iterator[Episodes]:
@@ -296,12 +286,12 @@ class EpisodeArchive:
     def read_shards(self, errors: EpisodeErrors) -> Iterator[Episodes]:
         """Call `flush`, and yield the shards; the caller adds the length of each to ``errors.number``."""
         self.flush()
-        manifest = self._state.manifest
-        if not manifest.archive:
+        archive = self._state.manifest.archive
+        if not archive:
             raise FileNotFoundError(f"there is no archive at {self.path}: {MANIFEST} does not exist there")
-        for number, shard in enumerate(manifest.shards):
+        for shard in self._state.shards:
             try:
-                episodes = shards.read_shard(shard_path(self.path, number), shard.checksum)
+                episodes = shards.read_shard(shard_path(self.path, shard.number), archive, shard.number)
             except (CorruptFileError, OSError) as error:
                 errors.handle(error, shard.episodes)
             else:
@@ -342,15 +332,13 @@ class EpisodeArchive:
             versions = {name: version(name) for name in ("her-toolkit", "gymnasium", "numpy")}
             write_manifest(self.path, Manifest(secrets.token_hex(8), source, versions))
         manifest = read_manifest(self.path)
-        for number in range(len(manifest.shards)):
-            if not (path := shard_path(self.path, number)).exists():
-                raise CorruptFileError(f"{path} is missing; restore this file, or record into another folder")
+        found = _find_shards(self.path, manifest.archive, require_all=True)
         if manifest.source is not None:
             if source is not None:
                 manifest.source.require_same(self.path, source)
-            return _ArchiveState(manifest, specs=_specs_of_source(manifest.source))
-        if manifest.shards:
-            known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.shards[0].checksum))
+            return _ArchiveState(manifest, found, specs=_specs_of_source(manifest.source))
+        if found:
+            known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.archive, 0))
             for pair in zip(known, specs or known, strict=True):
                 if not SpaceSpec.same_arrays(*pair):
                     was, now = ({leaf.name: f"{leaf.dtype} {leaf.shape}" for leaf in each} for each in pair)
@@ -362,24 +350,21 @@ class EpisodeArchive:
         if source is not None:
             manifest = replace(manifest, source=source)
             write_manifest(self.path, manifest)
-        return _ArchiveState(manifest, specs=specs)
+        return _ArchiveState(manifest, found, specs=specs)
 
     def _write_full_shards(self) -> None:
         while (pending := self._state.pending) and pending.num_steps >= pending.shard_size(self._shard_steps):
             self._write_shard(pending)
 
     def _write_shard(self, pending: shards.Pending) -> None:
-        """Write the oldest pending episodes as a shard, and list it in the manifest."""
+        """Write the oldest pending episodes as a shard."""
         self._require_own_process()
-        manifest, _, specs = self._state
+        manifest, written, _, specs = self._state
         parts, rest = pending.next_shard(self._shard_steps)
-        number, episodes = len(manifest.shards), sum(map(len, parts))
-        steps = sum(part.num_steps for part in parts)
-        labels = {"archive": manifest.archive, "number": number, "episodes": episodes, "steps": steps}
-        checksum = shards.write_shard(shard_path(self.path, number), parts, labels)
-        manifest = replace(manifest, shards=(*manifest.shards, Shard(episodes, steps, checksum)))
-        self._state = _ArchiveState(manifest, rest, specs)
-        write_manifest(self.path, manifest)
+        shard = Shard(len(written), sum(map(len, parts)), sum(part.num_steps for part in parts))
+        labels = {"archive": manifest.archive, **shard._asdict()}
+        shards.write_shard(shard_path(self.path, shard.number), parts, labels)
+        self._state = _ArchiveState(manifest, (*written, shard), rest, specs)
 
     def _require_own_process(self) -> None:
         if self._process not in {None, os.getpid()}:
@@ -410,22 +395,41 @@ def shard_path(folder: Path, number: int) -> Path:
     return folder / f"shard-{number:06d}.npz"
 
 
+def _find_shards(folder: Path, archive: str, *, require_all: bool = False) -> tuple[Shard, ...]:
+    """Return the shards of ``folder``, also those that are damaged, or missing before another shard.
+
+    Raises:
+        CorruptFileError: A shard is damaged or missing, and ``require_all`` is True.
+    """
+    names = [path.stem.removeprefix("shard-") for path in folder.glob("shard-*.npz")]
+    numbers = {int(name) for name in names if name.isdecimal()}
+    found = []
+    for number in sorted(numbers | set(range(len(numbers)))):  # the first missing shards have small numbers
+        path = shard_path(folder, number)
+        try:
+            found.append(Shard(number, *shards.read_labels(path, archive, number)))
+        except (CorruptFileError, OSError) as error:
+            if require_all:
+                fix = "restore this file, or record into another folder"
+                raise CorruptFileError(f"cannot add to the archive {folder}: {error}; {fix}") from error
+            found.append(Shard(number))
+    return tuple(found)
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest file, which lists up to `MAX_LISTED` shards; later ones are found by file name."""
-    listed = replace(manifest, shards=manifest.shards[:MAX_LISTED])
-    counts = {name: sum(getattr(shard, name) for shard in listed.shards) for name in ("episodes", "steps")}
-    content = {"kind": KIND, "version": VERSION, **counts, **vars(listed)}
+    """Write or replace the manifest file."""
+    content = {"kind": KIND, "version": VERSION, **vars(manifest)}
     text = json.dumps(content | {"crc32": _checksum(content)}, default=vars, separators=(",", ":"))
     with replacement(folder / MANIFEST) as file:
         file.write(text.encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest, and add shards that it does not list; raise CorruptFileError if it is invalid."""
+    """Read the manifest; raise CorruptFileError if it is damaged."""
     path, expected = folder / MANIFEST, "the manifest of an archive"
     content: dict[str, Json] = parse_file(path, json.loads, expected)
     with as_corrupt(f"{path} is damaged, or is not {expected}"):
-        require_version(path, content, KIND, VERSION)
+        require_version(path, content, KIND, VERSION, oldest=OLDEST_VERSION)
         if content.pop("crc32") != _checksum(content):
             raise ValueError("the checksum is wrong")
         source = content["source"]
@@ -435,19 +439,7 @@ def read_manifest(folder: Path) -> Manifest:
                 raise TypeError("'kwargs' and 'kwargs_as_text' of the environment must be dicts")
             space_from_json(source.observation_space)
             space_from_json(source.action_space)
-        archive, versions = str(content["archive"]), dict(content["versions"])
-        found = [Shard(**entry) for entry in content["shards"]]
-    while (path := shard_path(folder, len(found))).exists():  # written after the manifest
-        with ArrayFile(path, kind=shards.KIND, version=shards.VERSION) as file:
-            header, checksum = file.header, file.checksum
-        if header.get("archive") != archive:
-            raise CorruptFileError(f"{path} belongs to another archive; move it out of this folder")
-        if (number := header.get("number")) != len(found):
-            fix = f"rename it to shard-{number!s:0>6}.npz or, if this file exists, move it elsewhere"
-            raise CorruptFileError(f"{path} was renamed: it is shard {number} of this archive; {fix}")
-        with as_corrupt(f"{path} is damaged"):
-            found.append(Shard(header["episodes"], header["steps"], checksum))
-    return Manifest(archive, source, versions, tuple(found))
+        return Manifest(str(content["archive"]), source, dict(content["versions"]))
 
 
 def _checksum(content: dict[str, Json]) -> int:

@@ -20,18 +20,22 @@ class EpisodeErrors:
         if on_error not in {"raise", "skip"}:
             raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
         self._skips = on_error == "skip"
-        self._skipped: list[str] = []  # the message of each skipped episode
+        self._first_error: str | None = None
+        self._skipped = 0  # number of episodes
+        self._at_least = ""  # "at least " if a skipped file has an unknown number of episodes
         self.number = 0  # of the next episode of the source
 
-    def handle(self, error: Exception, count: int = 1) -> None:
-        """Handle an error in the next ``count`` episodes of the source: raise it, or skip these episodes."""
+    def handle(self, error: Exception, count: int | None = 1) -> None:
+        """Raise an error in the next ``count`` episodes of the source (None: unknown), or skip them."""
         is_file = isinstance(error, CorruptFileError | OSError)  # the message names the file
         message = str(error) if is_file else f"episode {self.number}: {error}"
         if not self._skips:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise error if is_file else kind(message) from error
-        self._skipped += [message] * count
-        self.number += count
+        self._first_error = self._first_error or message
+        self._at_least = self._at_least if count else "at least "
+        self._skipped += count or 1
+        self.number += count or 1
 
     def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
         """Yield each `Episode` or `Episodes` of ``parts``; count the episodes; call `finish` at the end."""
@@ -43,12 +47,12 @@ class EpisodeErrors:
     def finish(self) -> int:
         """Return the number of skipped episodes; warn unless it is 0; raise ValueError if all are skipped."""
         if self._skipped:
-            counts = f"{len(self._skipped)} of {self.number} episodes were skipped"
-            message = f"{counts}; the first error: {self._skipped[0]}"
-            if len(self._skipped) == self.number:
+            counts = f"{self._at_least}{self._skipped} of {self.number} episodes were skipped"
+            message = f"{counts}; the first error: {self._first_error}"
+            if self._skipped == self.number:
                 raise ValueError(message)
             warn_user(message)
-        return len(self._skipped)
+        return self._skipped
 
 
 @runtime_checkable

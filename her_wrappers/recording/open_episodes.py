@@ -36,7 +36,6 @@ class OpenEpisodes:
         self._observations = SpaceSpec.of("observation", observation_space)
         self._info_keys = info_keys
         self._max_steps = max_steps
-        self.resets_itself = False  # whether the single environment has Gymnasium's wrapper Autoreset
         self._reuse_watch = ReuseWatch(self._observations)
         self._recorded: EpisodeAccumulator | None = None  # None before the first transition
         self._just_ended = np.zeros(0, bool)  # (N,) environments whose next obs could be the last state
@@ -55,15 +54,10 @@ class OpenEpisodes:
     ) -> Episodes | None:
         """Add a transition of one environment or of each of N environments; return ended episodes or None.
 
-        ``skip``, (N,) bool, marks environments whose row is a reset and not a transition; None for no such
-        environment. If an error is raised, nothing is added.
+        ``skip``, a bool or (N,) bool, marks environments whose row is a reset and not a transition; None for
+        no such environment. If an error is raised, nothing is added.
         """
         count = self._num_rows(obs)
-        if count is None and skip is not None:
-            raise ValueError(
-                f"skip= is only for several environments, got {skip!r}, but obs has no leading axis, so it "
-                "comes from a single environment; omit skip="
-            )
         recorded = self._accumulator(count)
         if count is not None:
             transition = obs, action, reward, next_obs, terminated, truncated, info
@@ -75,11 +69,10 @@ class OpenEpisodes:
             raise ValueError(f"reward must be between -3.4e38 and 3.4e38, the range of float32, {got}")
         flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
         last = final_observations(info) if any(flags) else None
+        if skip is not None and _as_flag("skip", skip):
+            self._require_ended(np.array([length > 0]))
+            return None
         if length == 0:
-            is_reset = self.resets_itself and number == 0 and self._begins_in_last_state(recorded, obs).any()
-            self._just_ended = np.zeros(1, bool)
-            if is_reset:  # the step of the wrapper Autoreset after an end
-                return None
             self._begin(recorded, obs, np.ones(1, bool))
         else:
             self._require_continuation(recorded, obs, np.array([0]))
@@ -89,7 +82,6 @@ class OpenEpisodes:
             next_obs, info = last, info.get("final_info", info)
         episodes = recorded.observe(next_obs, number, *flags, info or {})
         if episodes is not None:
-            self._just_ended = np.ones(1, bool)
             self._reuse_watch.ended([0], episodes)
         return episodes
 
@@ -185,24 +177,14 @@ class OpenEpisodes:
             got = f"got {rewards[i]} in environment {i}"
             raise ValueError(f"reward must be between -3.4e38 and 3.4e38, the range of float32, {got}")
         self._require_room(int(lengths.max()))
-        if skip is None and self._may_warn and (is_reset := self._begins_in_last_state(recorded, obs)).any():
-            self._may_warn = False
-            warn_user(
-                f"the transition of environment {is_reset.argmax()} begins in the last state of its "
-                "previous episode; in autoreset mode NEXT_STEP such a row is a reset and not a transition: "
-                "pass skip, a bool array that is True for the environments whose episode ended at the "
-                "previous step"
-            )
-        if (is_skipped & has_steps).any():
-            i = int((is_skipped & has_steps).argmax())
-            raise ValueError(
-                f"skip[{i}] must be False, got True: the episode of environment {i} has not ended; pass True "
-                "only for the step that follows terminated=True or truncated=True"
-            )
+        if skip is None and self._may_warn and self._just_ended.any():
+            self._warn_of_resets(recorded, obs)
+        self._require_ended(is_skipped & has_steps)
         infos = info_columns(info, count, self._info_keys)
         self._require_continuation(recorded, obs, np.flatnonzero(has_steps))
         self._just_ended = np.zeros(count, bool)  # also if a value is rejected after the next line
-        self._begin(recorded, obs, ~has_steps & ~is_skipped)
+        if not (has_steps | is_skipped).all():
+            self._begin(recorded, obs, ~has_steps & ~is_skipped)
         has_last = final_observations(infos) is not None
         # A skipped row begins an episode and adds no step, like the reset after an end in mode NEXT_STEP.
         recorded.set_autoreset(AutoresetMode.SAME_STEP if has_last else AutoresetMode.DISABLED, is_skipped)
@@ -245,12 +227,26 @@ class OpenEpisodes:
                     "her_wrappers.repairs.CopyObservation"
                 )
 
-    def _begins_in_last_state(self, recorded: EpisodeAccumulator, obs: Tree) -> np.ndarray:
-        """Return (N,) bool: whether each row of ``obs`` is the last state of an episode that just ended."""
+    def _require_ended(self, is_wrong: np.ndarray) -> None:
+        if is_wrong.any():
+            raise ValueError(
+                f"skip must be False for environment {is_wrong.argmax()}, got True: its episode has not "
+                "ended; pass True only for the step that follows terminated=True or truncated=True"
+            )
+
+    def _warn_of_resets(self, recorded: EpisodeAccumulator, obs: Tree) -> None:
+        """Warn if a row of ``obs`` is the last state of an episode that ended with the previous rows."""
         is_reset = self._just_ended
-        for leaf, *pair in recorded.compare(obs) if is_reset.any() else ():
+        for leaf, *pair in recorded.compare(obs):
             is_reset = is_reset & equal_rows(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))
-        return is_reset
+        if is_reset.any():
+            self._may_warn = False
+            warn_user(
+                f"the transition of environment {is_reset.argmax()} begins in the last state of its "
+                "previous episode; in autoreset mode NEXT_STEP such a row is a reset and not a transition: "
+                "pass skip, a bool array that is True for the environments whose episode ended at the "
+                "previous step"
+            )
 
 
 def _as_flag(name: str, value: Any) -> bool:

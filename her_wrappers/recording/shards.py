@@ -97,8 +97,8 @@ def require_storable_episodes(episodes: Episodes) -> None:
         require_storable(name, array.dtype, array.ndim)
 
 
-def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json]) -> int:
-    """Write ``parts``, whose `_dtypes` must be equal, and a header with ``labels``; return the checksum."""
+def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json]) -> None:
+    """Write ``parts``, whose `_dtypes` must be equal, and a header with ``labels``, see `_read_labels`."""
     flat = []
     for part in parts:
         arrays: dict[str, np.ndarray] = {name: getattr(part, name) for name in COLUMNS}
@@ -112,14 +112,37 @@ def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json
         resets = [info for part in parts for info in part.reset_infos or [{}] * len(part)]
         yield from _flatten_reset_infos(resets).items()
 
-    return write_arrays(path, joined(), {**labels, **structure}, kind=KIND, version=VERSION)
+    write_arrays(path, joined(), {**labels, **structure}, kind=KIND, version=VERSION)
 
 
-def read_shard(path: Path, checksum: int) -> Episodes:
-    """Return the episodes of a shard; raise CorruptFileError if it is damaged or has another ``checksum``."""
+def read_labels(path: Path, archive: str, number: int) -> tuple[int, int]:
+    """Return the numbers of episodes and steps in a shard; the errors are those of `read_shard`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        if checksum != file.checksum:
-            raise CorruptFileError(f"{path} is damaged: its checksum differs from the manifest")
+        return _read_labels(file, archive, number)
+
+
+def _read_labels(file: ArrayFile, archive: str, number: int) -> tuple[int, int]:
+    path, header = file.path, file.header
+    if header.get("archive") != archive:
+        raise CorruptFileError(f"{path} belongs to another archive; move it out of this folder")
+    if (labelled := header.get("number")) != number:
+        fix = f"rename it to shard-{labelled!s:0>6}.npz or, if this file exists, move it elsewhere"
+        raise CorruptFileError(f"{path} was renamed: it is shard {labelled} of this archive; {fix}")
+    counts: tuple[Any, Any] = (header.get("episodes"), header.get("steps"))
+    # Each step has at least one byte. Callers reserve memory for this number of episodes.
+    if not all(type(each) is int and 0 < each <= path.stat().st_size for each in counts):
+        raise CorruptFileError(f"{path} is damaged: its header has {counts} episodes and steps")
+    return counts
+
+
+def read_shard(path: Path, archive: str, number: int) -> Episodes:
+    """Return the episodes of a shard.
+
+    Raise CorruptFileError if it is damaged, belongs to another archive than ``archive``, or has another
+    number. Raise OSError if it cannot be read.
+    """
+    with ArrayFile(path, kind=KIND, version=VERSION) as file:
+        counts = _read_labels(file, archive, number)
         header, arrays = file.header, {name: file.read(name) for name in file.arrays}
     with as_corrupt(f"{path} is damaged: the arrays do not form valid episodes"):
         trees: dict[str, Any] = {name: build_tree(header[name], arrays) for name in TREES}
@@ -130,7 +153,10 @@ def read_shard(path: Path, checksum: int) -> Episodes:
             if folder == "reset_infos":
                 for episode, value in zip(arrays[f"episodes_of_{name}"], values, strict=True):
                     resets[episode][unquote(key)] = np.array(value)
-        return Episodes(**trees, **columns, reset_infos=resets)
+        episodes = Episodes(**trees, **columns, reset_infos=resets)
+        if (len(episodes), episodes.num_steps) != counts:
+            raise ValueError(f"the header has {counts} episodes and steps, but the arrays differ")
+        return episodes
 
 
 def flatten_tree(tree: Tree, name: str, leaves: dict[str, np.ndarray]) -> Json:

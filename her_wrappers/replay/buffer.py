@@ -15,7 +15,6 @@ from gymnasium import spaces
 from her_wrappers.data import Json
 from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.data.trees import Tree
-from her_wrappers.goals.autoreset import resets_itself
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import AnyEnv, GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.recording.archive import EpisodeArchive
@@ -241,9 +240,7 @@ class HindsightReplayBuffer:
             options["compute_terminated"] = interface.compute_terminated
         elif relabels and options.get("compute_terminated") is None:
             options["compute_terminated"] = find_function(env, "compute_terminated")
-        buffer = cls(*goal_spaces(env), **options)
-        buffer._open_episodes.resets_itself = resets_itself(env)
-        return buffer
+        return cls(*goal_spaces(env), **options)
 
     def __len__(self) -> int:
         """Return the number of stored transitions."""
@@ -326,8 +323,9 @@ class HindsightReplayBuffer:
             truncated: Whether the episode was truncated, a bool or (N,) bool.
             info: Info of the step. It must have the buffer's ``info_keys``; other keys are ignored. For N
                 environments, a list of dicts, or one dict of arrays as of Gymnasium's vector environments.
-            skip: (N,) bool, True for environments whose row is not a transition. In Gymnasium's autoreset
-                mode NEXT_STEP, these are the environments whose episode ended at the previous step.
+            skip: Bool or (N,) bool, True for environments whose row is not a transition. In Gymnasium's
+                autoreset mode NEXT_STEP, and with its wrapper `Autoreset`, these are the environments whose
+                episode ended at the previous step.
 
         Raises:
             MemoryError: Not enough memory; the episodes that end with this step are dropped.

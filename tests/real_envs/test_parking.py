@@ -25,7 +25,7 @@ def test_tqc_parks_with_the_code_of_the_page():
     code = code.replace("learning_rate=", "seed=0, learning_rate=")  # the lengths of episodes are random
     names: dict = {}
     exec(code, names)
-    buffer = names["model"].replay_buffer.hindsight
+    buffer = names["model"].replay_buffer.her_buffer
     assert len(buffer) >= 100
     batch = buffer.sample(500)
     after = batch.next_observations

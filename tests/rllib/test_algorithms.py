@@ -48,11 +48,11 @@ def test_several_env_runners_fill_one_buffer():
         assert learned_steps(result) > 0
         assert result["replay_buffer"]["num_env_steps_stored"] == len(buffer) > 32
         assert 0 <= result["env_runners"]["success_rate"] <= 1
-        buffer.hindsight.verify()
-        lengths = [len(episode) for episode in buffer.hindsight.episodes()]
+        buffer.her_buffer.verify()
+        lengths = [len(episode) for episode in buffer.her_buffer.episodes()]
         assert max(lengths) == 4
         assert all(
-            episode.terminated or len(episode) == 4 for episode in buffer.hindsight.episodes()
+            episode.terminated or len(episode) == 4 for episode in buffer.her_buffer.episodes()
         )  # none was cut into chunks
     finally:
         algo.stop()
@@ -68,7 +68,7 @@ def trained():
 
 def rows_of(algo):
     return [
-        episode.observations["achieved_goal"] for episode in algo.local_replay_buffer.hindsight.episodes()
+        episode.observations["achieved_goal"] for episode in algo.local_replay_buffer.her_buffer.episodes()
     ]
 
 
@@ -118,7 +118,7 @@ def test_sac_learns_from_the_buffer():
 
 
 def test_the_buffer_gets_seed_gamma_and_n_step_of_the_configuration(trained):
-    hindsight = trained.local_replay_buffer.hindsight
+    hindsight = trained.local_replay_buffer.her_buffer
     assert (hindsight.buffer_size, hindsight.sample(2).discounts.max()) == (500, np.float32(0.99))
 
 
@@ -154,7 +154,7 @@ class Line(gym.Env):
 
 
 def assert_consecutive(algo):
-    for episode in algo.local_replay_buffer.hindsight.episodes():
+    for episode in algo.local_replay_buffer.her_buffer.episodes():
         assert (np.diff(episode.observations["observation"][:, 0]) == 1).all()
 
 
@@ -196,7 +196,7 @@ def test_workers_learn_and_evaluate_while_the_buffer_has_training_episodes_only(
         assert learned_steps(result) > 0
         sampled = result["env_runners"]["num_env_steps_sampled_lifetime"]
         assert 0 < len(algo.local_replay_buffer) <= sampled
-        algo.local_replay_buffer.hindsight.verify()
+        algo.local_replay_buffer.her_buffer.verify()
     finally:
         algo.stop()
 

@@ -54,7 +54,7 @@ def test_chunks_of_an_episode_are_stored_as_one_episode(env):
     for chunk in play(env, fragment=4):
         assert len(buffer) == 0
         buffer.add([chunk])
-    [episode] = buffer.hindsight.episodes()
+    [episode] = buffer.her_buffer.episodes()
     assert len(episode) == len(buffer) == 6
     assert episode.truncated
     np.testing.assert_array_equal(episode.observations["achieved_goal"][:, -1], range(7))
@@ -80,7 +80,7 @@ def test_an_episode_that_never_continues_is_stored_as_truncated_once_another_tak
     assert len(buffer) == 0
     first, *_ = play(env, fragment=4, seed=1)
     buffer.add([first])
-    [episode] = buffer.hindsight.episodes()
+    [episode] = buffer.her_buffer.episodes()
     assert len(episode) == 4
     assert episode.truncated
 
@@ -103,8 +103,8 @@ def test_an_episode_is_not_continued_across_a_lost_chunk(env, name, has_times):
         if not has_times:  # only the observations show that a chunk is missing
             chunks[number].t_started, chunks[number].t = 2 * position, 2 * position + 2
         buffer.add(chunks[number])
-    buffer.hindsight.verify()
-    episodes = list(buffer.hindsight.episodes())
+    buffer.her_buffer.verify()
+    episodes = list(buffer.her_buffer.episodes())
     assert [len(each) for each in episodes] == lengths
     for each in episodes:
         steps = each.observations["achieved_goal"][:, -1]
@@ -117,7 +117,7 @@ def test_nan_in_observations_does_not_split_an_episode(env):
     for chunk in play(env, fragment=2):
         chunk.observations.data["observation"][:, 0] = np.nan
         buffer.add(chunk)
-    assert [len(each) for each in buffer.hindsight.episodes()] == [6]
+    assert [len(each) for each in buffer.her_buffer.episodes()] == [6]
 
 
 def test_an_episode_longer_than_the_capacity_is_an_error_before_it_ends(env):
@@ -138,7 +138,7 @@ def test_a_rejected_chunk_does_not_affect_the_episode_before_it(env):
     rejected.infos.data[2] = {}
     with pytest.raises(ValueError, match="is_success"):
         buffer.add([complete, rejected])
-    [episode] = buffer.hindsight.episodes()
+    [episode] = buffer.her_buffer.episodes()
     assert len(episode) == len(buffer) == 6
     assert episode.infos["is_success"].shape == (6,)
 
@@ -148,6 +148,11 @@ def test_recurrent_networks_are_an_error(env):
     buffer.add(list(play(env)))
     with pytest.raises(ValueError, match=r"batch_length_T must be .*, got 20; use networks without an LSTM"):
         buffer.sample(4, batch_length_T=20)
+
+
+def test_the_former_name_of_the_buffer_raises_and_names_the_new_one(env):
+    with pytest.raises(AttributeError, match="use her_buffer"):
+        _ = HerEpisodeReplayBuffer(env).hindsight
 
 
 def test_a_state_of_another_buffer_is_an_error(env):
@@ -232,7 +237,7 @@ def test_a_loaded_state_has_the_open_episodes_and_the_same_random_sequence(env):
     )
     buffer.add(list(play(env)))
     other.set_state(buffer.get_state())
-    np.testing.assert_array_equal(buffer.hindsight.sample(32).index, other.hindsight.sample(32).index)
+    np.testing.assert_array_equal(buffer.her_buffer.sample(32).index, other.her_buffer.sample(32).index)
     unfinished, *_ = play(env, fragment=2, seed=1)
     buffer.add([unfinished])
     other.set_state(buffer.get_state())
@@ -242,7 +247,7 @@ def test_a_loaded_state_has_the_open_episodes_and_the_same_random_sequence(env):
 def test_demonstrations_are_a_share_of_each_batch_and_have_priorities(env):
     recorded = HerEpisodeReplayBuffer(env, seed=0)
     recorded.add(list(play(env, seed=1)))
-    demonstrations = Demonstrations(recorded.hindsight, share=0.25)
+    demonstrations = Demonstrations(recorded.her_buffer, share=0.25)
     buffer = HerEpisodeReplayBuffer(env, seed=0, prioritized=Priority(1.0), demonstrations=demonstrations)
     buffer.add(list(play(env)))
     buffer.sample(64)

@@ -78,7 +78,7 @@ def counting_buffer(**options):
 
 
 def lengths(buffer):
-    return [len(each) for each in buffer.hindsight.episodes()]
+    return [len(each) for each in buffer.her_buffer.episodes()]
 
 
 @pytest.mark.parametrize("num_envs", [1, 3])
@@ -90,7 +90,7 @@ def test_episodes_of_a_collector_are_stored_completely(num_envs, frames):
     horizon = 50
     assert set(lengths(buffer)) == {horizon}
     assert len(buffer) == num_envs * horizon * (600 // num_envs // horizon)
-    assert buffer.hindsight.verify() is None
+    assert buffer.her_buffer.verify() is None
 
 
 @pytest.mark.parametrize("kept", KEPT)
@@ -173,7 +173,7 @@ def test_rows_without_trajectory_ids_are_separate_environments():
     buffer.extend(whole[:, :2])
     buffer.extend(whole[:, 2:])
     assert lengths(buffer) == [6, 6]
-    first = [each.observations["observation"][0, 0] for each in buffer.hindsight.episodes()]
+    first = [each.observations["observation"][0, 0] for each in buffer.her_buffer.episodes()]
     assert first == [0, 100]
 
 
@@ -194,7 +194,12 @@ def test_a_step_from_another_state_truncates_the_episode():
     buffer.extend(episode(3, first=50))
     buffer.extend(torch.cat([episode(2, first=70, done=False), episode(2, first=80)]))
     assert lengths(buffer) == [4, 3, 2, 2]
-    assert [each.truncated for each in buffer.hindsight.episodes()] == [True] * 4
+    assert [each.truncated for each in buffer.her_buffer.episodes()] == [True] * 4
+
+
+def test_the_former_name_of_the_buffer_raises_and_names_the_new_one():
+    with pytest.raises(AttributeError, match="use her_buffer"):
+        _ = counting_buffer().hindsight
 
 
 def test_open_episodes_can_be_truncated_or_removed():
@@ -214,7 +219,7 @@ def test_the_buffer_owns_its_data():
     data["observation"][:2] = 77
     data["next", "observation"][:1] = 77
     buffer.extend(data[2:])
-    (stored,) = buffer.hindsight.episodes()
+    (stored,) = buffer.her_buffer.episodes()
     assert stored.observations["observation"][:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
@@ -482,7 +487,7 @@ def test_demonstrations_are_a_share_of_each_batch_and_saved(tmp_path):
     recorded = make_buffer()
     recorded.extend(next(iter(collector(reach, 100))))
     recorded.truncate_open_episodes()
-    given = {"demonstrations": Demonstrations(recorded.hindsight, share=0.25)}
+    given = {"demonstrations": Demonstrations(recorded.her_buffer, share=0.25)}
     buffer, loaded = make_buffer(**given), make_buffer(**given)
     buffer.extend(next(iter(collector(reach, 100))))
     buffer.truncate_open_episodes()

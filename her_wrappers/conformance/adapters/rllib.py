@@ -69,7 +69,7 @@ class OursForRLlib(ReplayAdapter):
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
         """Set priorities by index; the buffer's own ``update_priorities`` is only for the last batch."""
-        self.buffer.hindsight.update_priorities(index, priorities)
+        self.buffer.her_buffer.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:
         """Save the result of the buffer's ``get_state`` to the file ``path``."""

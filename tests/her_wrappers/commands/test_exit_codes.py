@@ -150,3 +150,21 @@ def test_the_exit_code_reaches_the_shell():
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 3
     assert ran.stderr.startswith("Error: there is no archive at ")
+
+
+REGISTERED_BY_COMMANDS = """
+from her_wrappers.goals.environments import EnvNameError, make_env
+try:
+    make_env("her_envs/PointReach-v0")
+except EnvNameError as error:
+    print(error)
+import her_wrappers.commands.doctor
+make_env("her_envs/PointReach-v0")
+"""
+
+
+def test_commands_register_the_bundled_ids_and_programs_learn_how():
+    """In a new process, since other tests have registered them here."""
+    command = [sys.executable, "-c", REGISTERED_BY_COMMANDS]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "if the package her_envs registers it, use her_envs:her_envs/PointReach-v0" in output

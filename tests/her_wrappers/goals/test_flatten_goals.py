@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_agents import DQN
 from her_envs import BitFlipping, TaskEnv
 from her_wrappers import GoalInterface, check_goal_env
 from her_wrappers.goals.repairs import FlattenGoalObservation, _unflatten
@@ -103,9 +102,3 @@ def test_vectors_and_images_stay():
     for space in (image, BitFlipping().observation_space):
         env = FlattenGoalObservation(TaskEnv(BitFlipping(observation="image" if space is image else "bits")))
         assert env.observation_space == space
-
-
-def test_an_agent_that_cannot_read_a_space_names_the_wrapper():
-    space = BitFlipping(observation="integer").observation_space
-    with pytest.raises(TypeError, match=r"got Discrete.*repairs.FlattenGoalObservation"):
-        DQN(space, spaces.Discrete(3))

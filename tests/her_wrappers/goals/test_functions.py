@@ -148,9 +148,3 @@ def test_after_an_interrupt_the_next_call_decides():
         batched(goals, goals, infos)
     with warnings.catch_warnings(action="error"):
         assert batched(goals, goals, infos).tolist() == [True, False]
-
-
-def test_a_temporary_error_in_the_first_probe_does_not_lead_to_calls_for_each_row():
-    batched = batched_terminated(FailsOnce(close_rows, MemoryError("temporary")), GOALS)
-    with warnings.catch_warnings(action="error"):
-        assert batched(np.zeros((3, 3)), np.zeros((3, 3)), [{}] * 3).tolist() == [True] * 3

@@ -162,28 +162,6 @@ def test_a_malformed_id_is_an_error_before_anything_is_written(tmp_path, dataset
     assert minari.list_local_datasets() == {}
 
 
-OTHER_SPACES = {
-    "got ['observations/0', 'observations/1']": {"observations": (np.zeros((4, 4)), np.zeros(4))},
-    "observations of the episodes must have shape (4, 4), got (4, 5)": {"observations": np.zeros((4, 5))},
-    "actions of the episodes must have dtype int64, got float64 with 0.5": {"actions": np.full(3, 0.5)},
-}
-
-
-@pytest.mark.parametrize("message", OTHER_SPACES)
-def test_episodes_of_other_spaces_are_errors_and_leave_no_dataset(message):
-    episodes = [random_episode(3, env=BOX), random_episode(3, env=BOX, **OTHER_SPACES[message])]
-    with pytest.raises(ValueError, match=rf"episode 1 does not fit env: .*{re.escape(message)}"):
-        to_minari(episodes, "some/thing-v0", BOX, **METADATA)
-    assert minari.list_local_datasets() == {}
-
-
-def test_objects_that_are_not_environments_or_datasets_are_errors():
-    with pytest.raises(TypeError, match="env must be a gymnasium Env, an id or a spec, got NoneType"):
-        to_minari([random_episode(3, env=BOX)], "some/thing-v0", None, **METADATA)
-    with pytest.raises(TypeError, match=r"dataset must be a minari\.MinariDataset or its id, got NoneType"):
-        next(from_minari(None))
-
-
 def test_a_dataset_that_exists_is_not_replaced():
     episode = random_episode(3, env=BOX)
     to_minari([episode], "some/thing-v0", BOX, **METADATA)
@@ -196,16 +174,6 @@ def test_keys_with_slashes_are_errors():
     env = Registered(spaces.Dict({"a/b": spaces.Discrete(2)}))
     with pytest.raises(ValueError, match=r"keys in the observation_space .* got the key 'a/b'"):
         to_minari([], "some/thing-v0", env, **METADATA)
-
-
-def test_infos_of_other_lengths_are_errors():
-    buffer = minari.data_collector.EpisodeBuffer(
-        observations=np.zeros((3, 4)), actions=np.zeros(2, int), rewards=[0, 0], terminations=[False, True],
-        truncations=[False, False], infos={"a": [1, 2, 3, 4]},
-    )  # fmt: skip
-    dataset = minari.create_dataset_from_buffers("some/other-v0", [buffer], BOX, **METADATA)
-    with pytest.raises(ValueError, match=r"episode 0: info 'a' must have 2 rows .* or 3 rows .*, got 4"):
-        list(from_minari(dataset))
 
 
 def test_a_buffer_takes_a_dataset_as_it_is():

@@ -194,7 +194,7 @@ def test_algorithms_of_sb3_contrib_train(name):
     env = make_vec_env(lambda: BitFlippingEnv(4, continuous=name == "TQC"), 2)
     model = model_of(getattr(contrib, name), env)
     model.learn(60)
-    assert len(model.replay_buffer.hindsight) > 20
+    assert len(model.replay_buffer.her_buffer) > 20
 
 
 def test_subprocesses_and_discrete_observations_work():
@@ -280,18 +280,18 @@ def test_a_loaded_buffer_continues_the_open_episode(tmp_path, n_envs):
     model = sb3.SAC.load(tmp_path / "model", env=env)
     model.load_replay_buffer(tmp_path / "buffer", truncate_last_traj=False)
     after = model.replay_buffer
-    assert (after.size(), len(after.hindsight)) == (before.size(), len(before.hindsight))
+    assert (after.size(), len(after.her_buffer)) == (before.size(), len(before.her_buffer))
     before.env = env
     torch.testing.assert_close(after.sample(64), before.sample(64))
     model.learn(20, reset_num_timesteps=False)
-    after.hindsight.verify()
-    assert len(after.hindsight) > len(before.hindsight)
+    after.her_buffer.verify()
+    assert len(after.her_buffer) > len(before.her_buffer)
 
 
 def test_the_size_of_a_saved_buffer_depends_on_its_content():
     buffer = make_buffer(10**6)
     add(buffer, [counting_episode(0, 4)])
-    assert len(pickle.dumps(buffer)) < 40_000 < buffer.hindsight.nbytes
+    assert len(pickle.dumps(buffer)) < 40_000 < buffer.her_buffer.nbytes
 
 
 @pytest.mark.parametrize("optimize", [False, True])
@@ -306,9 +306,9 @@ def test_an_episode_that_a_second_learn_interrupts_is_not_joined_to_the_next(opt
             model.learn(30)
     else:
         model.learn(30)
-    first, *_ = model.replay_buffer.hindsight.episodes()
+    first, *_ = model.replay_buffer.her_buffer.episodes()
     assert (len(first), first.terminated, first.truncated) == (3, False, True)
-    for episode in model.replay_buffer.hindsight.episodes():
+    for episode in model.replay_buffer.her_buffer.episodes():
         states = episode.observations["observation"].astype(int)
         assert (abs(np.diff(states, axis=0)).sum(1) == 1).all()  # one bit per step, so no reset
 

@@ -59,16 +59,6 @@ def test_terminations_are_recomputed_by_the_environment():
     assert (batch.dones[:, 0] == reached).all()
 
 
-def test_the_warning_about_terminations_names_the_options():
-    """By default, terminations are those of Stable-Baselines3."""
-    env = gym.make("her_envs/BitFlipping-v0", n_bits=3)
-    model = model_of(sb3.DQN, env, replay_buffer_kwargs={}, learning_starts=10**6)
-    with pytest.warns(UserWarning, match='pass termination="success" .*, "recompute"') as caught:
-        model.learn(200)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-
-
 def test_batches_of_one_row_are_relabeled_with_the_same_share():
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
@@ -112,7 +102,7 @@ def test_episodes_that_end_at_different_steps_are_stored_completely():
             np.array([k + 1 == n for k, n in zip(at, lengths, strict=True)]),
             [{}] * 3,
         )
-    stored = list(buffer.hindsight.episodes())
+    stored = list(buffer.her_buffer.episodes())
     assert len(stored) == 21 + 14 + 6
     for episode in stored:
         number = int(episode.observations["achieved_goal"][0, 0])
@@ -158,7 +148,7 @@ def test_compute_reward_gets_the_infos_of_the_same_steps():
     buffer.sample(100)
     assert len(asked) > 80
     assert all(step == t for step, t in asked)
-    assert len(buffer._infos._by_step) == len(buffer.hindsight)
+    assert len(buffer._infos._by_step) == len(buffer.her_buffer)
 
 
 @pytest.mark.parametrize("strategy", ["Desired", Mixture({"future": 0.5, "desired": 0.5})])
@@ -244,7 +234,7 @@ def test_float64_observations_are_rounded_to_the_float32_of_their_space():
 def test_the_arrays_of_sb3_are_not_allocated():
     buffer = make_buffer(1000)
     for name in ("observations", "next_observations", "actions", "rewards", "timeouts", "infos"):
-        with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*hindsight.episodes"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*her_buffer.episodes"):
             getattr(buffer, name)
 
 
@@ -274,7 +264,7 @@ def test_demonstrations_have_scaled_actions_and_are_saved(tmp_path):
     model = model_of(sb3.SAC, env, replay_buffer_kwargs=options, seed=0).learn(30)
     model.save_replay_buffer(tmp_path / "buffer.pkl")
     model.load_replay_buffer(tmp_path / "buffer.pkl")
-    batch = model.learn(30).replay_buffer.hindsight.sample(64)
+    batch = model.learn(30).replay_buffer.her_buffer.sample(64)
     assert batch.is_demonstration.sum() == 32
     assert (batch.actions[batch.is_demonstration] == 0.5).all()
     assert (batch.actions[~batch.is_demonstration] != 0.5).any()

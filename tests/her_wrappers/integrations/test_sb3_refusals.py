@@ -39,7 +39,7 @@ def test_without_an_environment_only_calls_that_need_it_raise():
     for method, arguments in ((loaded.sample, [4]), (add, [loaded, [counting_episode(1, 5)]])):
         with pytest.raises(ValueError, match=r"this buffer has none; call set_env\(vec_env\)"):
             method(*arguments)
-    assert (loaded.size(), len(loaded.hindsight)) == (5, 5)
+    assert (loaded.size(), len(loaded.her_buffer)) == (5, 5)
     loaded.set_env(buffer.env)
     assert loaded.sample(4).rewards.shape == (4, 1)
 
@@ -70,10 +70,15 @@ def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
             {key: rows[t + 1 : t + 2] for key, rows in add_rest.observations.items()},
             add_rest.actions[t : t + 1], add_rest.rewards[t : t + 1], np.array([t == 4]), [{}],
         )  # fmt: skip
-    assert [len(episode) for episode in buffer.hindsight.episodes()] == [5]
+    assert [len(episode) for episode in buffer.her_buffer.episodes()] == [5]
 
 
 def test_an_argument_of_former_versions_raises_and_names_the_replacement():
     options = {"replay_buffer_class": HerReplayBuffer, "replay_buffer_kwargs": {"env_info": True}}
     with pytest.raises(TypeError, match=r"has no argument 'env_info'.*copy_info_dict=True"):
         sb3.DQN("MultiInputPolicy", BitFlippingEnv(4), **options)
+
+
+def test_the_former_name_of_the_buffer_raises_and_names_the_new_one():
+    with pytest.raises(AttributeError, match="use her_buffer"):
+        _ = make_buffer().hindsight

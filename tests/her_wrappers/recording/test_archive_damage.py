@@ -7,7 +7,6 @@ import pytest
 
 from her_wrappers import CorruptFileError, EpisodeArchive
 from her_wrappers.data.arrays import write_arrays
-from her_wrappers.recording import archive as archive_module
 from her_wrappers.recording import space_json
 from tests.support.archived_episodes import (
     Nested,
@@ -26,21 +25,24 @@ def example(folder):
     return episodes
 
 
-@pytest.mark.parametrize("damage", ["manifest", "unlisted shard", "missing shard"])
-def test_a_damaged_archive_is_not_written_to(tmp_path, damage):
+@pytest.mark.parametrize("name", ["manifest.json", "shard-000000.npz", "shard-000001.npz"])
+def test_a_damaged_archive_is_not_written_to(tmp_path, name):
     example(tmp_path)
-    manifest, shard = tmp_path / "manifest.json", tmp_path / "shard-000000.npz"
-    if damage == "manifest":
-        manifest.write_bytes(manifest.read_bytes()[:-9])
-    elif damage == "missing shard":
-        shard.unlink()
-        with pytest.raises(FileNotFoundError, match=shard.name):
-            list(EpisodeArchive(tmp_path))
-    else:
-        shard.write_bytes(shard.read_bytes()[:-9])
-        forge_manifest(tmp_path, lambda content: content.update(shards=[]))
-    with pytest.raises(CorruptFileError, match=manifest.name if damage == "manifest" else shard.name):
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-9])
+    with pytest.raises(CorruptFileError, match=name):
         EpisodeArchive(tmp_path, env=Nested())
+
+
+def test_a_missing_shard_is_an_error_and_the_shards_after_it_can_be_read(tmp_path):
+    episodes = example(tmp_path)
+    (tmp_path / "shard-000000.npz").unlink()
+    with pytest.raises(FileNotFoundError, match=r"shard-000000\.npz"):
+        list(EpisodeArchive(tmp_path))
+    with pytest.raises(CorruptFileError, match=r"shard-000000\.npz"):
+        EpisodeArchive(tmp_path, env=Nested())
+    with pytest.warns(UserWarning, match=r"at least 1 of 2 episodes were skipped; .*shard-000000\.npz"):
+        (block,) = EpisodeArchive(tmp_path).iter_shards("skip")
+    assert_same_episodes(block, episodes[2:])
 
 
 def test_undamaged_shards_of_a_damaged_archive_can_be_read(tmp_path):
@@ -55,27 +57,35 @@ def test_swapped_shards_and_shards_of_another_archive_are_errors(tmp_path):
     for name in ("one", "other"):
         example(tmp_path / name)
     first, second = (tmp_path / "one" / f"shard-00000{i}.npz" for i in range(2))
-    second.with_name("shard-000002.npz").write_bytes((tmp_path / "other" / first.name).read_bytes())
+    third = second.with_name("shard-000002.npz")
+    third.write_bytes((tmp_path / "other" / first.name).read_bytes())
     with pytest.raises(CorruptFileError, match=r"shard-000002\.npz belongs to another archive"):
-        EpisodeArchive(tmp_path / "one")
-    second.with_name("shard-000002.npz").write_bytes(second.read_bytes())
-    with pytest.raises(CorruptFileError, match=r"it is shard 1 of this archive; rename it to shard-000001"):
-        EpisodeArchive(tmp_path / "one")
-    second.with_name("shard-000002.npz").unlink()
-    first.write_bytes(second.read_bytes())
-    with pytest.raises(CorruptFileError, match=r"shard-000000\.npz is damaged: its checksum differs"):
         list(EpisodeArchive(tmp_path / "one"))
+    third.write_bytes(second.read_bytes())
+    with pytest.raises(CorruptFileError, match=r"it is shard 1 of this archive; rename it to shard-000001"):
+        list(EpisodeArchive(tmp_path / "one"))
+    third.unlink()
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(CorruptFileError, match=r"it is shard 1 of this archive"):
+        list(EpisodeArchive(tmp_path / "one"))
+
+
+def test_an_archive_of_version_2_whose_manifest_lists_its_shards_is_read_and_continued(tmp_path):
+    episodes = example(tmp_path)
+    listed = [{"episodes": 2, "steps": 5, "checksum": 7}]
+    forge_manifest(tmp_path, lambda content: content.update(version=2, episodes=2, steps=5, shards=listed))
+    with EpisodeArchive(tmp_path, env=Nested()) as archive:
+        archive(random_episode(1))
+    assert_same_episodes(EpisodeArchive(tmp_path), [*episodes, random_episode(1)])
 
 
 HUGE = {"type": "Box", "dtype": "float32", "shape": [10**15], "low": 0, "high": 1}
 LIES = {
     "of another kind": lambda c: c.update(kind="cookbook"),
-    "no shards": lambda c: c.pop("shards"),
-    "another checksum": lambda c: c["shards"][0].update(checksum=0),
+    "no versions": lambda c: c.pop("versions"),
     "a space of a petabyte": lambda c: c["source"].update(action_space=HUGE),
     "a source with more": lambda c: c["source"].update(more=1),
-    "more episodes than the file holds": lambda c: c["shards"][0].update(episodes=10**12, steps=10**12),
-    "a shard too few": lambda c: c.update(archive="other", shards=c["shards"][:1]),
+    "another archive": lambda c: c.update(archive="other"),
 }
 
 
@@ -87,11 +97,11 @@ def test_a_manifest_with_false_values_raises_corrupt_file_error(tmp_path, lie):
         list(EpisodeArchive(tmp_path))
 
 
-@pytest.mark.parametrize(("version", "fix"), [(1, "use the her-toolkit"), (3, "update her-toolkit")])
+@pytest.mark.parametrize(("version", "fix"), [(1, "use the her-toolkit"), (4, "update her-toolkit")])
 def test_an_archive_of_another_version_gives_one_clear_error(tmp_path, version, fix):
     example(tmp_path)
     forge_manifest(tmp_path, lambda content: content.update(version=version))
-    with pytest.raises(CorruptFileError, match=f"has version {version} .* reads only version 2; {fix}"):
+    with pytest.raises(CorruptFileError, match=f"has version {version} .* reads only version 2 to 3; {fix}"):
         EpisodeArchive(tmp_path)
 
 
@@ -103,7 +113,7 @@ def test_other_files_with_the_name_of_a_manifest_are_errors(tmp_path):
             EpisodeArchive(tmp_path)
 
 
-HEADER = {"observations": "observations", "actions": "actions", "infos": {}}
+TREES = {"observations": "observations", "actions": "actions", "infos": {}}
 SHAPES = {"observations": 3, "actions": 2, "rewards": 2}
 ARRAYS = {name: np.zeros(count) for name, count in SHAPES.items()} | {
     "lengths": np.array([2]),
@@ -112,6 +122,8 @@ ARRAYS = {name: np.zeros(count) for name, count in SHAPES.items()} | {
 }
 RESET, EPISODES = "reset_infos/a/0", "episodes_of_reset_infos/a/0"
 SHARD_LIES = {
+    "more episodes than the file can hold": ({"episodes": 10**12, "steps": 10**12}, {}),
+    "other numbers of episodes": ({"episodes": 2}, {}),
     "missing rows": ({}, {"rewards": np.zeros(1)}),
     "lengths that do not add up": ({}, {"lengths": np.array([3])}),
     "huge lengths": ({}, {"lengths": np.array([2**62, 2**62])}),
@@ -126,27 +138,16 @@ SHARD_LIES = {
 
 @pytest.mark.parametrize("lie", [None, *SHARD_LIES])
 def test_a_shard_with_false_values_raises_corrupt_file_error(tmp_path, lie):
-    example(tmp_path)
+    EpisodeArchive(tmp_path, env=Nested()).close()
+    archive = json.loads((tmp_path / "manifest.json").read_text())["archive"]
     header, arrays = SHARD_LIES.get(lie, ({}, {}))
-    checksum = write_arrays(
-        tmp_path / "shard-000000.npz", ARRAYS | arrays, HEADER | header, kind="episodes", version=2
-    )
-    forge_manifest(tmp_path, lambda c: c["shards"][0].update(checksum=checksum))
-    blocks = EpisodeArchive(tmp_path).iter_shards()
+    header = {**TREES, "archive": archive, "number": 0, "episodes": 1, "steps": 2} | header
+    write_arrays(tmp_path / "shard-000000.npz", ARRAYS | arrays, header, kind="episodes", version=2)
     if lie is None:
-        assert len(next(blocks)[0]) == 2
+        assert len(next(iter(EpisodeArchive(tmp_path)))) == 2
         return
-    with pytest.raises(CorruptFileError, match="the arrays do not form valid episodes"):
-        next(blocks)
-
-
-def test_shards_beyond_the_maximum_of_the_manifest_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive_module, "MAX_LISTED", 2)
-    episodes = [random_episode(length) for length in (1, 2, 3, 4)]
-    with EpisodeArchive(tmp_path, shard_steps=1) as archive:
-        archive.add_episodes(episodes)
-    assert len(json.loads((tmp_path / "manifest.json").read_text())["shards"]) == 2
-    assert_same_episodes(EpisodeArchive(tmp_path), episodes)
+    with pytest.raises(CorruptFileError, match=r"shard-000000\.npz is damaged"):
+        list(EpisodeArchive(tmp_path))
 
 
 def test_an_environment_with_a_description_that_is_too_long_is_an_error(tmp_path, monkeypatch):

@@ -109,9 +109,3 @@ def test_folders_with_other_files_do_not_change(tmp_path):
     with pytest.raises(CorruptFileError, match="not the manifest of an archive"):
         EpisodeArchive(tmp_path, env=Nested())
     assert files(tmp_path) == ["link", "manifest.json", "thesis.tex"]
-
-
-def test_reading_a_folder_without_an_archive_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere: manifest\.json does not exist"):
-        list(EpisodeArchive(tmp_path / "nowhere"))
-    assert files(tmp_path) == []

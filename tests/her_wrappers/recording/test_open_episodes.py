@@ -21,7 +21,8 @@ def single(episode, t, **changes):
 BAD = [
     ({"obs": single(0, 5)["obs"]}, ValueError, "must equal the previous next_obs, but observation/place"),
     ({"info": {}}, ValueError, "info has no 'place' at step 1"),
-    ({"skip": True}, ValueError, "skip= is only for several environments, got True"),
+    ({"skip": True}, ValueError, "its episode has not ended"),
+    ({"skip": 1}, TypeError, "skip must be one bool"),
     (
         {"obs": {"place": np.zeros((0, 3))}},
         ValueError,

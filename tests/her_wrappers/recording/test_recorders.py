@@ -1,7 +1,6 @@
 """EpisodeRecorder and VectorEpisodeRecorder: every step of every environment is recorded once."""
 
 import pickle
-import warnings
 
 import gymnasium as gym
 import numpy as np
@@ -154,19 +153,6 @@ def test_an_error_at_the_last_step_does_not_join_two_episodes():
     env.close()
     for episode in episodes[2:4]:
         assert np.diff(episode.observations["place"], axis=0).tolist() == [[0, 0, 1]] * 3
-
-
-def test_overwritten_last_observations_cause_one_warning():
-    env = VectorEpisodeRecorder(SyncVectorEnv(makers(2, [[2]], reuse=True), autoreset_mode=SAME_STEP))
-    drive(env, 3)
-    with pytest.warns(
-        UserWarning, match="in all 4 episodes, the last value of observation/place equals.*CopyObservation"
-    ) as caught:
-        env.step(np.zeros((2, 2), np.float32))
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        drive(env, 4)
 
 
 @pytest.mark.parametrize("make", [lambda: Numbered([[3]]), lambda: vector(2, [[3]], NEXT_STEP)])

@@ -64,21 +64,6 @@ def test_attributes_are_those_of_the_environments():
     assert recorder.single_observation_space is env.single_observation_space
 
 
-@pytest.mark.parametrize("above", [True, False])
-def test_a_recorder_works_above_and_below_other_wrappers(above):
-    episodes = []
-    env = her_envs.TaskEnv(her_envs.PointReach(), max_steps=100)
-    env = EpisodeRecorder(env, episodes.append) if not above else env
-    env = gym.wrappers.FlattenObservation(gym.wrappers.TimeLimit(env, 7))
-    env = EpisodeRecorder(env, episodes.append, info_keys=["is_success"]) if above else env
-    run(env, 20)
-    env.close()
-    assert [len(episode) for episode in episodes] == [7, 7, 6]
-    assert all(episode.truncated and not episode.terminated for episode in episodes)
-    values = episodes[0].observations if above else episodes[0].observations["observation"]
-    assert values.shape == (8, 6 if above else 2)
-
-
 @modes
 @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
 def test_the_sub_environments_can_have_wrappers(kind, mode):

@@ -213,7 +213,7 @@ class NewGoal(NoEnd):
 
 
 def add_with_autoreset(steps=200):
-    env = gym.wrappers.Autoreset(NoEnd())  # `for_env` would notice the wrapper
+    env = gym.wrappers.Autoreset(NoEnd())
     spaces, functions = (env.observation_space, env.action_space), {"compute_reward": NoEnd().compute_reward}
     buffer = HindsightReplayBuffer(*spaces, **functions, termination="never", seed=0)
     obs, _ = env.reset(seed=0)
