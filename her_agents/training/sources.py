@@ -17,7 +17,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from her_agents.algorithms.registry import make_agent
-from her_agents.training.demonstrations import open_episodes, read_demonstrations
+from her_agents.training.demonstrations import read_demonstrations
 from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.collecting import Collector
 from her_wrappers.goals.autoreset import declared_mode
@@ -30,6 +30,7 @@ from her_wrappers.goals.environments import (
 )
 from her_wrappers.goals.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.goals.interface import goal_spaces
+from her_wrappers.integrations.recordings import open_episodes
 
 if TYPE_CHECKING:
     from gymnasium import spaces
