@@ -139,7 +139,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def report(self) -> Report:
         """Return a report of all findings so far; its number of successes includes only checked steps."""
         self._judge_pending()
-        findings = GOAL_ENV_RULES.without_implied(list(self._findings.values()))
+        findings = GOAL_ENV_RULES.without_hidden(list(self._findings.values()))
         experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
         return Report(
             env_name(self),
@@ -213,7 +213,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _add_findings(self, findings: list[Finding]) -> None:
         """Store the findings that no other finding implies, count repetitions, and warn of new findings."""
         known = self._findings
-        judged = GOAL_ENV_RULES.without_implied([*known.values(), *findings]) if findings else ()
+        judged = GOAL_ENV_RULES.without_hidden([*known.values(), *findings]) if findings else ()
         codes = {finding.code for finding in judged}
         for finding in findings:
             key = (finding.code, finding.subject)
