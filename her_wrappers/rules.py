@@ -279,21 +279,25 @@ class RuleSet(Mapping[str, Rule]):
     def rule(
         self,
         code: str,
-        name: str,
+        name: str = "",
         severity: Severity = "error",
         *,
-        meaning: str,
+        meaning: str = "",
         fix: str,
         wrong: str = "",
         right: str = "",
         **options: Any,
     ) -> Callable[[Check], Check]:
-        """Return a decorator that registers a function as the check of a new `Rule` with these fields."""
+        """Return a decorator that registers a function as the check of a new `Rule` with these fields.
+
+        The default of ``name`` is the name of the function with hyphens, that of ``meaning`` its docstring.
+        """
 
         def add(check: Check) -> Check:
             self._hidden.clear()
+            texts = name or check.__name__.replace("_", "-"), severity, meaning or _one_line(check.__doc__)
             example = wrong.strip("\n"), right.strip("\n")
-            self._rules[code] = Rule(code, name, severity, meaning, fix, check, *example, **options)
+            self._rules[code] = Rule(code, *texts, fix, check, *example, **options)
             return check
 
         return add
@@ -416,6 +420,10 @@ def unmet_needs(evidence: EvidenceLike, rules: Iterable[Rule]) -> list[NotExerci
         if reason:
             gaps.setdefault(reason, []).append(rule.code)
     return [NotExercised(reason, tuple(codes)) for reason, codes in gaps.items()]
+
+
+def _one_line(docstring: str | None) -> str:
+    return " ".join((docstring or "").split())
 
 
 def unknown_code(code: str, codes: Iterable[str]) -> str:
