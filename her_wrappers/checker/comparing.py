@@ -83,16 +83,12 @@ def _equal_leaves(a: Any, b: Any, equal: Any) -> bool:
             return False
     if isinstance(a, float | np.floating) and isinstance(b, float | np.floating):
         return close(a, b) if equal is close else bool(a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
-    if type(a) is type(b) and _is_compared_by_identity(a):
+    if type(a) is type(b) and all("__eq__" not in vars(kind) for kind in type(a).__mro__[:-1]):
         return True  # a copy of such an object, as of a handle of a simulator, never equals the original
     try:
         return bool(a == b)
     except (TypeError, ValueError):
         return True  # without a comparison, a difference cannot be shown
-
-
-def _is_compared_by_identity(value: Any) -> bool:
-    return all("__eq__" not in vars(kind) for kind in type(value).__mro__[:-1])
 
 
 def to_arrays(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The lab: what the rules ask about an environment after its run.
+"""The lab: the calls and experiments that rules ask for after the run of an environment.
 
 A rule reads the recorded run, calls goal functions (``compute_reward`` and ``compute_terminated``), and does
 experiments with the environment and with replicas, which are further environments of the same kind. The lab
@@ -260,9 +260,11 @@ class Lab:
     def batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
         """Return indices of pairs and the result for small batches, and for the batch of all pairs."""
         form, count = self.info_form(name), len(self.pairs)
+        if form is None:
+            return []
         ends = itertools.pairwise(np.cumsum([0, *BATCH_SIZES]).tolist())
         batches = [*(list(range(start, end)) for start, end in ends if end <= count), list(range(count))]
-        return [(rows, self.call(name, *self.batch(rows, form))) for rows in batches if form]
+        return [(rows, self.call(name, *self.batch(rows, form))) for rows in batches]
 
     @memoized
     def large_batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
@@ -279,7 +281,7 @@ class Lab:
         """Whether the function returns one value for each row of the batch of all pairs."""
         return any(result.shape == (len(self.pairs),) for _, result in self.batch_results(name)[-1:])
 
-    # What the rewards say
+    # Rewards and successes
 
     @cached_property
     def reward_values(self) -> list[float]:
@@ -379,7 +381,7 @@ class Lab:
 
     @property
     def no_replica(self) -> str:
-        """Reason why there are no experiments with replicas; empty if there are some."""
+        """Reason why experiments with replicas are not possible; empty if they are."""
         if self.replicas is None:
             return "no second environment was made"
         if not self.replicas.can_be_made:
@@ -401,7 +403,7 @@ class Lab:
         return self.replicas.make() if self.replicas else None
 
     def on_replica(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
-        """Return the result of an experiment with a new replica; None if there is none, or it raised."""
+        """Return the result of an experiment with a new replica, or None if it is not possible or raised."""
         if self.no_replica or self.replicas is None:
             return None
         try:

@@ -14,7 +14,6 @@ from her_wrappers.checker.goal_calls import INFO_FORMS, extreme_pairs, flat, lea
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.data.trees import Tree, copy_tree, map_tree
 from her_wrappers.rules import Violation
-from her_wrappers.support.error_texts import describe
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
 REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])
@@ -135,15 +134,12 @@ def reward_needs_info(lab: Lab) -> Iterator[Violation]:
         for form, result in results.items():
             is_same = form == ARRAY and INFO_FORMS[0] not in accepted  # the list of these infos raises too
             if result.error and form in REQUIRED_FORMS and accepted and not is_same:
-                yield _rejected_form(name, form, result.error, accepted)
-
-
-def _rejected_form(name: str, form: str, error: Exception, accepted: list[str]) -> Violation:
-    keep = f"; a buffer with info_keys=[{error}] stores this key" if isinstance(error, KeyError) else ""
-    message = f"{name} raises {describe(error)}, but accepts {', '.join(accepted)}{keep}"
-    subject = form if name == REWARD else f"{name}, {form}"
-    # Only Stable-Baselines3 with copy_info_dict passes an array.
-    return Violation(message, subject=subject, severity="info" if form == ARRAY else None)
+                is_key = isinstance(result.error, KeyError)
+                keep = f"; a buffer with info_keys=[{result.error}] stores this key" if is_key else ""
+                message = f"{name} {result.outcome}, but accepts {', '.join(accepted)}{keep}"
+                subject = form if name == REWARD else f"{name}, {form}"
+                # Only Stable-Baselines3 with copy_info_dict passes an array.
+                yield Violation(message, subject=subject, severity="info" if form == ARRAY else None)
 
 
 @rule(
