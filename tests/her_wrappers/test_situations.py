@@ -182,6 +182,7 @@ def wrong_parts(buffer, situation):
 RECORD = {"EpisodeRecorder": record_by_recorder, "add": record_by_add, "VectorEpisodeRecorder": record_vector}
 
 RIGHT = {(situation, way) for situation in ("correct", "autoreset", "changed radius") for way in RECORD}
+RIGHT -= {("autoreset", "add")}  # the caller does not pass skip=
 RIGHT |= {(situation, "EpisodeRecorder") for situation in ("reused arrays", "one reused array")}
 REJECTED = {("shared object", "VectorEpisodeRecorder"), *(("stacked frames", way) for way in RECORD)}
 REJECTED |= {(situation, "add") for situation in ("reused arrays", "one reused array")}
