@@ -88,7 +88,7 @@ class CrossQ(SAC):
             for group in optimizer.param_groups:
                 group["betas"] = (0.5, 0.999)
 
-    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
         """Take one gradient step with the critics and, every ``policy_delay``-th call, with the actor."""
         inputs, next_inputs = self.inputs.of_batch(batch)
         with torch.no_grad():

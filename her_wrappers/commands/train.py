@@ -26,7 +26,7 @@ from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
 
 if TYPE_CHECKING:
     from her_agents.training.loop import Result
-    from her_agents.training.run import Training
+    from her_agents.training.run import Run
     from her_wrappers.rules import Report
 
 FIRST_DIAGNOSIS = 10
@@ -234,8 +234,9 @@ def _print_recipes() -> None:
 def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions) -> tuple[Config, Path]:
     """Return the config and the folder of a new run, after a check of the environment."""
     from her_agents.algorithms.registry import default_options, has_sparse_rewards, make_agent, resolve_auto
-    from her_agents.training.run import find_termination, require_clippable, take_random_step
+    from her_agents.training.run import require_clippable, take_random_step
     from her_agents.training.run_folder import RunFolder
+    from her_agents.training.sources import find_termination
 
     recipe = None if run.recipe is None else read_recipe(run.recipe)
     if recipe is not None:
@@ -321,20 +322,20 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
         task = progress.add_task(config.algo, total=config.steps, success=0.0, steps_per_s=0, updates_per_s=0)
         due = FIRST_DIAGNOSIS
 
-        def show(training: Training) -> None:
+        def show(run: Run) -> None:
             nonlocal due
-            counts = training.counts
+            counts = run.counts
             progress.update(
                 task,
                 completed=counts.steps,
-                success=training.history[-1]["success_rate"] if training.history else 0.0,
+                success=run.history[-1]["success_rate"] if run.history else 0.0,
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,
             )
-            evaluations = len(training.history)
-            if evaluations >= due and not any(row["success_rate"] for row in training.history):
+            evaluations = len(run.history)
+            if evaluations >= due and not any(row["success_rate"] for row in run.history):
                 due = 2 * evaluations
-                _print_diagnosis(training, folder)
+                _print_diagnosis(run, folder)
 
         return run_training(
             config,
@@ -354,15 +355,15 @@ def _train_options(run: RunOptions) -> dict[str, Any]:
     return options | ({"stop": is_solved} if run.stop else {})
 
 
-def _print_diagnosis(training: Training, folder: Path) -> None:
+def _print_diagnosis(run: Run, folder: Path) -> None:
     """Diagnose the run, and print the first findings."""
     from her_wrappers.diagnosis import diagnose
     from her_wrappers.diagnosis.targets import options_of_config, read_target
 
-    options = options_of_config(training.config.as_dict())
-    report = diagnose(read_target(training.buffer).with_options(**options), history=training.history)
+    options = options_of_config(run.config.as_dict())
+    report = diagnose(read_target(run.buffer).with_options(**options), history=run.history)
     print(
-        f"None of {len(training.history)} evaluations had a success. `her doctor {folder}` shows the "
+        f"None of {len(run.history)} evaluations had a success. `her doctor {folder}` shows the "
         "complete diagnosis:"
     )
     terminal.print_report(replace(report, findings=report.findings[:MOST_FINDINGS], not_exercised=()))

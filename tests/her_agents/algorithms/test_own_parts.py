@@ -13,8 +13,8 @@ from her_agents.algorithms.networks import Network
 from her_agents.algorithms.sac import SAC
 from her_agents.algorithms.td3 import DDPG
 from her_agents.training.checkpoints import export_policy, load_agent
-from her_agents.training.collected import ExploringPolicy
 from her_agents.training.loop import train
+from her_agents.training.sources import ExploringPolicy
 from tests.support.commands import her
 from tests.support.short_runs import same, tiny, without_time
 

@@ -7,8 +7,8 @@ import gymnasium as gym
 import pytest
 import torch
 
-from her_agents.training.collected import ExploringPolicy
 from her_agents.training.loop import train
+from her_agents.training.sources import ExploringPolicy
 from her_wrappers.collecting import Collector, CollectorError
 from tests.support.short_runs import same, tiny, without_time
 
