@@ -81,7 +81,9 @@ class CrossQ(SAC):
             ValueError: The temperature is learned, or an observation is an image.
         """
         if self.options.learn_temperature or self.inputs.image_shape is not None:
-            raise ValueError("CrossQ needs --agent.no-learn-temperature, and observations that are vectors")
+            raise ValueError(
+                "CrossQ needs --agent learn_temperature=false, and observations that are vectors"
+            )
         super().build(action_space)
         self.critics.eval()  # statistics of batches are used in the critics' update only
         for optimizer in (self._actor_optimizer, self._critic_optimizer):

@@ -25,7 +25,7 @@ STILL_THRESHOLD = (
     "error",
     meaning="In most episodes neither the achieved goal nor the rest of the observation changes.",
     fix="check that step() applies the action; then enlarge the actions, or explore more (ddpg, td3: "
-    "--agent.noise 0.3; sac: --agent.temperature 0.2 --agent.no-learn-temperature)",
+    "--agent noise=0.3; sac: --agent temperature=0.2 --agent learn_temperature=false)",
     wrong="""
 def step(self, action):
     self.position + 0.05 * action  # the result is not assigned
@@ -49,11 +49,11 @@ def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="The agent moves, but in most episodes the achieved goal does not: the object is not touched.",
     fix="sample transitions with large TD errors more often (--prioritized, if it is off), explore more "
-    "(ddpg: --agent.epsilon 0.3; sac: --agent.temperature 0.05 --agent.no-learn-temperature), train for "
+    "(ddpg: --agent epsilon=0.3; sac: --agent temperature=0.05 --agent learn_temperature=false), train for "
     "more steps, or begin some episodes next to the object",
     wrong="""
 # The gripper of FetchPush moves a little, and the block stays where it is.
-her train gymnasium_robotics:FetchPush-v4 --algo ddpg --agent.noise 0.02 --agent.epsilon 0
+her train gymnasium_robotics:FetchPush-v4 --algo ddpg --agent noise=0.02 --agent epsilon=0
 """,
     right="""
 # A constant temperature explores, and priorities select the few transitions in which the block moves.
@@ -120,7 +120,7 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="All actions are the same, so nothing is explored.",
     fix="act with exploration while collecting: agent.act(observation, explore=True), with noise (ddpg, td3: "
-    "--agent.noise 0.2) or a temperature above 0 (sac)",
+    "--agent noise=0.2) or a temperature above 0 (sac)",
     wrong="action = agent.act(observation)  # always the same while the agent is not trained",
     right="action = agent.act(observation, explore=True)",
     threshold="actions are equal in all of at least 50 steps",

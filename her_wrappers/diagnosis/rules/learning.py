@@ -16,7 +16,7 @@ from her_wrappers.rules import Violation
     "error",
     meaning="The mean Q value is at the lowest value that clipped targets allow: all goals look unreachable.",
     fix="first fix the findings about goals; then raise --n-sampled-goal, use "
-    "--goal-selection-strategy future, or lower the learning rate (--agent.learning-rate 3e-4)",
+    "--goal-selection-strategy future, or lower the learning rate (--agent learning_rate=3e-4)",
     wrong="her train MyPush-v0 --no-her  # no transition of a batch has a reward of 0",
     right="her train MyPush-v0 --her --n-sampled-goal 4",
     threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
@@ -38,9 +38,9 @@ def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="The mean Q value is larger than any return that the rewards allow: the critic diverges.",
     fix="pass --clip-targets if rewards lie in [-1, 0]; otherwise lower the learning rate ("
-    "--agent.learning-rate 3e-4) or tau (--agent.tau 0.005)",
-    wrong="her train MyReach-v0 --algo sac --no-clip-targets --agent.learning-rate 0.01",
-    right="her train MyReach-v0 --algo sac --clip-targets --agent.learning-rate 0.001",
+    "--agent learning_rate=3e-4) or tau (--agent tau=0.005)",
+    wrong="her train MyReach-v0 --algo sac --no-clip-targets --agent learning_rate=0.01",
+    right="her train MyReach-v0 --algo sac --clip-targets --agent learning_rate=0.001",
     threshold="twice the largest absolute reward divided by (1 - gamma), since the entropy of SAC adds to "
     "the value",
     source="arXiv 2312.05787 (bounded values with HER)",
@@ -64,10 +64,10 @@ def _largest_reward(facts: Facts) -> float:
     "temperature-collapsed",
     "error",
     meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded.",
-    fix="keep the temperature constant (--agent.temperature 0.05 --agent.no-learn-temperature), raise the "
-    "target entropy (--agent.target-entropy -1), or use ddpg with noise (--algo ddpg)",
-    wrong="her train MyPush-v0 --algo sac --agent.target-entropy -50",
-    right="her train MyPush-v0 --algo sac --agent.target-entropy -2",
+    fix="keep the temperature constant (--agent temperature=0.05 --agent learn_temperature=false), raise the "
+    "target entropy (--agent target_entropy=-1), or use ddpg with noise (--algo ddpg)",
+    wrong="her train MyPush-v0 --algo sac --agent target_entropy=-50",
+    right="her train MyPush-v0 --algo sac --agent target_entropy=-2",
     threshold="a temperature below 0.005 (a warning) or 0.0001 (an error), relative to the largest absolute "
     "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with "
     "the constant temperature 0.05 the task was solved after 100,000",
@@ -90,8 +90,8 @@ def temperature_collapsed(facts: Facts) -> Iterator[Violation]:
     "temperature-explodes",
     "error",
     meaning="The temperature of SAC is so high that the entropy outweighs the rewards.",
-    fix="lower the target entropy (--agent.target-entropy -2), or begin with --agent.temperature 0.05",
-    wrong="her train MyPush-v0 --algo sac --agent.target-entropy 5",
+    fix="lower the target entropy (--agent target_entropy=-2), or begin with --agent temperature=0.05",
+    wrong="her train MyPush-v0 --algo sac --agent target_entropy=5",
     right="her train MyPush-v0 --algo sac  # target entropy: minus the number of action components",
     threshold="a temperature above 10: one unit of entropy is worth ten steps",
     source="SAC: arXiv 1812.05905",
@@ -112,7 +112,7 @@ def temperature_explodes(facts: Facts) -> Iterator[Violation]:
     "well.",
     fix="change the collected data, not the updates: explore more, use nearer goals, or add demonstrations",
     wrong="her train MyPush-v0 --steps 10000000  # the same for longer",
-    right="her train MyPush-v0 --algo ddpg --agent.epsilon 0.3 --agent.noise 0.2",
+    right="her train MyPush-v0 --algo ddpg --agent epsilon=0.3 --agent noise=0.2",
     threshold="the last loss is below a fifth of the largest, and no evaluation of at least 5 had a success "
     "rate above 5 %",
     source="TianhongDai/hindsight-experience-replay #26, hill-a/stable-baselines #424",
@@ -163,7 +163,7 @@ def few_updates(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Episodes succeed while collecting, but not in evaluations.",
     fix="compare the two environments and their options, and check that the deterministic action is inside "
-    "the action space; with sac, a lower target entropy helps (--agent.target-entropy -4)",
+    "the action space; with sac, a lower target entropy helps (--agent target_entropy=-4)",
     wrong="""
 envs = gym.make_vec("MyReach-v0", 16)
 test_env = gym.make("MyReach-v0", goal_range=0.5)
@@ -195,10 +195,10 @@ def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
     "losses-not-finite",
     "error",
     meaning="A loss or a value of the run is NaN or infinite; the weights of the agent are lost.",
-    fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent.learning-rate 3e-4), "
+    fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent learning_rate=3e-4), "
     "and continue from best.pt",
-    wrong="her train MyReach-v0 --algo sac --agent.learning-rate 1",
-    right="her train MyReach-v0 --algo sac --agent.learning-rate 0.001",
+    wrong="her train MyReach-v0 --algo sac --agent learning_rate=1",
+    right="her train MyReach-v0 --algo sac --agent learning_rate=0.001",
     threshold="a single value",
     needs=("history",),
 )
@@ -219,7 +219,7 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="An option of the run is far outside the range in which agents learn.",
     fix="omit the option, so that its default is used",
-    wrong="her train MyReach-v0 --no-her --gamma 1 --agent.learning-rate 1",
+    wrong="her train MyReach-v0 --no-her --gamma 1 --agent learning_rate=1",
     right="her train MyReach-v0",
     threshold="a warning for fewer than 20 % relabeled transitions, for a horizon 1 / (1 - gamma) of over "
     "1,000 steps and 20 times the episode length, and for a learning rate outside [3e-5, 0.01]; an error for "

@@ -37,7 +37,16 @@ def own_agent(tmp_path_factory):
     """Train the agent of the example by the command, in two parts."""
     folder = tmp_path_factory.mktemp("own") / "run"
     numbers = ["--num-envs", 4, "--steps-per-epoch", 200, "--learning-starts", 50, "--evaluation-episodes", 2]
-    options = ["--algo", OWN, "--agent.width", 16, "--agent.hidden", 8, "--no-check", "--no-tensorboard"]
+    options = [
+        "--algo",
+        OWN,
+        "--agent",
+        "width=16",
+        "--agent",
+        "hidden=[8]",
+        "--no-check",
+        "--no-tensorboard",
+    ]
     first = her("train", REACH, *options, *numbers, "--steps", 200, "--out", folder)
     assert first.exit_code == 0, first.output
     second = her("train", "--resume", folder, "--steps", 400, "--no-tensorboard")
