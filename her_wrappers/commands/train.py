@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
 
@@ -23,6 +23,9 @@ from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positiv
 from her_wrappers.goals.environments import BrokenModuleError, absolute_name, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
+
+if TYPE_CHECKING:
+    from her_wrappers.rules import Report
 
 
 @dataclass(frozen=True)
@@ -247,6 +250,8 @@ def _new_runs(
             "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config file that "
             "sets 'env'"
         )
+    if "algo" in options:  # before the environment is made, which takes time
+        agent_options(options["algo"], options.get("agent", {}))
     limit = options.get("max_episode_steps")
 
     def factory() -> Any:
@@ -273,13 +278,7 @@ def _new_runs(
         if run.check:
             is_recipe = recipe is not None and absolute_name(recipe.options["env"]) == config.env
             known = recipe.known_findings if recipe is not None and is_recipe else ()
-            report = check_goal_env(factory, max_steps=run.check_steps, ignore=known)
-            if report.findings:
-                terminal.print_report(report)
-            else:
-                print(f"Goal interface of {report.summary()}")
-            if report.of_severity("error") and not run.force:
-                terminal.fail(f"{config.env} has the errors above; fix them, or pass --force to train anyway")
+            _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)
         if "clip_targets" not in options and not has_sparse_rewards(env):
@@ -291,3 +290,13 @@ def _new_runs(
         if config.clip_targets:
             require_clippable(reward)
     return [(replace(config, seed=config.seed + i), folder) for i, folder in enumerate(folders)]
+
+
+def _check(config: Config, run: RunOptions, report: Report) -> None:
+    """Print ``report``; if it contains errors, raise CommandError unless ``run.force`` is True."""
+    if report.findings:
+        terminal.print_report(report)
+    else:
+        print(f"Goal interface of {report.summary()}")
+    if report.of_severity("error") and not run.force:
+        terminal.fail(f"{config.env} has the errors above; fix them, or pass --force to train anyway")
