@@ -69,14 +69,8 @@ class Run:
         env: The environment of the evaluations.
 
     Attributes:
-        config: The options.
-        agent: The agent.
-        source: The source of episodes.
         counts: The progress.
         history: A row for each completed epoch.
-
-    Raises:
-        TypeError: ``agent.options.bc_weight`` is above 0, and ``agent.update`` has no parameter ``imitate``.
     """
 
     def __init__(self, config: Config, source: Source, agent: Agent, env: gym.Env[Any, Any]) -> None:
@@ -102,9 +96,7 @@ class Run:
     def begin_episodes(self, *, keep_open: bool = False) -> None:
         """Begin new episodes, with a seed that depends on the number of times that this method was called.
 
-        Args:
-            keep_open: Whether to add unfinished episodes to the buffer as truncated episodes. If False,
-                unfinished episodes are dropped.
+        If ``keep_open``, unfinished episodes are added to the buffer as truncated; else they are dropped.
         """
         self.counts.resets += 1
         seed = np.random.SeedSequence((self.config.seed, self.counts.resets)).generate_state(1)[0] >> 1
@@ -122,10 +114,6 @@ class Run:
 
         Returns:
             Whether the epoch was completed.
-
-        Raises:
-            EndlessEpisodeError: An episode did not end.
-            ValueError: ``clip_targets`` is True, and a reward lies outside [-1, 0].
         """
         counts, config = self.counts, self.config
         # The next multiple of steps_per_epoch; long episodes can make an epoch pass several multiples.
@@ -236,23 +224,11 @@ def open_run(
 ) -> Run:
     """Make the agent, the source of episodes and the replay buffer of a run.
 
-    Args:
-        config: The options.
-        saved: File of the saved replay buffer of a resumed run; None for a new run.
-        env: As in `her_agents.train`.
-        agent: As in `her_agents.train`.
-        backend: As in `her_agents.train`.
-        address: As in `her_agents.train`.
+    ``saved`` is the file of the saved replay buffer of a resumed run, or None for a new run. The other
+    arguments and errors are those of `her_agents.train`.
 
     Raises:
-        BrokenModuleError: The environment or its module raised an error.
-        ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: Ray or a package that reads LeRobot datasets is needed but not installed.
-        TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: The environment cannot be made, is not a goal environment, or has no success flag; its
-            compute_reward or compute_terminated reads an info that is not in ``config.info_keys``;
-            ``config.clip_targets`` is True, but a reward is outside [-1, 0]; or the buffer file, the backend,
-            the address, the device, the recorded episodes or the demonstrations cannot be used.
+        ValueError: An argument cannot be used.
     """
     if isinstance(env, gym.Env) and (config.workers or config.num_envs != 1):
         raise ValueError(

@@ -6,7 +6,7 @@ methods of `Source`, so another kind of source is one more class here, and one m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,12 +47,12 @@ class Collected(NamedTuple):
     successes: Sequence[float] = ()  # success flag at the last step of each episode
 
 
-class Source:
-    """A source of episodes. This base class collects nothing.
+def _successes(episodes: Iterable[Episode], success_key: str) -> list[float]:
+    return [float(each.infos[success_key][-1]) for each in episodes]
 
-    Args:
-        buffer: The replay buffer, which the source fills.
-    """
+
+class Source:
+    """A source of episodes, which it adds to ``buffer``. This base class collects nothing."""
 
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
@@ -63,13 +63,7 @@ class Source:
         return True
 
     def begin(self, seed: int, *, keep_open: bool) -> None:
-        """Begin new episodes.
-
-        Args:
-            seed: Seed of the environments.
-            keep_open: Whether to add the unfinished episodes to the buffer, as truncated. If False, they are
-                dropped.
-        """
+        """Begin new episodes. If ``keep_open``, unfinished ones are added to the buffer as truncated."""
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
         """Collect the steps that are added between two updates of the agent.
@@ -93,14 +87,7 @@ class Source:
 
 
 class EnvironmentSource(Source):
-    """Steps a vector environment in this process.
-
-    Args:
-        buffer: The replay buffer.
-        envs: The vector environment.
-        success_key: Name of the success flag in infos.
-        info_keys: Keys of the infos to record.
-    """
+    """Steps a vector environment in this process."""
 
     def __init__(
         self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, info_keys: Sequence[str]
@@ -141,7 +128,7 @@ class EnvironmentSource(Source):
         self._ended_now.clear()
         if steps >= remaining:
             self._waiting = self._waiting | self._ended
-        return Collected(steps, [float(each.infos[self._success_key][-1]) for each in episodes])
+        return Collected(steps, _successes(episodes, self._success_key))
 
     def close(self) -> None:
         """Close the environments."""
@@ -154,11 +141,6 @@ class WorkerSource(Source):
     In a round, each environment of the workers plays one episode. While the agent learns from the episodes of
     one round, the workers play the next round. The result depends on the number of workers, but not on the
     machines that run the workers, on timing, or on restarts of killed workers.
-
-    Args:
-        buffer: The replay buffer.
-        collector: The collector, whose policy is an `ExploringPolicy`.
-        success_key: Name of the success flag in infos.
     """
 
     def __init__(self, buffer: HindsightReplayBuffer, collector: Collector, success_key: str) -> None:
@@ -190,13 +172,7 @@ class WorkerSource(Source):
 class RecordedSource(Source):
     """The recorded episodes of an offline run, all of which are in the buffer from the beginning.
 
-    Args:
-        buffer: A new replay buffer, or the saved buffer of a resumed run, which has the episodes.
-        name: The recordings, as in `Config.offline`; None if the buffer has the episodes.
-
-    Raises:
-        ImportError: The package that reads the recordings is not installed.
-        ValueError: The recordings cannot be used, or have no episodes.
+    ``name`` is `Config.offline`, or None if the buffer is that of a resumed run, which has the episodes.
     """
 
     def __init__(self, buffer: HindsightReplayBuffer, name: str | None) -> None:
@@ -277,7 +253,7 @@ def open_source(
     address: str | None = None,
     saved: Path | None = None,
 ) -> Source:
-    """Return the source of a run.
+    """Return the source of a run, with its replay buffer.
 
     Args:
         config: The options of the run.
@@ -289,25 +265,42 @@ def open_source(
         address: Address of a Ray cluster for the `Collector`, or None.
         saved: File of the saved replay buffer of a resumed run; None for a new run.
     """
-    if config.offline is not None:
-        keys, size = config.info_keys, config.buffer_size
-        buffer = _make_buffer(config, env, saved, evaluation_env=env, info_keys=keys, buffer_size=size)
-        return RecordedSource(buffer, None if saved else config.offline)
     make_envs: Callable[[], Any] = partial(
         make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
     )
     if own_env is not None:
         make_one = partial(make_single_env, config, own_env)
         make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
-    # The last episodes may end after config.steps.
-    longest = config.max_episode_steps or declared_time_limit(env) or MAX_EPISODE_STEPS
-    num_envs = config.num_envs * max(1, config.workers)
-    size = min(config.buffer_size, config.steps + num_envs * longest)
-    keys = tuple(sorted({success_key, *config.info_keys}))
-    envs = env if config.workers else make_envs()
-    buffer = _make_buffer(config, envs, saved, evaluation_env=env, info_keys=keys, buffer_size=size)
+    envs = env if config.offline or config.workers else make_envs()
+
+    buffer_size, info_keys = config.buffer_size, config.info_keys
+    if not config.offline:
+        info_keys = tuple(sorted({success_key, *info_keys}))
+        longest = config.max_episode_steps or declared_time_limit(env) or MAX_EPISODE_STEPS
+        # The last episodes may end after config.steps.
+        buffer_size = min(buffer_size, config.steps + config.num_envs * max(1, config.workers) * longest)
+    termination = find_termination(config.termination)
+    if saved is not None:
+        functions = {"termination": termination} if callable(termination) else {}  # files contain none
+        buffer = HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **functions)
+    else:
+        buffer = HindsightReplayBuffer.for_env(
+            envs,
+            buffer_size=buffer_size,
+            **config.goal_options(),
+            termination=termination,
+            n_steps=config.n_steps,
+            gamma=config.gamma,
+            prioritized=Priority() if config.prioritized else None,
+            info_keys=info_keys,
+            seed=config.seed,
+            demonstrations=read_demonstrations(config, env, info_keys),
+        )
+
+    if config.offline:
+        return RecordedSource(buffer, None if saved else config.offline)
     if not config.workers:
-        return EnvironmentSource(buffer, envs, success_key, keys)
+        return EnvironmentSource(buffer, envs, success_key, info_keys)
     collector = Collector(
         make_envs,
         ExploringPolicy(config, *goal_spaces(env), own_agent),
@@ -315,39 +308,11 @@ def open_source(
         backend=backend,
         address=address,
         seed=config.seed,
-        info_keys=keys,
+        info_keys=info_keys,
         fresh_envs=config.fresh_envs,
         deterministic=config.deterministic,
     )
     return WorkerSource(buffer, collector, success_key)
-
-
-def _make_buffer(
-    config: Config,
-    env: Any,
-    saved: Path | None,
-    *,
-    evaluation_env: Any,
-    info_keys: tuple[str, ...],
-    buffer_size: int,
-) -> HindsightReplayBuffer:
-    """Return a new replay buffer for ``env`` or, if ``saved`` is not None, the buffer in this file."""
-    termination = find_termination(config.termination)
-    if saved is not None:
-        functions = {"termination": termination} if callable(termination) else {}  # files contain none
-        return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size, **functions)
-    return HindsightReplayBuffer.for_env(
-        env,
-        buffer_size=buffer_size,
-        **config.goal_options(),
-        termination=termination,
-        n_steps=config.n_steps,
-        gamma=config.gamma,
-        prioritized=Priority() if config.prioritized else None,
-        info_keys=info_keys,
-        seed=config.seed,
-        demonstrations=read_demonstrations(config, evaluation_env, info_keys),
-    )
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:

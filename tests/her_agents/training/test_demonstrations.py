@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from her_agents.algorithms.sac import SAC
 from her_agents.training.demonstrations import record_successes
 from her_agents.training.loop import train
 from her_agents.training.run import open_run
@@ -63,6 +64,20 @@ def test_demonstrations_are_a_share_of_each_update(source, demos):
         run.run_epoch(lambda: False, lambda _: None)
         assert run.buffer.demonstrations.num_episodes == 3
         assert run.buffer.sample(100).is_demonstration.sum() == 50
+
+
+class WithoutImitation(SAC):
+    def update(self, batch):
+        return super().update(batch)
+
+
+def test_agents_whose_update_has_no_imitate_learn_unless_they_must_imitate(demos):
+    config = demonstrated(demos, "demos", steps_per_epoch=300)
+    results = [train(config, agent=each, on_epoch=None) for each in (SAC, WithoutImitation)]
+    assert same(*(result.agent.state_dict() for result in results))
+    config = demonstrated(demos, "demos", agent={"bc_weight": 1.0})
+    with pytest.raises(TypeError, match="imitate"):
+        train(config, agent=WithoutImitation, on_epoch=None)
 
 
 def test_only_successes_of_a_policy_are_recorded():

@@ -5,7 +5,6 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-import torch
 
 from her_agents.algorithms.dqn import DQN
 from her_agents.algorithms.registry import ALGORITHMS
@@ -187,15 +186,3 @@ def test_epochs_start_with_different_episodes(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, "dqn", Watching)
     assert len(train(tiny(steps=400)).history) == 2
     assert not np.array_equal(starts[0], starts[len(starts) // 2])
-
-
-def test_prints_epochs_and_sets_the_number_of_threads(capsys):
-    train(tiny(steps=400))
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" | ")[0] for line in lines] == ["epoch   1", "epoch   2"]
-    assert torch.get_num_threads() == 1
-    train(tiny(steps=200, threads=2), on_epoch=None)
-    assert torch.get_num_threads() == 2
-    assert not capsys.readouterr().out
-    with pytest.raises(ValueError, match=r"threads must be .* >= 1, got 0"):
-        tiny(threads=0)
