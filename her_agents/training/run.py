@@ -257,12 +257,7 @@ def open_run(
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:
-    """Reset the environment, take a random step, and return the reward and the name of the success flag.
-
-    Raises:
-        ValueError: The info of the step has no success flag; or compute_reward or compute_terminated reads an
-            info that is not in ``config.info_keys``.
-    """
+    """Reset the environment, take a random step, and return the reward and the name of the success flag."""
     observation, _ = env.reset(seed=TEST_SEED)
     env.action_space.seed(TEST_SEED)
     action = env.action_space.sample()
@@ -277,15 +272,7 @@ def take_random_step(env: Any, config: Config) -> tuple[float, str]:
 
 
 def require_clippable(rewards: Any, n_steps: int = 1) -> None:
-    """Raise ValueError if rewards lie outside the range that clipped targets assume.
-
-    Args:
-        rewards: An array, a tensor or a float. Each value is the sum of at most ``n_steps`` rewards.
-        n_steps: Largest number of rewards in a sum.
-
-    Raises:
-        ValueError: A value is outside [-n_steps, 0].
-    """
+    """Raise ValueError if sums of at most ``n_steps`` rewards lie outside [-n_steps, 0]."""
     least, largest = (rewards, rewards) if isinstance(rewards, float) else (rewards.min(), rewards.max())
     if least < -n_steps or largest > 0:
         values = "each reward" if n_steps == 1 else f"each sum of {n_steps} rewards"

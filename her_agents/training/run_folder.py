@@ -40,11 +40,7 @@ class RunFolder:
         self._tensorboard: Any = None
 
     def require_new(self) -> None:
-        """Check that the folder does not contain results of a run.
-
-        Raises:
-            ValueError: The folder contains a checkpoint or a log.
-        """
+        """Raise ValueError if the folder contains a checkpoint or a log."""
         found = [name for name in ("latest.pt", "best.pt", "progress.csv") if (self.path / name).exists()]
         if found:
             resume = f"continue it with resume=True (`her train --resume {self.path}`)"
@@ -115,16 +111,7 @@ class RunFolder:
             ) from error
 
     def write(self, run: Run, *, ended: bool) -> None:
-        """Write the log and the checkpoints after an epoch that was completed or interrupted.
-
-        Args:
-            run: The run.
-            ended: Whether the run ends after this epoch. If True, ``latest.pt`` is written regardless of
-                ``save_every``.
-
-        Raises:
-            OSError: A file cannot be written, for example because the disk is full.
-        """
+        """Write the log and the checkpoints after an epoch; if the run ended, always also ``latest.pt``."""
         with self._writing():
             epochs, config = run.counts.epochs, run.config
             if run.history and steps_of(run.history[-1]) == run.counts.steps:

@@ -316,13 +316,7 @@ def open_source(
 
 
 def find_termination(name: str | None) -> str | Callable[..., Any] | None:
-    """Convert the option ``Config.termination`` to the argument ``termination`` of the replay buffer.
-
-    A name with a colon, such as ``module:function``, is replaced by the function; other values are unchanged.
-
-    Raises:
-        ValueError: The module cannot be imported, or does not have the function.
-    """
+    """Return the function if ``name``, as in `Config.termination`, is module:function, else ``name``."""
     if name is None or ":" not in name:
         return name
     try:
