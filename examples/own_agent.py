@@ -1,6 +1,6 @@
 """An agent of your own: SAC with more exploration and with wider hidden layers in the critics.
 
-Train it: ``her train her_envs/PointReach-v0 --algo examples/own_agent.py:WideSAC --agent.width 128``. Logs,
+Train it: ``her train her_envs/PointReach-v0 --algo examples/own_agent.py:WideSAC --agent width=128``. Logs,
 checkpoints, resuming and evaluation need no more code.
 """
 

@@ -148,11 +148,15 @@ class Agent:
         """
         raise NotImplementedError
 
-    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
         """Take one gradient step.
+
+        An agent that does not imitate may leave out the parameter ``imitate``.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
+            imitate: (B,) bool, which transitions are demonstrations or belong to an offline run, so that the
+                agent may imitate them; None for none. Use it as a factor in a loss, not as an index.
 
         Returns:
             The losses and the mean Q value, by name, as 0-d tensors on the device.
@@ -278,18 +282,18 @@ class Agent:
 
 
 def cloning_loss(
-    is_demonstration: torch.Tensor, taken: torch.Tensor, proposed: torch.Tensor, is_better: torch.Tensor
+    imitate: torch.Tensor, taken: torch.Tensor, proposed: torch.Tensor, is_better: torch.Tensor
 ) -> torch.Tensor:
     """Return the loss that makes the actor imitate demonstrations: the mean squared difference of actions.
 
     Args:
-        is_demonstration: (B,) bool, whether each transition of a batch is a demonstration.
+        imitate: (B,) bool, whether each transition of a batch may be imitated.
         taken: (B, A) actions of the batch, scaled to [-1, 1].
         proposed: (B, A) actions of the actor, scaled to [-1, 1].
         is_better: (B,) bool, whether the critic gives the taken action a higher value than the proposed
-            action. Only demonstrations with True contribute (Q-filter); other transitions count as 0.
+            action. Only transitions with True contribute (Q-filter); other transitions count as 0.
     """
-    return ((proposed - taken).square().mean(dim=1) * (is_demonstration & is_better)).mean()
+    return ((proposed - taken).square().mean(dim=1) * (imitate & is_better)).mean()
 
 
 class BoxActions:

@@ -54,11 +54,13 @@ class DQN(Agent):
         actions: torch.Tensor = best + self._first_action
         return actions
 
-    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
         """Take one gradient step.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
+            imitate: (B,) bool, which transitions the network may imitate; None for none. Has no effect unless
+                ``bc_weight`` is above 0.
 
         Returns:
             ``loss`` and ``q_mean``, the mean Q value of the batch.
@@ -69,9 +71,9 @@ class DQN(Agent):
         all_values = self.network(inputs)
         values = all_values.gather(1, taken).squeeze(1)
         loss = self.squared_loss(batch, values, target)
-        if self.options.bc_weight:
+        if imitate is not None and self.options.bc_weight:
             others = all_values + self.options.margin * torch.ones_like(all_values).scatter(1, taken, 0)
-            below = (others.amax(dim=1) - values) * self.as_tensor(batch.is_demonstration)
+            below = (others.amax(dim=1) - values) * self.as_tensor(imitate)
             loss = loss + self.options.bc_weight * below.mean()
         self.gradient_step(self._optimizer, loss)
         self.update_targets()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from typing import Any
 
 from her_wrappers.goals.environments import import_callable
@@ -246,3 +251,16 @@ def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
         if name not in known:
             raise ValueError(f"unknown option {name!r} of {algo}; choose from {', '.join(map(repr, known))}")
     return kind(**options)
+
+
+def option_meanings(options: type[AgentOptions]) -> dict[str, str]:
+    """Return the text below each field of a class of options, by name; "" if the field has none."""
+    found = {each.name: "" for each in fields(options)}
+    for owner in reversed(options.__mro__[:-1]):
+        with suppress(OSError, TypeError):  # a class without a source file
+            (definition,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+            for each, text in pairwise(getattr(definition, "body", [])):
+                match each, text:
+                    case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(meaning))):
+                        found[name] = " ".join(meaning.split())
+    return found

@@ -71,7 +71,7 @@ class SAC(Agent):
         mean, _ = self.actor(inputs).chunk(2, dim=1)
         return self.actions.to_env(mean.tanh())
 
-    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
         """Update the critics by one gradient step.
 
         Every ``policy_delay``-th call also updates the actor and, if the temperature is learned, the
@@ -79,6 +79,8 @@ class SAC(Agent):
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
+            imitate: (B,) bool, which transitions the actor may imitate; None for none. Has no effect unless
+                ``bc_weight`` is above 0.
 
         Returns:
             ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; after a step of
@@ -96,7 +98,8 @@ class SAC(Agent):
         }
 
         if (self._updates + 1) % self.options.policy_delay == 0:
-            actor_loss, entropy = self.actor_loss(batch, inputs)
+            imitated = {} if imitate is None or not self.options.bc_weight else {"imitate": imitate}
+            actor_loss, entropy = self.actor_loss(batch, inputs, **imitated)
             measured |= {"actor_loss": actor_loss.detach(), "entropy": entropy}
             trained = list(self.actor.parameters())
             if self.options.learn_temperature:
@@ -114,22 +117,24 @@ class SAC(Agent):
         temperature: torch.Tensor = self._temperature["log"].detach().exp()
         return temperature
 
-    def actor_loss(self, batch: Batch, inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
+    def actor_loss(
+        self, batch: Batch, inputs: NetworkInput, imitate: Any = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of the actor, 0-d, and the mean entropy of its actions, 0-d without gradient.
 
         Args:
             batch: B transitions.
             inputs: Inputs of the networks for the observations of ``batch``.
+            imitate: As in `update`; passed only if ``bc_weight`` is above 0.
         """
         actions, entropy = self.sample(inputs)
         q_values = self.q_values(self.critics(inputs, actions))
         loss = -(q_values + self.temperature * entropy).mean()
-        if self.options.bc_weight:
+        if imitate is not None:
             taken = self.actions.from_env(batch.actions)
             is_better = self.q_values(self.critics(inputs, taken)) > q_values
             mean, _ = self.actor(inputs).chunk(2, dim=1)
-            is_demonstration = self.as_tensor(batch.is_demonstration)
-            cloning = cloning_loss(is_demonstration, taken, mean.tanh(), is_better)
+            cloning = cloning_loss(self.as_tensor(imitate), taken, mean.tanh(), is_better)
             loss = loss + self.options.bc_weight * cloning
         return loss, entropy.detach().mean()
 

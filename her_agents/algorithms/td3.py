@@ -66,11 +66,13 @@ class TD3(Agent):
             actions = torch.where(is_uniform, uniform, noisy)
         return self.actions.to_env(actions)
 
-    def update(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
         """Update the critics and, in every ``policy_delay``-th call, the actor, by one gradient step each.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
+            imitate: (B,) bool, which transitions the actor may imitate; None for none. Has no effect unless
+                ``bc_weight`` is above 0.
 
         Returns:
             ``critic_loss``, ``actor_loss`` if the actor took a step, and ``q_mean``, the mean Q value of the
@@ -84,7 +86,8 @@ class TD3(Agent):
         measured = {"critic_loss": critic_loss.detach(), "q_mean": values.detach().mean()}
 
         if (self._updates + 1) % self.options.policy_delay == 0:
-            actor_loss = self.actor_loss(batch, inputs)
+            imitated = {} if imitate is None or not self.options.bc_weight else {"imitate": imitate}
+            actor_loss = self.actor_loss(batch, inputs, **imitated)
             self.gradient_step(self._actor_optimizer, actor_loss, inputs=list(self.actor.parameters()))
             measured["actor_loss"] = actor_loss.detach()
         self.update_targets()
@@ -94,16 +97,22 @@ class TD3(Agent):
         """Return the 0-d loss of the values (C, 1, B) of C critics; store the TD errors for `td_errors`."""
         return self.squared_loss(batch, values, target)
 
-    def actor_loss(self, batch: Batch, inputs: NetworkInput) -> torch.Tensor:
-        """Return the loss of the actor, 0-d; ``inputs`` are the network inputs for ``batch.observations``."""
+    def actor_loss(self, batch: Batch, inputs: NetworkInput, imitate: Any = None) -> torch.Tensor:
+        """Return the loss of the actor, 0-d.
+
+        Args:
+            batch: B transitions.
+            inputs: Inputs of the networks for the observations of ``batch``.
+            imitate: As in `update`; passed only if ``bc_weight`` is above 0.
+        """
         actions = self.actor(inputs)
         q_values = self.critics[0](inputs, actions).squeeze(1)
         loss: torch.Tensor = -q_values.mean() + self.options.action_l2 * actions.square().mean()
-        if self.options.bc_weight:
+        if imitate is not None:
             taken = self.actions.from_env(batch.actions)
             is_better = self.critics[0](inputs, taken).squeeze(1) > q_values
-            is_demonstration = self.as_tensor(batch.is_demonstration)
-            loss = loss + self.options.bc_weight * cloning_loss(is_demonstration, taken, actions, is_better)
+            cloning = cloning_loss(self.as_tensor(imitate), taken, actions, is_better)
+            loss = loss + self.options.bc_weight * cloning
         return loss
 
     @torch.no_grad()

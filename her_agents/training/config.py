@@ -21,7 +21,15 @@ from her_wrappers import EpisodeArchive
 from her_wrappers.data.text import parse_file
 from her_wrappers.goals.environments import absolute_name
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
-from her_wrappers.support.arguments import require_keys
+from her_wrappers.support.arguments import removed_arguments, require_keys
+
+REMOVED = {
+    "tensor_functions": (
+        False,
+        "compute_reward and compute_terminated get NumPy arrays, and each batch is copied to the device",
+    )
+}
+"""Options of earlier versions: the default, which saved configs may contain, and the replacement."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +112,6 @@ class Config:
     have this property; disable the check for them."""
     device: str = "cpu"
     """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if it is likely to be faster."""
-    tensor_functions: bool = False
-    """Whether compute_reward and compute_terminated take torch tensors; the replay buffer is then on the
-    device of the agent."""
     precision: str = "float32"
     """Precision of matrix products: float32; bf16, which uses bfloat16 if the processor supports it; or auto,
     which uses bf16 where it is faster: on processors with AMX units, for large layers and batches."""
@@ -192,6 +197,10 @@ class Config:
         return {"goal_selection_strategy": mixture, "n_sampled_goal": n_sampled_goal}
 
 
+_reject = removed_arguments("Config", {name: advice for name, (_, advice) in REMOVED.items()})
+Config.__init__ = _reject(Config.__init__)  # type: ignore[method-assign]
+
+
 def make_config(*sources: Mapping[str, Any]) -> Config:
     """Make a config from options by name; later sources override earlier ones.
 
@@ -204,12 +213,14 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
         *sources: Values of the fields of `Config`, by name.
 
     Raises:
-        TypeError: An option has a wrong type.
+        TypeError: An option has a wrong type, or was removed and does not have its former default.
         ValueError: An option is unknown or out of range, or ``env`` or ``algo`` is missing.
     """
     options = merge_options(*sources)
+    for name in [name for name, (default, _) in REMOVED.items() if options.get(name) == default]:
+        options.pop(name, None)
     known = [each.name for each in fields(Config)]
-    for name in options.keys() - set(known):
+    for name in options.keys() - {*known, *REMOVED}:
         raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")
     for name in ("env", "algo"):
         if name not in options:

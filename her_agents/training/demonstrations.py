@@ -23,18 +23,7 @@ ATTEMPTS = 10  # largest number of episodes to play for each successful episode 
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
-    """Return the demonstrations of a run, or None if ``config.demos`` is None.
-
-    Args:
-        config: The options.
-        env: Environment in which episodes are recorded, if ``config.demos`` names a policy as
-            ``module:function`` or ``path/to/file.py:function``.
-        info_keys: Keys of the infos to record.
-
-    Raises:
-        ImportError: ``config.demos`` is a LeRobot dataset, and the packages that read it are not installed.
-        ValueError: ``config.demos`` cannot be used.
-    """
+    """Return the demonstrations of a run, or None; if ``config.demos`` is a policy, it plays in ``env``."""
     name = config.demos
     if name is None:
         return None

@@ -15,7 +15,7 @@ from her_wrappers.data.atomic import replacement
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from her_wrappers import Batch, Episode
+    from her_wrappers import Batch
 
 COUNTS = ("epoch", "env_steps", "updates", "seconds")
 """Columns of a log row that contain the progress of the run."""
@@ -45,13 +45,11 @@ class Meter:
     """Computes the mean of each named measurement since the last call of `read`.
 
     Args:
-        success_key: Name of the success flag in the infos of episodes.
         zero_is_success: Whether a reward of 0 means success. If False, ``relabeled_success``, the success
             rate of relabeled transitions, is not computed.
     """
 
-    def __init__(self, success_key: str, *, zero_is_success: bool = True) -> None:
-        self._success_key = success_key
+    def __init__(self, *, zero_is_success: bool = True) -> None:
         self._zero_is_success = zero_is_success
         self._sums: defaultdict[str, Any] = defaultdict(float)
         self._counts: defaultdict[str, Any] = defaultdict(int)
@@ -66,11 +64,6 @@ class Meter:
             self._sums[name] += value
             self._counts[name] += count
 
-    def add_episodes(self, episodes: Sequence[Episode]) -> None:
-        """Add the success of each episode, which is the success flag at its last step."""
-        successes = sum(float(episode.infos[self._success_key][-1]) for episode in episodes)
-        self.add({"collected_success": successes}, len(episodes))
-
     def add_batch(self, batch: Batch) -> None:
         """Add ``reward_mean``, ``relabeled_success`` and ``goal_age`` of a batch.
 
@@ -84,11 +77,7 @@ class Meter:
             self.add({"relabeled_success": successes.sum()}, batch.relabeled.sum())
         rows = ~np.isin(batch.strategy, ("original", "random", "desired"))  # goals of the row's own episode
         sources = np.where(rows, batch.goal_index, 0)
-        if isinstance(batch.index, np.ndarray):
-            age = abs(sources - batch.index * rows)
-        else:
-            age = abs(batch.index.new_tensor(sources) - batch.index * batch.index.new_tensor(rows))
-        self.add({"goal_age": age.sum()}, int(rows.sum()))
+        self.add({"goal_age": abs(sources - batch.index * rows).sum()}, int(rows.sum()))
 
     def read(self) -> Row:
         """Return the mean of each measurement since the last call, by name; then clear all measurements."""

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from her_agents.training.collected import CollectedTraining
-from her_agents.training.offline import OfflineTraining
-from her_agents.training.run import Training
+from her_agents.training.run import Run, open_run
 from her_agents.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -83,7 +81,7 @@ def train(
     tensorboard: bool = False,
     stop: Callable[[list[Row]], bool] = lambda history: False,
     on_epoch: Callable[[Row], None] | None = lambda row: print(epoch_line(row), flush=True),
-    on_step: Callable[[Training], None] = lambda training: None,
+    on_step: Callable[[Run], None] = lambda run: None,
     backend: str = "process",
     address: str | None = None,
 ) -> Result:
@@ -103,7 +101,7 @@ def train(
             ends if it returns True. `is_solved` is such a function.
         on_epoch: Function that is called with the row of each completed epoch. The default prints a line per
             epoch; None prints nothing.
-        on_step: Function that is called with the `Training` after each evaluation, and after each step of the
+        on_step: Function that is called with the `Run` after each evaluation, and after each step of the
             environments. With workers, one round of episodes is a step; in an offline run, one update.
         backend: Backend of the `Collector` if ``config.workers`` is above 0: ``"local"``, ``"process"`` or
             ``"ray"``. The result does not depend on the backend.
@@ -131,39 +129,38 @@ def train(
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
         options = {"env": env, "agent": agent, "backend": backend, "address": address}
-        training = _begin(config, files, resume=resume, **options)
-        stack.enter_context(closing(training))
+        run = _begin(config, files, resume=resume, **options)
+        stack.enter_context(closing(run))
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
             stack.callback(files.close)  # also if `open` fails after it locked the folder
-            files.open(training, tensorboard=tensorboard)
-        training.begin_episodes()
+            files.open(run, tensorboard=tensorboard)
+        run.begin_episodes()
         ended = False
         while not ended:
-            completed = training.run_epoch(interrupted.is_set, on_step)
+            completed = run.run_epoch(interrupted.is_set, on_step)
             if completed and on_epoch is not None:
-                on_epoch(training.history[-1])
-            ended = interrupted.is_set() or stop(training.history) or training.counts.steps >= config.steps
+                on_epoch(run.history[-1])
+            ended = interrupted.is_set() or stop(run.history) or run.counts.steps >= config.steps
             if files is not None:
-                files.write(training, ended=ended)
-        return Result(training.agent, training.history, interrupted.is_set())
+                files.write(run, ended=ended)
+        return Result(run.agent, run.history, interrupted.is_set())
 
 
-def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Training:
+def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Run:
     """Return a new run or, if ``resume`` is True, the run whose files are in the folder."""
-    kind = OfflineTraining if config.offline else CollectedTraining if config.workers else Training
     if not resume:
         if files is not None:
             files.require_new()
-        return kind(config, **options)
+        return open_run(config, **options)
     if files is None:
         raise ValueError("resume=True needs the folder of the run, got folder=None")
     saved, buffer = files.read_latest(config)
     if config.precision == "auto":  # the results of the run must not depend on where it is resumed
         config = replace(config, precision=saved["config"]["precision"])
-    training = kind(config, buffer, **options)
-    training.load_state_dict(files.path / "latest.pt", saved)
-    return training
+    run = open_run(config, buffer, **options)
+    run.load_state_dict(files.path / "latest.pt", saved)
+    return run
 
 
 @contextmanager

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from her_agents.training.config import Config
-    from her_agents.training.run import Training
+    from her_agents.training.run import Run
 
 
 class RunFolder:
@@ -40,11 +40,7 @@ class RunFolder:
         self._tensorboard: Any = None
 
     def require_new(self) -> None:
-        """Check that the folder does not contain results of a run.
-
-        Raises:
-            ValueError: The folder contains a checkpoint or a log.
-        """
+        """Raise ValueError if the folder contains a checkpoint or a log."""
         found = [name for name in ("latest.pt", "best.pt", "progress.csv") if (self.path / name).exists()]
         if found:
             resume = f"continue it with resume=True (`her train --resume {self.path}`)"
@@ -87,7 +83,7 @@ class RunFolder:
             )
         return saved, self.path / buffer
 
-    def open(self, training: Training, *, tensorboard: bool) -> None:
+    def open(self, run: Run, *, tensorboard: bool) -> None:
         """Lock the folder, write the config and, if ``tensorboard`` is True, create TensorBoard event files.
 
         Raises:
@@ -99,9 +95,9 @@ class RunFolder:
         self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
         with self._writing():
             with replacement(self.path / "config.json") as file:  # replaces a pipe too
-                file.write((json.dumps(training.config.as_dict(), indent=2) + "\n").encode())
+                file.write((json.dumps(run.config.as_dict(), indent=2) + "\n").encode())
             if tensorboard:
-                self._tensorboard = open_tensorboard(self.path / "tensorboard", training.counts.steps)
+                self._tensorboard = open_tensorboard(self.path / "tensorboard", run.counts.steps)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -114,39 +110,30 @@ class RunFolder:
                 f"cannot write to {self.path}: {error.strerror or error}; fix this error, then {way}"
             ) from error
 
-    def write(self, training: Training, *, ended: bool) -> None:
-        """Write the log and the checkpoints after an epoch that was completed or interrupted.
-
-        Args:
-            training: The run.
-            ended: Whether the run ends after this epoch. If True, ``latest.pt`` is written regardless of
-                ``save_every``.
-
-        Raises:
-            OSError: A file cannot be written, for example because the disk is full.
-        """
+    def write(self, run: Run, *, ended: bool) -> None:
+        """Write the log and the checkpoints after an epoch; if the run ended, always also ``latest.pt``."""
         with self._writing():
-            epochs, config = training.counts.epochs, training.config
-            if training.history and steps_of(training.history[-1]) == training.counts.steps:
-                row = training.history[-1]
-                write_csv(self.path / "progress.csv", training.history)
+            epochs, config = run.counts.epochs, run.config
+            if run.history and steps_of(run.history[-1]) == run.counts.steps:
+                row = run.history[-1]
+                write_csv(self.path / "progress.csv", run.history)
                 if self._tensorboard is not None:
                     for name, value in row.items():
                         if name not in COUNTS and math.isfinite(value):
                             self._tensorboard.add_scalar(name, value, steps_of(row))
-                if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
-                    save_checkpoint(self.path / "best.pt", training.state_dict())
+                if _score(row) > max(map(_score, run.history[:-1]), default=(-1.0, 0.0)):
+                    save_checkpoint(self.path / "best.pt", run.state_dict())
                 if config.history_every and epochs % config.history_every == 0:
                     (self.path / "history").mkdir(exist_ok=True)
-                    save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", training.state_dict())
+                    save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", run.state_dict())
             if ended or epochs % config.save_every == 0:
-                self._save_latest(training)
+                self._save_latest(run)
 
-    def _save_latest(self, training: Training) -> None:
+    def _save_latest(self, run: Run) -> None:
         """Write the buffer to a new file, and then ``latest.pt``, which contains the name of the new file."""
-        buffer = self.path / f"buffer-{training.counts.resets}.replay"
-        training.buffer.save(buffer)
-        save_checkpoint(self._latest, training.state_dict() | {"buffer": buffer.name})
+        buffer = self.path / f"buffer-{run.counts.resets}.replay"
+        run.buffer.save(buffer)
+        save_checkpoint(self._latest, run.state_dict() | {"buffer": buffer.name})
         for other in self.path.glob("buffer-*.replay"):
             if other != buffer and other.stem.removeprefix("buffer-").isdigit():
                 other.unlink()

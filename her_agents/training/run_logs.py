@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 from her_agents.algorithms.options import AGENT_OPTIONS, agent_options
 from her_agents.training.config import read_options
 from her_wrappers.data.arrays import as_corrupt
-from her_wrappers.data.text import parse_file
+from her_wrappers.data.progress import read_rows
 
 STEPS = ("env_steps", "time/total_timesteps", "steps", "step")
 SUCCESS = ("success_rate", "eval/success_rate", "rollout/success_rate")
@@ -165,8 +164,8 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_csv(path: Path, options: Mapping[str, Any] | None = None) -> Iterator[RunLog]:
-    rows = parse_file(path, lambda text: list(csv.DictReader(text.splitlines())), "a CSV file")
-    columns = [name for name in rows[0] if name] if rows else []
+    rows = read_rows(path)
+    columns = list(rows[0]) if rows else []
     steps, success = _first(columns, STEPS), _first(columns, SUCCESS)
     seconds = _first(columns, SECONDS) or ""
     if steps is None or success is None:

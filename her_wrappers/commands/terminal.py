@@ -26,7 +26,7 @@ EXIT_CODES = (
 
 TYRO_CONFIG = (tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff)
 
-REPEATABLE = {"--option", "--select", "--ignore", "--info-keys", "--by"}
+REPEATABLE = {"--option", "--agent", "--select", "--ignore", "--info-keys", "--by"}
 """Options that may be given several times."""
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -163,8 +163,15 @@ Policy: TypeAlias = Callable[[Any], Any]
 """``policy(observation) -> action``"""
 
 
-def parse_options(options: Sequence[str]) -> dict[str, Any]:
-    """Return the options of an environment from ``name=value`` pairs. A value that is not JSON is a string.
+def parse_options(
+    options: Sequence[str],
+    flag: str = "-o",
+    example: str = "n_bits=5",
+    parse_value: Callable[[str], Any] = json.loads,
+) -> dict[str, Any]:
+    """Return options from ``name=value`` pairs. A value that ``parse_value`` does not accept is a string.
+
+    ``flag`` and ``example`` are for error messages.
 
     Example:
         >>> parse_options(["n_bits=5", "goal=ones"])
@@ -174,9 +181,9 @@ def parse_options(options: Sequence[str]) -> dict[str, Any]:
     for option in options:
         name, equals, value = option.partition("=")
         if not (name and equals):
-            raise CommandError(f"-o must be NAME=VALUE, such as n_bits=5, got {option!r}")
+            raise CommandError(f"{flag} must be NAME=VALUE, such as {example}, got {option!r}")
         try:
-            parsed[name] = json.loads(value)
+            parsed[name] = parse_value(value)
         except (ValueError, RecursionError):  # also for integers of too many digits
             parsed[name] = value
     return parsed

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
+import tomllib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, fields, make_dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, fields, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, Suppress, arg
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
 
-from her_agents.algorithms.options import agent_options
+from her_agents.algorithms.options import agent_options, option_meanings
 from her_agents.recipes import read_recipe, recipe_names
-from her_agents.training.config import Config, make_config, merge_options, read_options
+from her_agents.training.config import REMOVED, Config, make_config, merge_options, read_options
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, exits_with
@@ -25,15 +25,7 @@ from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
 
 if TYPE_CHECKING:
-    from her_agents.training.loop import Result
-    from her_agents.training.run import Training
     from her_wrappers.rules import Report
-
-FIRST_DIAGNOSIS = 10
-"""A run without any success is diagnosed after this many evaluations; then after 2, 4, ... times as many."""
-
-MOST_FINDINGS = 3
-"""Maximum number of findings that are printed for each diagnosis during a run."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,9 @@ class ConfigOptions(Config):
     algo: str | None = None  # type: ignore[assignment]
     env_kwargs: EnvOptions = ()  # type: ignore[assignment]
     steps: int | None = None  # type: ignore[assignment]
-    agent: Suppress[Any] = None  # its options depend on algo: see `_parse`
+    agent: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()  # type: ignore[assignment]
+    """Option of the algorithm, such as learning_rate=3e-4 or hidden=[128,128]; `her train --algo sac --help`
+    lists those of sac."""
 
     def __post_init__(self) -> None:
         """Skip the validation of `Config`: a recipe or a file may set options that are missing here."""
@@ -52,8 +46,8 @@ class ConfigOptions(Config):
 
 
 @dataclass(frozen=True)
-class Sources:
-    """Options that name the output folder, and a recipe, file or earlier run that sets other options."""
+class RunOptions:
+    """Options that are not part of the saved config of a run."""
 
     recipe: str | None = None
     """Name of a recipe, a set of options for a task; --config and the command line override its options."""
@@ -63,12 +57,6 @@ class Sources:
     """Folder of a run to continue; of the options of the run, only --steps may be changed."""
     out: Path | None = None
     """Folder of logs and checkpoints, by default runs/NAME-ALGO-SEED; with --seeds, folder of all runs."""
-
-
-@dataclass(frozen=True)
-class RunOptions(Sources):
-    """Options that are not part of the saved config of a run."""
-
     recipes: FlagCreatePairsOff[bool] = False
     """List the recipes, and exit."""
     seeds: Positive = 1
@@ -91,7 +79,7 @@ class RunOptions(Sources):
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """All options of ``her train``, except the agent's, which depend on the algorithm."""
+    """All options of ``her train``."""
 
     config: OmitArgPrefixes[ConfigOptions] = ConfigOptions()
     run: OmitArgPrefixes[RunOptions] = RunOptions()
@@ -106,7 +94,7 @@ def train(arguments: Sequence[str]) -> int:
     For example:
 
     - her train her_envs/PointReach-v0
-    - her train her_envs/BitFlipping-v0 -o n_bits=15 --algo dqn --agent.hidden 128 128
+    - her train her_envs/BitFlipping-v0 -o n_bits=15 --algo dqn --agent hidden=[128,128]
     - her train --recipe fetch_push
     - her train her_envs/PointReach-v0 --seeds 5 --jobs 2 --out runs/reach
     - her train --config runs/mine/config.json --seed 1
@@ -118,8 +106,10 @@ def train(arguments: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
-    with exits_with(2, TypeError, ValueError):
-        given, base, run = _parse(arguments)
+    _reject_removed(arguments)
+    words = [each for each in arguments if each not in {"-h", "--help"}]
+    options = terminal.parse(TrainOptions, "train", words, train.__doc__ or "")
+    run = options.run
     if run.recipes:
         _print_recipes()
         return 0
@@ -128,34 +118,95 @@ def train(arguments: Sequence[str]) -> int:
     from her_wrappers.collecting import CollectorError
 
     with exits_with(3, BrokenModuleError, CollectorError, OSError), exits_with(2, TypeError, ValueError):
+        base = _base_options(run)
+        given = _given_options(options.config, words, base)
+        if len(words) < len(arguments):
+            return _print_help(base, given.get("algo"))
         if run.resume is None:
-            config, folder = _new_run(given, base, run)
-            if run.seeds > 1:
-                return _train_seeds(config, run)
-            result = _train(config, folder, run)
-        else:
-            config, folder = make_config(base, given), run.resume
-            with terminal.advises_folder(folder):
-                result = _train(config, folder, run)
-    return _print_result(result, folder)
+            return _train(_new_runs(given, base, run), run)
+        with terminal.advises_folder(run.resume):
+            return _train([(make_config(base, given), run.resume)], run)
 
 
-def _train_seeds(config: Config, run: RunOptions) -> int:
-    """Train one run for each seed; return the exit code, which is not 0 if a run was interrupted."""
-    from her_wrappers.commands.processes import train_in_processes
+def _reject_removed(arguments: Sequence[str]) -> None:
+    """Raise CommandError with the replacement of an option of an earlier version."""
+    for i, word in enumerate(arguments):
+        option, _, value = word.removeprefix("--").partition("=")
+        name = option.removeprefix("agent.").removeprefix("no-").replace("-", "_")
+        if word.startswith("--agent."):
+            values = [value] if value else list(takewhile(lambda each: each[:2] != "--", arguments[i + 1 :]))
+            value = ",".join(values) or ("false" if option.startswith("agent.no-") else "true")
+            value = f"[{value}]" if name == "hidden" or len(values) > 1 else value
+            raise terminal.CommandError(f"{word} is no longer an option; pass --agent {name}={value}")
+        if word.startswith("--") and name in REMOVED:
+            raise terminal.CommandError(f"{word} is no longer an option: {REMOVED[name][1]}")
 
-    configs = [replace(config, seed=config.seed + i) for i in range(run.seeds)]
-    runs = [(each, _folder(each, run)) for each in configs]
-    if run.jobs > 1:
-        results = train_in_processes(runs, min(run.jobs, run.seeds), _train_options(run))
-    else:
-        results = ((_train(each, folder, run), folder) for each, folder in runs)
-    code = 0
-    for result, folder in results:
-        code = max(code, _print_result(result, folder))
-        if code and run.jobs == 1:
-            return code
-    print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
+
+def _base_options(run: RunOptions) -> dict[str, Any]:
+    """Return the options of the recipe and the config file, or of the run to continue."""
+    if run.resume is None:
+        recipe = {} if run.recipe is None else read_recipe(run.recipe).options
+        return merge_options(recipe, {} if run.config is None else read_options(run.config))
+    if run.recipe or run.config or run.out:
+        raise ValueError("--resume uses the run's folder and config; remove --out, --config and --recipe")
+    from her_agents.training.checkpoints import load_checkpoint
+
+    latest = run.resume / "latest.pt"
+    if not latest.exists():
+        terminal.fail(f"--resume must be the folder of a run, but there is no file {latest}")
+    with exits_with(3, ValueError):
+        options: dict[str, Any] = load_checkpoint(latest)["config"]
+    return options
+
+
+def _given_options(config: ConfigOptions, words: Sequence[str], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the config on the command line, except those that equal ``base``."""
+    options = {word.partition("=")[0][2:].replace("-", "_") for word in words if word.startswith("--")}
+    names = {each.name for each in fields(Config)} & {each.removeprefix("no_") for each in options}
+    given = {name: getattr(config, name) for name in names}
+    if config.env is not None:
+        given["env"] = config.env
+    given = {name: value for name, value in given.items() if name not in base or base[name] != value}
+    if config.env_kwargs:
+        given["env_kwargs"] = terminal.parse_options(config.env_kwargs)
+    if config.agent:
+        pairs = terminal.parse_options(config.agent, "--agent", "learning_rate=3e-4", _parse_toml)
+        given["agent"] = {name.replace("-", "_"): value for name, value in pairs.items()}
+    return given
+
+
+def _parse_toml(text: str) -> Any:
+    return tomllib.loads(f"value = {text}")["value"]
+
+
+def _print_help(base: Mapping[str, Any], algo: str | None) -> int:
+    """Print all options, with the defaults of ``base``, and the options of the algorithm if it is known."""
+    names = {each.name for each in fields(Config)} - {"env_kwargs", "agent"}
+    default = TrainOptions(ConfigOptions(**{name: base[name] for name in names & base.keys()}))
+    with suppress(SystemExit), warnings.catch_warnings(action="ignore"):  # about wrong types in a file
+        terminal.parse(TrainOptions, "train", ["--help"], train.__doc__ or "", default)
+    algo = algo or base.get("algo")
+    if algo is not None:
+        options = agent_options(algo, base.get("agent", {}) if algo == base.get("algo") else {})
+        print(f"\nOptions of {algo}, each as --agent NAME=VALUE, with their defaults:\n")
+        for name, meaning in option_meanings(type(options)).items():
+            value = str(getattr(options, name)).replace("True", "true").replace("False", "false")
+            print(textwrap.fill(f"{name}={value}: {meaning}", 110, subsequent_indent="    "))
+    return 0
+
+
+def _train(runs: Sequence[tuple[Config, Path]], run: RunOptions) -> int:
+    """Train each of the runs, a config and a folder; return the exit code, not 0 if one was interrupted."""
+    from her_agents.training.loop import is_solved
+    from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
+
+    options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address")}
+    options |= {"resume": run.resume is not None} | ({"stop": is_solved} if run.stop else {})
+    jobs = min(run.jobs, len(runs))
+    execute = train_in_processes(runs, jobs, options) if jobs > 1 else train_here(runs, options)
+    code = max(print_result(result, folder) for result, folder in execute)
+    if len(runs) > 1 and not code:
+        print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
     return code
 
 
@@ -165,56 +216,6 @@ def _folder(config: Config, run: RunOptions) -> Path:
     name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
     algo = config.algo.rpartition(":")[2]
     return Path("runs") / f"{name}-{algo}{'' if config.her else '-no-her'}-{config.seed}"
-
-
-def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
-    """Return config options in ``arguments``; config options of a recipe, file or run; and `RunOptions`."""
-    early: Any = make_dataclass("Early", [("algo", str | None, None)], bases=(Sources,), frozen=True)
-    sources: Any
-    sources, _ = tyro.cli(early, args=list(arguments), return_unknown_args=True, add_help=False)
-    if sources.resume is not None:
-        if sources.recipe or sources.config or sources.out:
-            raise ValueError("--resume uses the run's folder and config; remove --out, --config and --recipe")
-        from her_agents.training.checkpoints import load_checkpoint
-
-        latest = sources.resume / "latest.pt"
-        if not latest.exists():
-            terminal.fail(f"--resume must be the folder of a run, but there is no file {latest}")
-        with exits_with(3, ValueError):
-            base = load_checkpoint(latest)["config"]
-    else:
-        recipe = {} if sources.recipe is None else read_recipe(sources.recipe).options
-        base = merge_options(recipe, {} if sources.config is None else read_options(sources.config))
-
-    algo = sources.algo or base.get("algo")
-    if algo is None and any(each.startswith("--agent.") for each in arguments):
-        raise ValueError(
-            "the options --agent.* need an algorithm; pass --algo, --recipe, or a --config file with 'algo'"
-        )
-    names = {each.name for each in fields(Config)} - {"env_kwargs", "agent"}
-    form: Any = TrainOptions
-    if algo is not None:
-        agent = agent_options(algo, base.get("agent", {}) if algo == base.get("algo") else {})
-        form = make_dataclass("Options", [("agent", type(agent), agent)], bases=(TrainOptions,), frozen=True)
-    default = form(config=ConfigOptions(**{name: base[name] for name in names & base.keys()}))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # make_config reports wrong types in a file
-        options = terminal.parse(form, "train", arguments, train.__doc__ or "", default)
-
-    given = _changed(options.config, default.config, names)
-    if {"--clip-targets", "--clip_targets"} & set(arguments):
-        given["clip_targets"] = True  # even if equal to the default of Config
-    if options.config.env_kwargs:
-        given["env_kwargs"] = terminal.parse_options(options.config.env_kwargs)
-    if algo is not None and (changed := _changed(options.agent, agent, vars(agent))):
-        given["agent"] = changed
-    return given, base, options.run
-
-
-def _changed(options: Any, defaults: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the fields in ``names`` whose values differ from ``defaults``."""
-    values = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in values.items() if value != getattr(defaults, name)}
 
 
 def _print_recipes() -> None:
@@ -231,11 +232,14 @@ def _print_recipes() -> None:
     print("Medians over several seeds; see docs/recipes.md.")
 
 
-def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions) -> tuple[Config, Path]:
-    """Return the config and the folder of a new run, after a check of the environment."""
+def _new_runs(
+    given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions
+) -> list[tuple[Config, Path]]:
+    """Return the config and the folder of a new run for each seed, after a check of the environment."""
     from her_agents.algorithms.registry import default_options, has_sparse_rewards, make_agent, resolve_auto
-    from her_agents.training.run import find_termination, require_clippable, take_random_step
+    from her_agents.training.run import require_clippable, take_random_step
     from her_agents.training.run_folder import RunFolder
+    from her_agents.training.sources import find_termination
 
     recipe = None if run.recipe is None else read_recipe(run.recipe)
     if recipe is not None:
@@ -246,6 +250,8 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
             "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config file that "
             "sets 'env'"
         )
+    if "algo" in options:  # before the environment is made, which takes time
+        agent_options(options["algo"], options.get("agent", {}))
     limit = options.get("max_episode_steps")
 
     def factory() -> Any:
@@ -254,9 +260,9 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
 
     with closing(factory()) as env:
         config = make_config(default_options(env, limit), base, given)
-        folder = _folder(config, run)
-        for i in range(run.seeds):
-            RunFolder(_folder(replace(config, seed=config.seed + i), run)).require_new()
+        folders = [_folder(replace(config, seed=config.seed + i), run) for i in range(run.seeds)]
+        for folder in folders:
+            RunFolder(folder).require_new()
         with exits_with(3, TypeError, ValueError):
             observation_space, action_space = goal_spaces(env)
         config, reasons = resolve_auto(config, observation_space)
@@ -270,9 +276,8 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
                 f"{', '.join(map(repr, unused))}."
             )
         if run.check:
-            known = (
-                recipe.known_findings if recipe and absolute_name(recipe.options["env"]) == config.env else ()
-            )
+            is_recipe = recipe is not None and absolute_name(recipe.options["env"]) == config.env
+            known = recipe.known_findings if recipe is not None and is_recipe else ()
             _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)
@@ -281,10 +286,10 @@ def _new_run(given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions)
                 "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all "
                 "rewards lie in [-1, 0]."
             )
-            return replace(config, clip_targets=False), folder
+            config = replace(config, clip_targets=False)
         if config.clip_targets:
             require_clippable(reward)
-    return config, folder
+    return [(replace(config, seed=config.seed + i), folder) for i, folder in enumerate(folders)]
 
 
 def _check(config: Config, run: RunOptions, report: Report) -> None:
@@ -295,90 +300,3 @@ def _check(config: Config, run: RunOptions, report: Report) -> None:
         print(f"Goal interface of {report.summary()}")
     if report.of_severity("error") and not run.force:
         terminal.fail(f"{config.env} has the errors above; fix them, or pass --force to train anyway")
-
-
-def _train(config: Config, folder: Path, run: RunOptions) -> Result:
-    """Train with a progress bar and a line per epoch; print diagnoses until an evaluation has a success."""
-    from her_agents.training.loop import epoch_line
-    from her_agents.training.loop import train as run_training
-
-    console = Console()
-    steps_per_s = () if config.offline else (TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),)
-    threads = "" if config.threads == 1 else f" with {config.threads} threads"
-    console.print(
-        f"{config.algo}{threads} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
-    )
-    with Progress(
-        TextColumn("{task.description:<11}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("success {task.fields[success]:.2f}"),
-        *steps_per_s,
-        TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
-        TimeRemainingColumn(),
-        console=console,
-    ) as progress:
-        task = progress.add_task(config.algo, total=config.steps, success=0.0, steps_per_s=0, updates_per_s=0)
-        due = FIRST_DIAGNOSIS
-
-        def show(training: Training) -> None:
-            nonlocal due
-            counts = training.counts
-            progress.update(
-                task,
-                completed=counts.steps,
-                success=training.history[-1]["success_rate"] if training.history else 0.0,
-                steps_per_s=counts.env_steps / counts.seconds,
-                updates_per_s=counts.updates / counts.seconds,
-            )
-            evaluations = len(training.history)
-            if evaluations >= due and not any(row["success_rate"] for row in training.history):
-                due = 2 * evaluations
-                _print_diagnosis(training, folder)
-
-        return run_training(
-            config,
-            folder=folder,
-            on_epoch=lambda row: console.print(epoch_line(row), highlight=False, soft_wrap=True),
-            on_step=show,
-            resume=run.resume is not None,
-            **_train_options(run),
-        )
-
-
-def _train_options(run: RunOptions) -> dict[str, Any]:
-    """Return the arguments of `her_agents.train` that ``run`` sets."""
-    from her_agents.training.loop import is_solved
-
-    options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address")}
-    return options | ({"stop": is_solved} if run.stop else {})
-
-
-def _print_diagnosis(training: Training, folder: Path) -> None:
-    """Diagnose the run, and print the first findings."""
-    from her_wrappers.diagnosis import diagnose
-    from her_wrappers.diagnosis.targets import options_of_config, read_target
-
-    options = options_of_config(training.config.as_dict())
-    report = diagnose(read_target(training.buffer).with_options(**options), history=training.history)
-    print(
-        f"None of {len(training.history)} evaluations had a success. `her doctor {folder}` shows the "
-        "complete diagnosis:"
-    )
-    terminal.print_report(replace(report, findings=report.findings[:MOST_FINDINGS], not_exercised=()))
-
-
-def _print_result(result: Result, folder: Path) -> int:
-    """Print the result and a command to run next; return the exit code, 130 after Ctrl-C, else 0."""
-    from her_agents.training.loop import is_solved
-
-    state = "Interrupted; saved." if result.interrupted else "Done."
-    if is_solved(result.history):
-        state = "Solved: all episodes of the last two evaluations were successes."
-    print(f"{state} Best success rate {result.best_success:.2f}; checkpoints and logs in {folder}")
-    if result.interrupted:
-        print(f"Continue with: her train --resume {folder}")
-        return 130
-    if result.history:
-        print(f"Watch it: her watch {folder / 'best.pt'}")
-    return 0

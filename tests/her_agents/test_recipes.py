@@ -27,9 +27,3 @@ def test_every_measured_recipe_has_a_small_policy_that_loads(name):
     if recipe.measured is not None:
         assert recipe.policy.stat().st_size < MAX_POLICY_SIZE
         load_agent(recipe.policy)
-
-
-def test_unknown_recipe_raises_an_error_with_the_names():
-    expected = "unknown recipe 'fetch_pull'; choose from 'fetch_pick_and_place', 'fetch_pick_and_place_demos'"
-    with pytest.raises(ValueError, match=expected):
-        read_recipe("fetch_pull")

@@ -25,7 +25,7 @@ STILL_THRESHOLD = (
     "error",
     meaning="In most episodes neither the achieved goal nor the rest of the observation changes.",
     fix="check that step() applies the action; then enlarge the actions, or explore more (ddpg, td3: "
-    "--agent.noise 0.3; sac: --agent.temperature 0.2 --agent.no-learn-temperature)",
+    "--agent noise=0.3; sac: --agent temperature=0.2 --agent learn_temperature=false)",
     threshold=STILL_THRESHOLD,
     source="panda-gym #103, Gymnasium-Robotics #251",
     needs=("episodes", "unsolved"),
@@ -41,7 +41,7 @@ def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="The agent moves, but in most episodes the achieved goal does not: the object is not touched.",
     fix="sample transitions with large TD errors more often (--prioritized, if it is off), explore more "
-    "(ddpg: --agent.epsilon 0.3; sac: --agent.temperature 0.05 --agent.no-learn-temperature), train for "
+    "(ddpg: --agent epsilon=0.3; sac: --agent temperature=0.05 --agent learn_temperature=false), train for "
     "more steps, or begin some episodes next to the object",
     threshold=STILL_THRESHOLD,
     source="RHER (arXiv 2208.00843), panda-gym #103",
@@ -95,7 +95,7 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="All actions are the same, so nothing is explored.",
     fix="act with exploration while collecting: agent.act(observation, explore=True), with noise (ddpg, td3: "
-    "--agent.noise 0.2) or a temperature above 0 (sac)",
+    "--agent noise=0.2) or a temperature above 0 (sac)",
     threshold="actions are equal in all of at least 50 steps",
     needs=("episodes", "unsolved"),
     implies=("GD101", "GD504"),

@@ -16,7 +16,7 @@ from her_wrappers.rules import Violation
     "error",
     meaning="The mean Q value is at the lowest value that clipped targets allow: all goals look unreachable.",
     fix="first fix the findings about goals; then raise --n-sampled-goal, use "
-    "--goal-selection-strategy future, or lower the learning rate (--agent.learning-rate 3e-4)",
+    "--goal-selection-strategy future, or lower the learning rate (--agent learning_rate=3e-4)",
     threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("history", "gamma", "clip_targets", "unsolved"),
@@ -36,7 +36,7 @@ def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="The mean Q value is larger than any return that the rewards allow: the critic diverges.",
     fix="pass --clip-targets if rewards lie in [-1, 0]; otherwise lower the learning rate ("
-    "--agent.learning-rate 3e-4) or tau (--agent.tau 0.005)",
+    "--agent learning_rate=3e-4) or tau (--agent tau=0.005)",
     threshold="twice the largest absolute reward divided by (1 - gamma), since the entropy of SAC adds to "
     "the value",
     source="arXiv 2312.05787 (bounded values with HER)",
@@ -60,8 +60,8 @@ def _largest_reward(facts: Facts) -> float:
     "temperature-collapsed",
     "error",
     meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded.",
-    fix="keep the temperature constant (--agent.temperature 0.05 --agent.no-learn-temperature), raise the "
-    "target entropy (--agent.target-entropy -1), or use ddpg with noise (--algo ddpg)",
+    fix="keep the temperature constant (--agent temperature=0.05 --agent learn_temperature=false), raise the "
+    "target entropy (--agent target_entropy=-1), or use ddpg with noise (--algo ddpg)",
     threshold="a temperature below 0.005 (a warning) or 0.0001 (an error), relative to the largest absolute "
     "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with "
     "the constant temperature 0.05 the task was solved after 100,000",
@@ -84,7 +84,7 @@ def temperature_collapsed(facts: Facts) -> Iterator[Violation]:
     "temperature-explodes",
     "error",
     meaning="The temperature of SAC is so high that the entropy outweighs the rewards.",
-    fix="lower the target entropy (--agent.target-entropy -2), or begin with --agent.temperature 0.05",
+    fix="lower the target entropy (--agent target_entropy=-2), or begin with --agent temperature=0.05",
     threshold="a temperature above 10: one unit of entropy is worth ten steps",
     source="SAC: arXiv 1812.05905",
     needs=("history", "unsolved"),
@@ -151,7 +151,7 @@ def few_updates(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Episodes succeed while collecting, but not in evaluations.",
     fix="compare the two environments and their options, and check that the deterministic action is inside "
-    "the action space; with sac, a lower target entropy helps (--agent.target-entropy -4)",
+    "the action space; with sac, a lower target entropy helps (--agent target_entropy=-4)",
     threshold="a difference of 0.4 on average over the last 3 evaluations; exploration lowers the success "
     "rate, and does not raise it",
     source="openai/baselines #365",
@@ -175,7 +175,7 @@ def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
     "losses-not-finite",
     "error",
     meaning="A loss or a value of the run is NaN or infinite; the weights of the agent are lost.",
-    fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent.learning-rate 3e-4), "
+    fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent learning_rate=3e-4), "
     "and continue from best.pt",
     threshold="a single value",
     needs=("history",),

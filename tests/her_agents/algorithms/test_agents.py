@@ -3,7 +3,6 @@
 import dataclasses
 import math
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -17,7 +16,6 @@ from her_agents.algorithms.iql import IQL
 from her_agents.algorithms.sac import SAC
 from her_agents.algorithms.td3 import DDPG, TD3
 from her_agents.algorithms.tqc import TQC
-from tests.support import other_envs
 from tests.support.transitions import BITS, POINT, bit_transition, point_transition
 
 CONTINUOUS = [DDPG, TD3, SAC, TQC]
@@ -354,16 +352,3 @@ def test_integer_actions_are_rounded(algorithm):
     actions = agent.act(observations, explore=True)
     assert actions.dtype == np.int64
     assert set(np.unique(actions)) == {-1, 0, 1, 2}
-
-
-@pytest.mark.parametrize("high", [np.inf, np.array([1, np.inf])])
-def test_the_advice_for_actions_without_bounds_works(high):
-    env = other_envs.UnboundedActions()
-    env.action_space = spaces.Box(-np.ones(2, np.float32), np.float32(high) * np.ones(2, np.float32))
-    with pytest.raises(TypeError, match="needs an action space with finite bounds") as caught:
-        SAC(env.observation_space, env.action_space)
-    code = str(caught.value).partition("set bounds with ")[2]
-    bounded = eval(code, {"gymnasium": gym, "env": env, "Box": spaces.Box})
-    agent = SAC(bounded.observation_space, bounded.action_space)
-    observation, _ = bounded.reset(seed=0)
-    bounded.step(agent.act(observation))

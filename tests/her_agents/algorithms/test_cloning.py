@@ -17,11 +17,6 @@ from tests.support.transitions import BITS, POINT, bit_transition, point_transit
 CONTINUOUS = [DDPG, TD3, SAC, TQC]
 
 
-def as_demonstrations(batch, count=64):
-    """Return a batch whose first rows are demonstrations."""
-    return dataclasses.replace(batch, index=np.where(np.arange(64) < count, -2, batch.index))
-
-
 def make(algorithm, **options):
     task = BITS if algorithm is DQN else POINT
     options |= {"policy_delay": 1} if algorithm in {TD3, SAC, TQC} else {}
@@ -29,22 +24,17 @@ def make(algorithm, **options):
 
 
 def test_only_better_demonstrated_actions_are_imitated():
-    batch = as_demonstrations(point_transition(), 2)
-    taken, proposed = torch.ones(64, 2), torch.zeros(64, 2)
-    is_better = torch.arange(64) % 2 == 0
-    assert cloning_loss(
-        torch.as_tensor(batch.is_demonstration), taken, 3 * proposed, is_better
-    ).item() == pytest.approx(1 / 64)
-    assert cloning_loss(
-        torch.as_tensor(batch.is_demonstration), taken, -2 * taken, is_better
-    ).item() == pytest.approx(9 / 64)
+    imitate, is_better = torch.arange(64) < 2, torch.arange(64) % 2 == 0
+    taken = torch.ones(64, 2)
+    assert cloning_loss(imitate, taken, 0 * taken, is_better).item() == pytest.approx(1 / 64)
+    assert cloning_loss(imitate, taken, -2 * taken, is_better).item() == pytest.approx(9 / 64)
 
 
 @pytest.mark.parametrize("algorithm", CONTINUOUS)
 def test_the_actor_imitates_demonstrated_actions_with_higher_values(algorithm):
     """The loss of the actor differs by the cloning loss of the rows whose action the critic prefers."""
     actions = np.random.default_rng(0).uniform(-1, 1, (64, 2)).astype(np.float32)
-    batch = as_demonstrations(dataclasses.replace(point_transition(), actions=actions), 40)
+    batch, imitate = dataclasses.replace(point_transition(), actions=actions), np.arange(64) < 40
     plain, cloning = (make(algorithm, bc_weight=weight, learning_rate=1e-12) for weight in (0.0, 2.0))
     with torch.no_grad():
         inputs, _ = copy.deepcopy(cloning).inputs.of_batch(batch)
@@ -55,13 +45,9 @@ def test_the_actor_imitates_demonstrated_actions_with_higher_values(algorithm):
             taken, own = map(cloning.q_values, q_values)
         else:
             taken, own = (each[0, 0] for each in q_values)
-        expected = (
-            2
-            * cloning_loss(
-                torch.as_tensor(batch.is_demonstration), torch.as_tensor(actions), proposed, taken > own
-            ).item()
-        )
-    difference = (cloning.update(batch)["actor_loss"] - plain.update(batch)["actor_loss"]).item()
+        loss = cloning_loss(torch.as_tensor(imitate), torch.as_tensor(actions), proposed, taken > own)
+    first, second = (agent.update(batch, imitate)["actor_loss"] for agent in (cloning, plain))
+    difference, expected = (first - second).item(), 2 * loss.item()
     assert 0 < (taken > own)[:40].float().mean() < 1
     tolerance = 0.3 if issubclass(algorithm, SAC) else 1e-4  # SAC compares with a sampled action
     assert difference == pytest.approx(expected, rel=tolerance)
@@ -71,10 +57,10 @@ def test_the_actor_imitates_demonstrated_actions_with_higher_values(algorithm):
 def test_without_demonstrations_nothing_changes(algorithm):
     batch = bit_transition(terminated=False) if algorithm is DQN else point_transition()
     losses = []
-    for weight in (0.0, 5.0):
+    for weight, imitate in ((0.0, None), (5.0, None), (5.0, np.zeros(64, bool))):
         agent = make(algorithm, bc_weight=weight)
-        losses += [[agent.update(batch) for _ in range(3)]]
-    assert losses[0] == losses[1]
+        losses += [[agent.update(batch, imitate) for _ in range(3)]]
+    assert losses[0] == losses[1] == losses[2]
 
 
 def test_dqn_ranks_demonstrated_actions_above_others_by_a_margin():
@@ -84,7 +70,7 @@ def test_dqn_ranks_demonstrated_actions_above_others_by_a_margin():
         agent = make(DQN, bc_weight=weight, learning_rate=1e-3)
         agent.network.layers[-1].bias.data.copy_(torch.tensor([0.5, -0.5]))
         for _ in range(100):
-            agent.update(as_demonstrations(bit_transition(terminated=False)))
+            agent.update(bit_transition(terminated=False), imitate=np.ones(64, bool))
         values = agent.network(agent.inputs(bit_transition(terminated=False).observations))[0]
         best[weight] = (values[1] - values[0]).item()
     assert best[10.0] > 0.7

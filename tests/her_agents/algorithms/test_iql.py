@@ -77,17 +77,6 @@ def test_values_and_policy_can_use_different_batches():
     np.testing.assert_allclose(agent.act(here), [-0.5, 0.5], atol=0.1)
 
 
-def test_advantages_use_the_lower_target_critic():
-    agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
-    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True).to_torch()
-    inputs = agent.inputs(batch.observations)
-    opinions = agent.targets(inputs, batch.actions)
-    assert not torch.equal(*opinions)
-    with torch.no_grad():
-        expected = torch.minimum(*opinions[:, 0]) - agent.value(inputs).squeeze(1)
-        assert torch.equal(agent._advantage(inputs, batch.actions), expected)
-
-
 def test_all_losses_use_weights():
     batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
     lighter = dataclasses.replace(batch, weights=np.full(ROWS, 0.25, np.float32))

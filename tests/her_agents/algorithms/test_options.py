@@ -6,17 +6,10 @@ from her_agents.algorithms.options import agent_options
 
 BAD_OPTIONS = [
     ("dqn", {"hidden": 3}, ValueError, r"'hidden' must be a list of layer sizes, such as \[64, 64\], got 3"),
-    ("dqn", {"hidden": [8, -3]}, ValueError, "each entry of hidden must be .*, got -3"),
     ("td3", {"policy_delay": 0}, ValueError, "policy_delay must be .* >= 1, got 0"),
-    ("tqc", {"n_quantiles": 1.5}, ValueError, "n_quantiles must be .*, got 1.5"),
     ("tqc", {"top_quantiles_to_drop_per_net": 25}, ValueError, "must be below n_quantiles=25, got 25"),
-    ("tqc", {"top_quantiles_to_drop_per_net": -1}, ValueError, "must be .* >= 0, got -1"),
     ("sac", {"layer_norm": 1}, TypeError, "layer_norm must be .*, got 1"),
-    ("dqn", {"epsilon": "a"}, ValueError, r"epsilon must be a number in \[0, 1\], got 'a'"),
     ("ddpg", {"tau": 0}, ValueError, r"tau must be a number in \(0, 1\], got 0"),
-    ("sac", {"learning_rate": float("nan")}, ValueError, r"learning_rate .* in \(0, inf\), got nan"),
-    ("sac", {"target_entropy": "low"}, ValueError, r"target_entropy must be .* in \(-inf, inf\), got 'low'"),
-    ("iql", {"expectile": 1.0}, ValueError, r"expectile must be a number in \[0.5, 1\), got 1.0"),
     ("dqn", {"layers": 3}, ValueError, "unknown option 'layers' of dqn; choose from 'bc_weight'"),
     ("ppo", {}, ValueError, "unknown algo 'ppo'; choose from 'dqn', 'ddpg', 'td3', 'sac', 'tqc', 'iql'"),
 ]

@@ -5,7 +5,6 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 import torch
-from torch import nn
 
 import her_envs
 from examples.own_agent import WideSAC
@@ -13,8 +12,8 @@ from her_agents.algorithms.networks import Network
 from her_agents.algorithms.sac import SAC
 from her_agents.algorithms.td3 import DDPG
 from her_agents.training.checkpoints import export_policy, load_agent
-from her_agents.training.collected import ExploringPolicy
 from her_agents.training.loop import train
+from her_agents.training.sources import ExploringPolicy
 from tests.support.commands import her
 from tests.support.short_runs import same, tiny, without_time
 
@@ -37,8 +36,8 @@ def own_agent(tmp_path_factory):
     """Train the agent of the example by the command, in two parts."""
     folder = tmp_path_factory.mktemp("own") / "run"
     numbers = ["--num-envs", 4, "--steps-per-epoch", 200, "--learning-starts", 50, "--evaluation-episodes", 2]
-    options = ["--algo", OWN, "--agent.width", 16, "--agent.hidden", 8, "--no-check", "--no-tensorboard"]
-    first = her("train", REACH, *options, *numbers, "--steps", 200, "--out", folder)
+    options = ["--algo", OWN, "--agent", "width=16", "--agent", "hidden=[8]", "--no-check"]
+    first = her("train", REACH, *options, *numbers, "--steps", 200, "--out", folder, "--no-tensorboard")
     assert first.exit_code == 0, first.output
     second = her("train", "--resume", folder, "--steps", 400, "--no-tensorboard")
     assert second.exit_code == 0, second.output
@@ -63,21 +62,6 @@ def test_a_checkpoint_never_names_code_that_is_imported(trained, tmp_path):
     observation, _ = make_reach().reset(seed=0)
     actions = [load_agent(path, agent=WideSAC).act(observation) for path in (trained, policy)]
     assert actions[0] == pytest.approx(actions[1], abs=2e-2)
-
-
-@pytest.mark.parametrize(
-    ("algo", "code", "message"),
-    [
-        ("missing.py:Agent", 3, "there is no file missing.py"),
-        ("her_envs:PointReach", 2, "her_envs:PointReach has no options_type; the class must inherit"),
-        ("sacc", 2, "'tqc', 'iql', or pass path/to/file.py:Class"),
-    ],
-)
-def test_unknown_agents_are_named(algo, code, message, tmp_path):
-    result = her("train", REACH, "--algo", algo, "--out", tmp_path / "run")
-    assert result.exit_code == code
-    assert message in result.stderr
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_factory_and_a_class_give_the_run_of_their_names():
@@ -150,22 +134,3 @@ def test_what_exists_once_cannot_be_used_several_times():
     agent = SAC(make_reach().observation_space, make_reach().action_space)
     with pytest.raises(ValueError, match="with workers=2, agent= must be a class, got an instance of"):
         train(tiny("sac", env=REACH, env_kwargs={}, workers=2), agent=agent, on_epoch=None)
-
-
-def test_any_module_can_be_a_network():
-    class Linear(nn.Module):
-        def __init__(self, width, num_outputs):
-            super().__init__()
-            self.layer = nn.Linear(width, num_outputs)
-
-        def forward(self, inputs, actions=None):
-            vectors = inputs.vectors if actions is None else torch.cat([inputs.vectors, actions], dim=1)
-            return self.layer(vectors)
-
-    class LinearSAC(SAC):
-        def make_network(self, num_outputs, num_actions=0):
-            return Linear(self.inputs.width + num_actions, num_outputs).to(self.device)
-
-    state, history = run(tiny("sac", env=REACH, env_kwargs={"max_steps": 9}, steps=400), agent=LinearSAC)
-    assert set(state["actor"]) == {"layer.weight", "layer.bias"}
-    assert len(history) == 2

@@ -58,11 +58,6 @@ def test_the_median_time_is_infinite_unless_half_of_the_runs_reach_the_rate():
     assert time_until([logs[2], logs[4], logs[0]], 0.9)[1] == (math.inf, 10, math.inf)
 
 
-def test_unknown_times_are_unknown():
-    log = RunLog("run", np.array([5.0]), np.array([1.0]), np.array([np.nan]))
-    assert math.isnan(time_until([log], 0.9, minutes=True)[1].value)
-
-
 def test_intervals_cover_the_true_value():
     rng = np.random.default_rng(0)
     population = rng.binomial(50, rng.beta(8, 2, 200_000)) / 50
@@ -134,14 +129,6 @@ def test_the_figure_has_intervals_from_five_runs_on():
     [*runs, mean] = compare(*few).draw().axes[0].lines
     assert sorted(line.get_ydata()[0] for line in runs) == pytest.approx([0, 0.1, 0.2])
     assert list(mean.get_xdata()) == [10, 20]
-
-
-@pytest.mark.parametrize("length", [1, 20, 30])
-def test_the_legend_lies_inside_of_the_figure(length):
-    figure = compare(*(run_log([0.1], group=f"{i}" * length) for i in range(4))).draw()
-    figure.draw_without_rendering()
-    legend = figure.legends[0].get_window_extent()
-    assert figure.bbox.xmin <= legend.xmin < legend.xmax <= figure.bbox.xmax
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md", ".tex"])

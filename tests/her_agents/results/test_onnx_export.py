@@ -151,26 +151,3 @@ def test_command_exports_recipes_and_policy_files(tmp_path, monkeypatch):
     assert her("export", "panda_push", "push.onnx").exit_code == 0
     assert her("export", "small.policy", "small.onnx").exit_code == 0
     assert run(tmp_path / "small.onnx", observations_of(VECTORS, 3)).shape == (3, 2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "exit_code", "message"),
-    [
-        (["panda_push", "push.pt"], 2, "FILE must end with .onnx or .policy, got 'push.pt'"),
-        (["nothing", "push.onnx"], 3, "cannot read nothing: No such file or directory"),
-        (["damaged.pt", "push.onnx"], 3, "damaged.pt is not a checkpoint of `her train`, or it is damaged"),
-        (["panda_push", "missing/push.onnx"], 3, "cannot use missing/push.onnx"),
-    ],
-)
-def test_wrong_files_are_one_sentence(arguments, exit_code, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "damaged.pt").write_bytes(b"PK")
-    result = her("export", *arguments)
-    assert (result.exit_code, message in result.output, result.output.count("\n")) == (exit_code, True, 1)
-
-
-def test_without_onnx_the_error_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    result = her("export", "panda_push", tmp_path / "push.onnx")
-    assert result.exit_code == 2
-    assert 'run: pip install "her-toolkit[onnx]"' in result.output

@@ -7,8 +7,8 @@ import gymnasium as gym
 import pytest
 import torch
 
-from her_agents.training.collected import ExploringPolicy
 from her_agents.training.loop import train
+from her_agents.training.sources import ExploringPolicy
 from her_wrappers.collecting import Collector, CollectorError
 from tests.support.short_runs import same, tiny, without_time
 
@@ -75,7 +75,7 @@ def test_processes_train_to_the_weights_of_one_process_also_if_one_is_killed():
 
     def kill_one(training):
         if not kills and training.counts.env_steps > 200:
-            kills.append(next(iter(training._collector._backend._processes.values())).pid)
+            kills.append(next(iter(training.source._collector._backend._processes.values())).pid)
             os.kill(kills[0], signal.SIGKILL)
 
     disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_one)

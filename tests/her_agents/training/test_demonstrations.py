@@ -7,9 +7,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from her_agents.algorithms.sac import SAC
 from her_agents.training.demonstrations import record_successes
 from her_agents.training.loop import train
-from her_agents.training.run import Training
+from her_agents.training.run import open_run
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
 from tests.support.commands import her
 from tests.support.short_runs import TASKS, same, tiny, without_time
@@ -52,17 +53,31 @@ def recorded(tmp_path):
     return tmp_path
 
 
-def run(folder, source, algo="sac", **options):
+def demonstrated(folder, source, algo="sac", **options):
     return tiny(algo, demos=str(folder / source), env=ENV, env_kwargs=OPTIONS, steps=300, **options)
 
 
 @pytest.mark.parametrize("source", ["demos", "saved", "seeker.py:seek"])
 def test_demonstrations_are_a_share_of_each_update(source, demos):
-    with closing(Training(run(demos, source, demo_share=0.5, demo_episodes=3))) as training:
-        training.begin_episodes()
-        training.run_epoch(lambda: False, lambda _: None)
-        assert training.buffer.demonstrations.num_episodes == 3
-        assert training.buffer.sample(100).is_demonstration.sum() == 50
+    with closing(open_run(demonstrated(demos, source, demo_share=0.5, demo_episodes=3))) as run:
+        run.begin_episodes()
+        run.run_epoch(lambda: False, lambda _: None)
+        assert run.buffer.demonstrations.num_episodes == 3
+        assert run.buffer.sample(100).is_demonstration.sum() == 50
+
+
+class WithoutImitation(SAC):
+    def update(self, batch):
+        return super().update(batch)
+
+
+def test_agents_whose_update_has_no_imitate_learn_unless_they_must_imitate(demos):
+    config = demonstrated(demos, "demos", steps_per_epoch=300)
+    results = [train(config, agent=each, on_epoch=None) for each in (SAC, WithoutImitation)]
+    assert same(*(result.agent.state_dict() for result in results))
+    config = demonstrated(demos, "demos", agent={"bc_weight": 1.0})
+    with pytest.raises(TypeError, match="imitate"):
+        train(config, agent=WithoutImitation, on_epoch=None)
 
 
 def test_only_successes_of_a_policy_are_recorded():
@@ -77,7 +92,7 @@ def test_only_successes_of_a_policy_are_recorded():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_resumed_run_equals_an_uninterrupted_one(demos, workers):
-    config = run(demos, "seeker.py:seek", demo_episodes=3, workers=workers, agent={"bc_weight": 0.5})
+    config = demonstrated(demos, "seeker.py:seek", demo_episodes=3, workers=workers, agent={"bc_weight": 0.5})
     whole = train(config, on_epoch=None, backend="local")
     options = {"folder": demos / "run", "on_epoch": None, "backend": "local"}
     first = train(config, stop=lambda history: True, **options)

@@ -9,7 +9,7 @@ import pytest
 
 from her_agents.training.config import make_config
 from her_agents.training.loop import is_solved, train
-from her_agents.training.offline import OfflineTraining
+from her_agents.training.run import open_run
 from her_wrappers import EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.integrations.minari import to_minari
 from tests.support.short_runs import same, tiny, without_time
@@ -40,8 +40,8 @@ def offline(name, **options):
 
 
 def stored(config):
-    with closing(OfflineTraining(config)) as training:
-        return sorted(episode.rewards.sum() for episode in training.buffer.episodes())
+    with closing(open_run(config)) as run:
+        return sorted(episode.rewards.sum() for episode in run.buffer.episodes())
 
 
 def test_updates_are_counted_and_the_environment_is_only_stepped_by_evaluations(archive):

@@ -2,7 +2,6 @@
 
 import csv
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -185,31 +184,6 @@ def test_results_without_a_checkpoint_are_not_overwritten(name, tmp_path):
     (tmp_path / name).touch()
     with pytest.raises(ValueError, match="already contains a run; delete the folder, or choose another"):
         train(tiny(), folder=tmp_path)
-
-
-FULL_DISK = """
-import resource, signal, sys
-from her_agents.training.loop import train
-from tests.support.short_runs import tiny
-train(tiny(steps=200), folder=sys.argv[1], tensorboard=True, on_epoch=None)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-for size in (100, 5_000, 50_000):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-    try:
-        train(tiny(), folder=sys.argv[1], tensorboard=True, resume=True, on_epoch=None)
-    except OSError as error:
-        print(error)
-"""
-
-
-def test_a_run_can_be_resumed_after_a_full_disk(tmp_path):
-    """A limit of the size of files gives an error like that of a full disk."""
-    program = [sys.executable, "-c", FULL_DISK, tmp_path]
-    failed = subprocess.run(program, check=True, capture_output=True, text=True, timeout=120)
-    message = f"cannot write to {tmp_path}: File too large; fix this error, then run `her train"
-    assert failed.stdout == f"{message} --resume {tmp_path}`\n" * 3
-    resumed = train(tiny(), folder=tmp_path, resume=True)
-    assert without_time(resumed.history) == without_time(train(tiny()).history)
 
 
 class Trap:

@@ -5,12 +5,11 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-import torch
 
 from her_agents.algorithms.dqn import DQN
 from her_agents.algorithms.registry import ALGORITHMS
 from her_agents.training.loop import interrupt_flag, train
-from her_agents.training.run import Training
+from her_agents.training.run import open_run
 from her_wrappers import HindsightReplayBuffer
 from her_wrappers.collecting import CollectorError
 from her_wrappers.goals import episode_limit
@@ -24,18 +23,18 @@ def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
     assert histories[0] == histories[1] != histories[2]
 
 
-def run_epochs(training, number):
-    training.begin_episodes()
+def run_epochs(run, number):
+    run.begin_episodes()
     for _ in range(number):
-        assert training.run_epoch(lambda: False, lambda training: None)
+        assert run.run_epoch(lambda: False, lambda run: None)
 
 
 @pytest.mark.parametrize("algo", TASKS)
 def test_number_of_steps_equals_the_stored_transitions(algo):
     """Steps of a vector environment that only reset an environment are not counted."""
-    with closing(Training(tiny(algo, steps=10_000))) as training:
-        run_epochs(training, 2)
-        assert 400 <= training.counts.env_steps == len(training.buffer) < 440
+    with closing(open_run(tiny(algo, steps=10_000))) as run:
+        run_epochs(run, 2)
+        assert 400 <= run.counts.env_steps == len(run.buffer) < 440
 
 
 def other(name, **options):
@@ -52,11 +51,11 @@ WHOLE = [
 
 @pytest.mark.parametrize(("config", "lengths"), WHOLE)
 def test_every_stored_episode_is_whole(config, lengths):
-    with closing(Training(config)) as training:
-        run_epochs(training, 2)
-        episodes = list(training.buffer.episodes())
-        assert len(training.buffer) == training.counts.env_steps
-        assert [row["epoch"] for row in training.history] == [1, 2]
+    with closing(open_run(config)) as run:
+        run_epochs(run, 2)
+        episodes = list(run.buffer.episodes())
+        assert len(run.buffer) == run.counts.env_steps
+        assert [row["epoch"] for row in run.history] == [1, 2]
         assert len(episodes) >= 2 * config.num_envs
     assert {len(episode) for episode in episodes if not episode.terminated} <= lengths
     assert all("is_success" in episode.infos for episode in episodes)
@@ -82,10 +81,10 @@ def test_endless_episodes_raise_an_error_that_names_the_option(name, workers, mo
 
 
 def test_ctrl_c_keeps_the_open_episodes_as_truncated():
-    with closing(Training(other("Endless", max_episode_steps=500))) as training:
-        training.begin_episodes()
-        assert not training.run_epoch(lambda: training.counts.env_steps >= 100, lambda training: None)
-        assert [len(episode) for episode in training.buffer.episodes()] == [25] * 4
+    with closing(open_run(other("Endless", max_episode_steps=500))) as run:
+        run.begin_episodes()
+        assert not run.run_epoch(lambda: run.counts.env_steps >= 100, lambda run: None)
+        assert [len(episode) for episode in run.buffer.episodes()] == [25] * 4
 
 
 @pytest.mark.parametrize("name", ["cost", "speed"])
@@ -129,9 +128,9 @@ def test_second_ctrl_c_raises_keyboard_interrupt():
 @pytest.mark.parametrize(("termination", "discount"), [("success", 0.0), ("never", np.float32(0.98))])
 def test_termination_option_is_that_of_the_buffer(termination, discount):
     """The option overrides the environment's `compute_terminated`."""
-    with closing(Training(tiny(termination=termination))) as training:
-        run_epochs(training, 1)
-        batch = training.buffer.sample(256)
+    with closing(open_run(tiny(termination=termination))) as run:
+        run_epochs(run, 1)
+        batch = run.buffer.sample(256)
     reached = batch.relabeled & (batch.rewards == 0)
     assert (batch.discounts[reached] == discount).all()
     assert reached.any()
@@ -142,28 +141,24 @@ def test_prioritized_training_updates_the_priorities_with_td_errors(monkeypatch)
     monkeypatch.setattr(
         HindsightReplayBuffer, "update_priorities", lambda _, *arguments: given.append(arguments)
     )
-    with closing(Training(tiny(prioritized=True))) as training:
-        training.begin_episodes()
-        while training.counts.updates < 3:
-            training._step()
-            training._update()
-        assert len(given) == training.counts.updates
+    with closing(open_run(tiny(prioritized=True))) as run:
+        run_epochs(run, 1)
+        assert len(given) == run.counts.updates > 0
         index, errors = given[-1]
     assert index.shape == (32,)
-    np.testing.assert_array_equal(errors, training.agent.td_errors)
+    np.testing.assert_array_equal(errors, run.agent.td_errors)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
-    config = tiny(task, linear_schedule=True, agent={"learning_rate": 0.01})
-    with closing(Training(config)) as training:
-        optimizers = [each for name, each in training.agent.modules.items() if "optimizer" in name]
-        training.begin_episodes()
+    config = tiny(task, linear_schedule=True, steps_per_epoch=600, agent={"learning_rate": 0.01})
+    with closing(open_run(config)) as run:
+        optimizers = [each for name, each in run.agent.modules.items() if "optimizer" in name]
+        run.begin_episodes()
         for progress in (0.5, 1.0):
-            while training.counts.env_steps < progress * config.steps:
-                training._step()
-                training._update()
-            expected = 0.01 * (1 - training.counts.env_steps / config.steps)
+            end = progress * config.steps
+            run.run_epoch(lambda end=end: run.counts.env_steps >= end, lambda _: None)
+            expected = 0.01 * (1 - run.counts.env_steps / config.steps)
             assert optimizers
             for optimizer in optimizers:
                 assert [group["lr"] for group in optimizer.param_groups] == [pytest.approx(max(0, expected))]
@@ -191,15 +186,3 @@ def test_epochs_start_with_different_episodes(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, "dqn", Watching)
     assert len(train(tiny(steps=400)).history) == 2
     assert not np.array_equal(starts[0], starts[len(starts) // 2])
-
-
-def test_prints_epochs_and_sets_the_number_of_threads(capsys):
-    train(tiny(steps=400))
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" | ")[0] for line in lines] == ["epoch   1", "epoch   2"]
-    assert torch.get_num_threads() == 1
-    train(tiny(steps=200, threads=2), on_epoch=None)
-    assert torch.get_num_threads() == 2
-    assert not capsys.readouterr().out
-    with pytest.raises(ValueError, match=r"threads must be .* >= 1, got 0"):
-        tiny(threads=0)

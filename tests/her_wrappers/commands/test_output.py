@@ -78,7 +78,7 @@ def test_wrong_usage_with_closed_streams_is_wrong_usage():
 
 def test_a_run_continues_when_the_reader_of_its_output_leaves(tmp_path):
     options = "--no-check --steps 100 --learning-starts 50 --no-tensorboard --evaluation-episodes 2"
-    line = f"her_envs/BitFlipping-v0 -o n_bits=4 --agent.hidden 8 --algo dqn {options} --out {tmp_path}/run"
+    line = f"her_envs/BitFlipping-v0 -o n_bits=4 --agent hidden=[8] --algo dqn {options} --out {tmp_path}/run"
     result = shell(f"{{ {{ $her train {line}; echo $? >&9; }} | true; }} 9>&1")
     assert (result.stdout, result.stderr) == ("0\n", "")
     assert (tmp_path / "run" / "latest.pt").exists()

@@ -44,7 +44,7 @@ def folder_of_recipes(tmp_path, monkeypatch):
 
 
 def test_a_recipe_is_trained_and_its_policy_is_watched(recipes):
-    options = ["--seed", 3, "--no-tensorboard", "--no-check", "--agent.temperature", 0.3]
+    options = ["--seed", 3, "--no-tensorboard", "--no-check", "--agent", "temperature=0.3"]
     result = her("train", "--recipe", "reach", *options)
     assert result.exit_code == 0, result.output
     folder = recipes.parent / "runs" / "reach-sac-3"

@@ -44,11 +44,23 @@ def test_checks_trains_and_prints_the_folder(trained):
 def test_command_line_overrides_the_config_file(options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     env = ["her_envs/BitFlipping-v0", "-o", "n_bits=4", "--algo", "dqn", "--no-her", "--no-check"]
-    numbers = ["--steps", 100, "--steps-per-epoch", 50, "--seed", 5, "--agent.hidden", 8]
+    numbers = [
+        "--steps",
+        100,
+        "--steps-per-epoch",
+        50,
+        "--seed",
+        5,
+        "--agent",
+        "hidden=[8]",
+        "--agent",
+        "learning-rate=1e-3",
+    ]
     result = her("train", *env, "--config", options, *numbers)
     assert result.exit_code == 0, result.output
     config = json.loads(Path("runs/BitFlipping-v0-dqn-no-her-5/config.json").read_text())
-    assert (config["env_kwargs"], config["agent"], config["her"]) == ({"n_bits": 4}, {"hidden": [8]}, False)
+    assert config["agent"] == {"hidden": [8], "learning_rate": 0.001}
+    assert (config["env_kwargs"], config["her"]) == ({"n_bits": 4}, False)
     assert (config["num_envs"], config["steps_per_epoch"]) == (4, 50)
     assert list(Path("runs/BitFlipping-v0-dqn-no-her-5/tensorboard").iterdir())
 
@@ -63,7 +75,9 @@ def test_strategy_may_be_shares_of_strategies(options, tmp_path):
 
 def test_auto_says_what_it_chooses_and_why(options, tmp_path):
     out = tmp_path / "run"
-    result = her("train", "--config", options, "--device", "auto", "--precision", "auto", "--out", out)
+    result = her(
+        "train", "--config", options, "--device", "auto", "--precision", "auto", "--steps", 200, "--out", out
+    )
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert any(line.startswith("--device auto chooses c") for line in lines)
@@ -75,7 +89,8 @@ def test_auto_says_what_it_chooses_and_why(options, tmp_path):
 
 def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "her_agents.training.loop.epoch_line", lambda row: signal.raise_signal(signal.SIGINT) or "epoch"
+        "her_wrappers.commands.train_runs.epoch_line",
+        lambda row: signal.raise_signal(signal.SIGINT) or "epoch",
     )
     arguments = ["--config", options, "--steps", 10**8, "--out", tmp_path / "a", "--no-tensorboard"]
     result = her("train", *arguments, "--no-check")
@@ -90,9 +105,14 @@ MISTAKES = [
     ([], "ENV is missing; pass an environment"),
     (["her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs a Box action space, got Discrete(10)"),
     (["her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
-    ([*DQN, "--agent.tauu", "1"], "--agent.tau"),
-    ([*DQN, "--agent.tau", "0"], "tau must be a number in (0, 1]"),
-    (["her_envs/BitFlipping-v0", "--agent.tau", "0.1"], "pass --algo, --recipe, or a --config file"),
+    ([*DQN, "--agent", "tauu=1"], "'tauu' of dqn"),
+    ([*DQN, "--agent", "tau=0"], "tau must be a number in (0, 1]"),
+    ([*DQN, "--agent", "tau"], "--agent must be NAME=VALUE"),
+    (["her_envs/BitFlipping-v0", "--agent", "temperature=0.1"], "'temperature' of dqn"),  # of the default
+    (["x", "--agent.hidden", "8", "9"], "--agent hidden=[8,9]"),
+    (["x", "--agent.no-learn-temperature", "--seed", "1"], "--agent learn_temperature=false"),
+    (["x", "--agent.target-entropy=-2"], "--agent target_entropy=-2"),
+    (["x", "--tensor-functions"], "NumPy arrays"),
     (["her_envs/BitFlipping-v0", "--n-sampled-goal", "0"], "n_sampled_goal must be"),
     (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5"], "must sum to 1, got 0.5"),
     (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5", "final"], "'final'"),
@@ -256,13 +276,13 @@ def test_environment_that_fails_the_check_is_trained_only_with_force(broken_id, 
 
 
 def test_help_has_the_options_of_the_algorithm_and_the_defaults_of_the_recipe():
-    assert "--agent.layer-norm" not in her("train", "--help").stdout
+    assert "layer_norm=" not in her("train", "--help").stdout
     output = her("train", "--algo", "dqn", "--help").stdout
-    assert "--agent.epsilon" in output
-    assert "--agent.noise" not in output
+    assert "epsilon=0.2: Probability" in output
+    assert "noise=" not in output
     words = her("train", "--recipe", "fetch_push", "--help").stdout
     assert "(default: future 0.75 random 0.25)" in words
-    assert "--agent.temperature" in words
+    assert "temperature=0.05: " in words
 
 
 @pytest.mark.parametrize("command", [["train", "her_envs/PointReach-v0"], ["watch", "x.pt"]])
@@ -282,7 +302,7 @@ def test_default_steps_are_4000_times_the_episode_length(tmp_path, monkeypatch):
         configs.append(config)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("her_agents.training.loop.train", stop)
+    monkeypatch.setattr("her_wrappers.commands.train_runs.train", stop)
     her("train", "her_envs/BitFlipping-v0", "-o", "n_bits=30", "--out", tmp_path / "a", "--no-check")
     assert [(config.steps, config.algo) for config in configs] == [(30 * 4_000, "dqn")]
 

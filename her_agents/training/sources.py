@@ -1,0 +1,326 @@
+"""Sources of the episodes of a run: environments of this process, workers, or recordings.
+
+A source fills its replay buffer, from which the run samples. A run needs nothing else of a source than the
+methods of `Source`, so another kind of source is one more class here, and one more line in `open_source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode
+
+from her_agents.algorithms.registry import make_agent
+from her_agents.training.demonstrations import read_demonstrations
+from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
+from her_wrappers.collecting import Collector
+from her_wrappers.goals.autoreset import declared_mode
+from her_wrappers.goals.environments import (
+    BrokenModuleError,
+    EnvNameError,
+    import_callable,
+    make_env,
+    make_vector_env,
+)
+from her_wrappers.goals.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
+from her_wrappers.goals.interface import goal_spaces
+from her_wrappers.integrations.recordings import open_episodes
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+    from her_agents.algorithms.base import Agent
+    from her_agents.training.config import Config
+    from her_wrappers import Episode
+    from her_wrappers.goals.environments import EnvFactory
+
+
+class Collected(NamedTuple):
+    """The steps and the episodes that a source added to the buffer."""
+
+    steps: int  # of all environments together
+    successes: Sequence[float] = ()  # success flag at the last step of each episode
+
+
+def _successes(episodes: Iterable[Episode], success_key: str) -> list[float]:
+    return [float(each.infos[success_key][-1]) for each in episodes]
+
+
+class Source:
+    """A source of episodes, which it adds to ``buffer``. This base class collects nothing."""
+
+    def __init__(self, buffer: HindsightReplayBuffer) -> None:
+        self.buffer = buffer
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether all episodes of the epoch have ended."""
+        return True
+
+    def begin(self, seed: int, *, keep_open: bool) -> None:
+        """Begin new episodes. If ``keep_open``, unfinished ones are added to the buffer as truncated."""
+
+    def collect(self, agent: Agent, remaining: int) -> Collected:
+        """Collect the steps that are added between two updates of the agent.
+
+        Args:
+            agent: The agent, which explores.
+            remaining: Number of steps until the end of the epoch. After these steps, the source finishes the
+                open episodes, and begins no others until `begin`.
+        """
+        return Collected(0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the part of a checkpoint that restores the source, except for its buffer."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the source from a checkpoint that contains the result of `state_dict`."""
+
+    def close(self) -> None:
+        """Close environments and workers."""
+
+
+class EnvironmentSource(Source):
+    """Steps a vector environment in this process."""
+
+    def __init__(
+        self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, info_keys: Sequence[str]
+    ) -> None:
+        super().__init__(buffer)
+        self._success_key = success_key
+        self._ended_now: list[Episode] = []  # at the latest step, in the order of their environments
+        self._envs = VectorEpisodeRecorder(envs, self._ended_now.append, info_keys=info_keys)
+        self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
+        self._observations: Any = None
+        self._ended = np.zeros(envs.num_envs, bool)  # at the latest step
+        self._waiting = self._ended  # environments whose last episode of the epoch has ended
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last episode of the epoch has ended in each environment."""
+        return bool(self._waiting.all())
+
+    def begin(self, seed: int, *, keep_open: bool) -> None:
+        """Reset all environments."""
+        self._observations, _ = self._envs.reset(seed=seed)
+        self._ended = self._waiting = np.zeros(self._envs.num_envs, bool)
+        if keep_open and self._ended_now:
+            self.buffer.add_episodes(self._ended_now)
+        self._ended_now.clear()
+
+    def collect(self, agent: Agent, remaining: int) -> Collected:
+        """Step each environment once; discard the steps of those that wait for the end of the epoch."""
+        actions = agent.act(self._observations, explore=True)
+        self._observations, _, terminated, truncated, _ = self._envs.step(actions)
+        resets = self._ended & self._next_step_mode
+        steps = int(np.count_nonzero(~(self._waiting | resets)))
+        self._ended = terminated | truncated
+        ended = zip(np.flatnonzero(self._ended), self._ended_now, strict=True)
+        episodes = [episode for i, episode in ended if not self._waiting[i]]
+        if episodes:
+            self.buffer.add_episodes(episodes)
+        self._ended_now.clear()
+        if steps >= remaining:
+            self._waiting = self._waiting | self._ended
+        return Collected(steps, _successes(episodes, self._success_key))
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._envs.close()
+
+
+class WorkerSource(Source):
+    """Collects rounds of episodes by the workers of a `Collector`, while the agent learns.
+
+    In a round, each environment of the workers plays one episode. While the agent learns from the episodes of
+    one round, the workers play the next round. The result depends on the number of workers, but not on the
+    machines that run the workers, on timing, or on restarts of killed workers.
+    """
+
+    def __init__(self, buffer: HindsightReplayBuffer, collector: Collector, success_key: str) -> None:
+        super().__init__(buffer)
+        self._collector, self._success_key = collector, success_key
+        self._rounds = collector.rounds()
+
+    def collect(self, agent: Agent, remaining: int) -> Collected:
+        """Add one round of episodes to the buffer."""
+        if len(self.buffer):  # not in the first round; later, the agent was updated since the last round
+            self._collector.update(agent.policy_state())
+        episodes = next(self._rounds).episodes
+        self.buffer.add_episodes(episodes)
+        return Collected(episodes.num_steps, [float(each.infos[self._success_key][-1]) for each in episodes])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the collector."""
+        return {"collector": self._collector.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of the collector."""
+        self._collector.load_state_dict(state["collector"])
+
+    def close(self) -> None:
+        """Stop the workers."""
+        self._collector.close()
+
+
+class RecordedSource(Source):
+    """The recorded episodes of an offline run, all of which are in the buffer from the beginning.
+
+    ``name`` is `Config.offline`, or None if the buffer is that of a resumed run, which has the episodes.
+    """
+
+    def __init__(self, buffer: HindsightReplayBuffer, name: str | None) -> None:
+        super().__init__(buffer)
+        if name is None:
+            return
+        try:
+            buffer.extend(open_episodes(name))
+        except (OSError, TypeError, ValueError) as error:
+            raise ValueError(f"offline={name!r} cannot be used: {error}") from error
+        if not buffer.can_sample:
+            raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
+
+
+class ExploringPolicy:
+    """An agent that explores, as the policy of the workers of a `Collector`."""
+
+    def __init__(
+        self,
+        config: Config,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        agent: type[Agent] | None,
+    ) -> None:
+        self._arguments = config, observation_space, action_space, agent
+        self._agent = make_agent(config, observation_space, action_space, agent=agent, device="cpu")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the weights: each worker gets the current weights by `load_state_dict`.
+        return ExploringPolicy, self._arguments
+
+    def __call__(self, observations: Any) -> Any:
+        """Return the actions for N observations."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as in worker processes; more threads round differently
+        try:
+            return self._agent.act(observations, explore=True)
+        finally:
+            torch.set_num_threads(threads)
+
+    def seed(self, seed: int) -> None:
+        """Seed the random generator of the exploration."""
+        self._agent.seed(seed)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load ``state``, which `Agent.policy_state` of the learner's agent returned."""
+        self._agent.load_policy_state(state)
+
+
+class _KeptOpen(gym.Wrapper[Any, Any, Any, Any]):
+    """Ignores ``close``, since the caller owns the environment."""
+
+    def close(self) -> None:
+        pass
+
+
+def make_single_env(config: Config, own: gym.Env[Any, Any] | EnvFactory | None) -> gym.Env[Any, Any]:
+    """Return one environment of a run: ``own`` if it is an environment, else a new one.
+
+    Args:
+        config: The options of the run.
+        own: The argument ``env`` of `her_agents.train`.
+    """
+    if own is None:
+        own = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
+    made = _KeptOpen(own) if isinstance(own, gym.Env) else own()
+    return limit_episodes(made, config.max_episode_steps)
+
+
+def open_source(
+    config: Config,
+    env: gym.Env[Any, Any],
+    success_key: str,
+    *,
+    own_env: gym.Env[Any, Any] | EnvFactory | None = None,
+    own_agent: type[Agent] | None = None,
+    backend: str = "process",
+    address: str | None = None,
+    saved: Path | None = None,
+) -> Source:
+    """Return the source of a run, with its replay buffer.
+
+    Args:
+        config: The options of the run.
+        env: The environment of the evaluations.
+        success_key: Name of the success flag in infos.
+        own_env: The argument ``env`` of `her_agents.train`.
+        own_agent: Class of the agent, used instead of ``config.algo``.
+        backend: Backend of the `Collector`.
+        address: Address of a Ray cluster for the `Collector`, or None.
+        saved: File of the saved replay buffer of a resumed run; None for a new run.
+    """
+    make_envs: Callable[[], Any] = partial(
+        make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
+    )
+    if own_env is not None:
+        make_one = partial(make_single_env, config, own_env)
+        make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
+    envs = env if config.offline or config.workers else make_envs()
+
+    buffer_size, info_keys = config.buffer_size, config.info_keys
+    if not config.offline:
+        info_keys = tuple(sorted({success_key, *info_keys}))
+        longest = config.max_episode_steps or declared_time_limit(env) or MAX_EPISODE_STEPS
+        # The last episodes may end after config.steps.
+        buffer_size = min(buffer_size, config.steps + config.num_envs * max(1, config.workers) * longest)
+    termination = find_termination(config.termination)
+    if saved is not None:
+        functions = {"termination": termination} if callable(termination) else {}  # files contain none
+        buffer = HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **functions)
+    else:
+        buffer = HindsightReplayBuffer.for_env(
+            envs,
+            buffer_size=buffer_size,
+            **config.goal_options(),
+            termination=termination,
+            n_steps=config.n_steps,
+            gamma=config.gamma,
+            prioritized=Priority() if config.prioritized else None,
+            info_keys=info_keys,
+            seed=config.seed,
+            demonstrations=read_demonstrations(config, env, info_keys),
+        )
+
+    if config.offline:
+        return RecordedSource(buffer, None if saved else config.offline)
+    if not config.workers:
+        return EnvironmentSource(buffer, envs, success_key, info_keys)
+    collector = Collector(
+        make_envs,
+        ExploringPolicy(config, *goal_spaces(env), own_agent),
+        num_workers=config.workers,
+        backend=backend,
+        address=address,
+        seed=config.seed,
+        info_keys=info_keys,
+        fresh_envs=config.fresh_envs,
+        deterministic=config.deterministic,
+    )
+    return WorkerSource(buffer, collector, success_key)
+
+
+def find_termination(name: str | None) -> str | Callable[..., Any] | None:
+    """Return the function if ``name``, as in `Config.termination`, is module:function, else ``name``."""
+    if name is None or ":" not in name:
+        return name
+    try:
+        return import_callable(name, "termination")  # type: ignore[no-any-return] # any callable
+    except (BrokenModuleError, EnvNameError) as error:
+        raise ValueError(f"cannot load termination {name!r}: {error}") from error
