@@ -48,13 +48,17 @@ class CorruptFileError(ValueError):
 
 
 @contextlib.contextmanager
-def as_corrupt(message: str) -> Iterator[None]:
-    """Convert errors that a damaged file causes in the ``with`` block to CorruptFileError(``message``)."""
+def as_corrupt(message: str, *others: type[Exception]) -> Iterator[None]:
+    """Convert errors that a damaged file causes in the ``with`` block to CorruptFileError(``message``).
+
+    ``others`` are types of errors that are converted too, for files that other packages read.
+    """
+    kinds: tuple[type[Exception], ...] = (*ZIP_ERRORS, *JSON_ERRORS, csv.Error, *others)
     try:
         yield
     except CorruptFileError:
         raise
-    except (*ZIP_ERRORS, *JSON_ERRORS, csv.Error) as error:
+    except kinds as error:
         reason = ascii(reason_of(error))[1:-1]  # names in a damaged zip can have control characters
         raise CorruptFileError(f"{message}: {reason}") from error
 

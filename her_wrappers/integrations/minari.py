@@ -16,7 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from her_wrappers.data.spaces import SpaceSpec, leaf_spaces
 from her_wrappers.data.trees import as_leaf
-from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of, numbered
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 
@@ -53,10 +53,6 @@ def to_minari(
     from minari.data_collector import EpisodeBuffer  # noqa: PLC0415 - an extra
     from minari.dataset.minari_dataset import parse_dataset_id  # noqa: PLC0415
 
-    if not isinstance(episodes, Iterable):
-        fix = "; write [episode]" if isinstance(episodes, Episode) else ""
-        got = type(episodes).__name__
-        raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}{fix}")
     try:
         parse_dataset_id(dataset_id)
     except (TypeError, ValueError) as error:  # Minari could write other ids, but not read them
@@ -70,10 +66,7 @@ def to_minari(
     def buffers() -> Iterator[Any]:
         nonlocal begun
         begun = True
-        for number, episode in enumerate(episodes):
-            if not isinstance(episode, Episode):
-                got = f"got {type(episode).__name__} at position {number}"
-                raise TypeError(f"each element of episodes must be an Episode, {got}")
+        for number, episode in numbered(episodes):
             try:
                 cast = Episodes.of([episode]).cast(observations, actions)[0]
             except ValueError as error:

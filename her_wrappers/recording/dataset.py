@@ -55,6 +55,19 @@ class EpisodeErrors:
         return self._skipped
 
 
+def numbered(episodes: Iterable[Episode]) -> Iterator[tuple[int, Episode]]:
+    """Enumerate episodes; raise TypeError unless ``episodes`` is an iterable of `Episode` objects."""
+    if not isinstance(episodes, Iterable):
+        fix = "; write [episode]" if isinstance(episodes, Episode) else ""
+        got = type(episodes).__name__
+        raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}{fix}")
+    for number, episode in enumerate(episodes):
+        if not isinstance(episode, Episode):
+            got = f"got {type(episode).__name__} at position {number}"
+            raise TypeError(f"each element of episodes must be an Episode, {got}")
+        yield number, episode
+
+
 @runtime_checkable
 class Dataset(Protocol):
     """A dataset that has the method ``iterate_episodes`` of ``minari.MinariDataset``."""

@@ -18,13 +18,14 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: t
 PACKAGES = {"her_envs", "her_wrappers", "her_agents"}
 PAGES = {page: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
 INDEX = PAGES[ROOT / "docs" / "reference" / "index.md"]
+OTHER = ("lerobot", "rllib", "torchrl")
 ENTRIES = {
     name: options
     for text in PAGES.values()
     for name, options in re.findall(r"^::: (\S+)\n(?:    options: (.*))?", text, re.MULTILINE)
-    if not name.startswith(("her_wrappers.integrations.rllib", "her_wrappers.integrations.torchrl"))
+    if not name.startswith(tuple(f"her_wrappers.integrations.{other}" for other in OTHER))
 }
-"""Full names of all entries, with their options; those that need RLlib or TorchRL have tests of their own."""
+"""Full names of all entries, with their options; those of `OTHER` packages have tests of their own."""
 
 
 def value_of(name):

@@ -2,9 +2,11 @@
 
 import importlib.util
 import os
+import tempfile
 import warnings
 
-os.environ["HF_HUB_OFFLINE"] = "1"
+CACHE = tempfile.TemporaryDirectory()
+os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": CACHE.name}
 
 collect_ignore_glob = ["*.py"]
 if importlib.util.find_spec("lerobot"):
