@@ -36,7 +36,7 @@ def reloaded(buffer, folder, device=None, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"goal_selection_strategy": Geometric(0.8), "resample_achieved_goals": np.True_, "n_steps": 4},
+        {"goal_selection_strategy": Geometric(0.8), "n_steps": 4},
         {"prioritized": Priority(alpha=np.float32(0.7)), "n_sampled_goal": np.int64(1)},
     ],
 )
@@ -55,7 +55,7 @@ def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, optio
 
 @pytest.mark.parametrize("loaded", DEVICES)
 def test_a_buffer_saved_on_one_device_continues_on_another(tmp_path, device, loaded):
-    buffer = wrapped(device, resample_achieved_goals=True)
+    buffer = wrapped(device)
     for _ in range(2):
         buffer.sample(16)
     twin = reloaded(buffer, tmp_path, loaded)
@@ -87,7 +87,7 @@ def test_another_seed_begins_another_sequence(tmp_path):
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({"her_ratio": 1}, {"future"}),
+        ({"goal_selection_strategy": Mixture({"future": 1, "original": 0})}, {"future"}),
         ({"goal_selection_strategy": "episode", "n_sampled_goal": 0}, {"original"}),
     ],
 )
