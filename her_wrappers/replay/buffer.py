@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from gymnasium import spaces
@@ -224,7 +224,7 @@ class HindsightReplayBuffer:
     @property
     def info_keys(self) -> tuple[str, ...]:
         """Keys of the infos to store. Recorders whose sink is this buffer add them to their own keys."""
-        return self._own.options.info_keys
+        return tuple(self._own.options.info_keys)
 
     @property
     def num_episodes(self) -> int:
@@ -251,6 +251,11 @@ class HindsightReplayBuffer:
     def device(self) -> torch.device | None:
         """Device of the batches; None for NumPy arrays."""
         return self._device
+
+    @property
+    def on_device(self) -> NoReturn:
+        """Removed; use `device`."""
+        raise AttributeError("on_device was removed; use device, since batches are copied to a device")
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
         self,
@@ -409,7 +414,9 @@ class HindsightReplayBuffer:
             require_number("beta", beta, "[0, 1]")
         with self._lock:
             batch: Batch[Any] = self._replay.sample(batch_size, beta)
-        return batch if self._device is None else batch.to_torch(self._device)
+        if self._device is not None:
+            batch = batch.to_torch(self._device)
+        return batch
 
     def update_priorities(self, index: Any, priorities: Any) -> int:
         """Set the priorities of transitions; transitions with larger priorities are sampled more often.

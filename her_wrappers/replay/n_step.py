@@ -59,7 +59,7 @@ def n_step_returns(windows: StepsOfWindows, steps: Batch) -> NStepReturns:
     # False after the first step that terminates.
     counted = windows.within & (terminations.cumsum(0) <= terminations)
     lengths = counted.sum(0)
-    terminated = (terminations & counted).any(0)
+    terminated, truncated = (np.asarray((each & counted).any(0)) for each in (terminations, truncations))
     with np.errstate(over="ignore"):  # too large sums become infinite, and are rejected
         sums = (rewards * counted * windows.powers[:-1, None]).sum(0).astype(np.float32)
     if not np.isfinite(sums).all():
@@ -69,7 +69,7 @@ def n_step_returns(windows: StepsOfWindows, steps: Batch) -> NStepReturns:
             "the batch; scale the rewards down, or reduce n_steps="
         )
     discounts = (windows.powers[lengths] * ~terminated).astype(np.float32)
-    return NStepReturns(lengths, sums, terminated, (truncations & counted).any(0), discounts)
+    return NStepReturns(lengths, sums, terminated, truncated, discounts)
 
 
 def window_lengths(discounts: np.ndarray, gamma: float) -> np.ndarray:

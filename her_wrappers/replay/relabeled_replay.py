@@ -147,11 +147,17 @@ class RelabeledReplay:
         rows = (row[:, None] + steps.ahead).reshape(-1)
         terminated, truncated, goal_independent = windows.end_flags[:, k].repeat(width, 1) & steps.is_last
         goals_of_steps = tuple([repeated(each) for each in part] for part in goals)
+        observations, actions, rewards, after = storage.take_steps(np.array((rows, rows + 1)), goals_of_steps)
         singles = Batch(
-            *storage.take_steps(np.array((rows, rows + 1)), goals_of_steps),
+            observations,
+            actions,
+            rewards,
+            after,
             terminated,
             truncated,
-            *map(repeated, (draws.discounts[k], weights, relabeled)),
+            repeated(draws.discounts[k]),
+            repeated(weights),
+            repeated(relabeled),
             (index[:, None] + steps.ahead).reshape(-1),
         )
         self._relabel(singles, goal_independent, draws.counts[k][1] * width)

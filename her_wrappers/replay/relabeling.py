@@ -171,10 +171,10 @@ class Relabeler:
 
         def rewards(achieved_goal: Any, desired_goal: Any, info: Infos) -> Any:
             flags = batch.terminations[:count]
-            goals = (read_only(each, count) for each in (achieved_goal, desired_goal))
+            achieved, desired = (read_only(each, count) for each in (achieved_goal, desired_goal))
             after = batch.next_observations | {"achieved_goal": achieved_goal}
             changed = replace(batch, next_observations=after)  # for reward_fn
-            return self.rewards(GoalTransition(*goals, info, flags, flags), changed).copy()
+            return self.rewards(GoalTransition(achieved, desired, info, flags, flags), changed).copy()
 
         achieved_goal, goal = (batch.observations[key] for key in OBSERVATION_KEYS[1:])
         trivial: Bools = are_trivial(rewards, achieved_goal, goal, self._info_rows(infos, count))

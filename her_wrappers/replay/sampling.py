@@ -26,7 +26,7 @@ MAX_BATCHES = 16  # maximum number of batches that are drawn at once; more would
 class Steps(NamedTuple):
     """Facts about n stored steps, each an (n,) integer array."""
 
-    index: np.ndarray  # step number
+    number: np.ndarray  # step number
     row: np.ndarray  # row of the state in which the step begins; may be beyond the ring by less than its size
     t: np.ndarray  # index of the step in its episode
     length: np.ndarray  # number of steps of the episode
@@ -50,7 +50,7 @@ class Windows(NamedTuple):
 class Draws(NamedTuple):
     """K batches of B sampled steps and their goals; in each batch, the relabeled steps come first."""
 
-    index: np.ndarray  # (K, B) step numbers
+    index: Any  # (K, B) step numbers
     rows: np.ndarray  # (K, 2, B) rows of the states before and after the steps
     goal_rows: (
         np.ndarray
@@ -130,21 +130,21 @@ class Sampler:
         end_flags, windows = (steps.flags.astype(np.int8) & FLAG_BITS[:, None]) != 0, None
         if self._n_steps > 1:
             # The window of an original step ends before the goal changes.
-            left = np.where(relabeled.reshape(-1), steps_to_end, steps.span_end - steps.index)
+            left = np.where(relabeled.reshape(-1), steps_to_end, steps.span_end - steps.number)
             left = left.clip(max=self._n_steps)
             windows = Windows(left.reshape(shape), steps_to_end.reshape(shape), end_flags.reshape(3, *shape))
         constants = np.empty((2, *shape), np.float32)
         constants[0], constants[1] = self._gamma, 1
-        begin, names = steps.index - steps.t, self._mixture.names
+        begin, names = steps.number - steps.t, self._mixture.names
         return Draws(
-            index=steps.index.reshape(shape),
+            index=steps.number.reshape(shape),
             rows=rows,
             goal_rows=goal_rows.reshape(shape),
             goal_spans=goal_spans.reshape(shape),
             relabeled=relabeled,
             flags=(end_flags & (steps_to_end == 1)).reshape(3, *shape),
             discounts=constants[0],
-            weights=constants[1] if priorities is None else priorities.scaled(steps.index).reshape(shape),
+            weights=constants[1] if priorities is None else priorities.scaled(steps.number).reshape(shape),
             counts=counts,
             windows=windows,
             provenance=Provenance(begin.reshape(shape), goal_index.reshape(shape), component, names),
@@ -156,9 +156,9 @@ class Sampler:
         slots = ahead + stored.first % self._storage.buffer_size
         span = stored.steps.take(slots, 0, None, "wrap").astype(np.intp)
         first, row, length, flags, _, span_end = stored.goal_spans.take(span, 0, None, "wrap").T
-        index = ahead + stored.first
-        t = index - first
-        return Steps(index, row + t, t, length, span, span_end, flags)
+        number = ahead + stored.first
+        t = number - first
+        return Steps(number, row + t, t, length, span, span_end, flags)
 
     def _select_goals(
         self, stored: Stored, steps: Steps, component: np.ndarray, rng: np.random.Generator
@@ -174,7 +174,7 @@ class Sampler:
             if components[0].takes_desired:
                 spans = np.where(component == 0, spans, steps.span)
             return goal_rows, spans, goal_index
-        goal_rows, goal_spans, goal_index = steps.row.copy(), steps.span.copy(), np.zeros_like(steps.index)
+        goal_rows, goal_spans, goal_index = steps.row.copy(), steps.span.copy(), np.zeros_like(steps.number)
         for number, each in enumerate(components):
             chosen = np.flatnonzero(component == number)
             if len(chosen):
@@ -189,9 +189,9 @@ class Sampler:
         if component.select is not None:
             s = component.select(steps.t, steps.length, rng)
             ahead = s - steps.t
-            return steps.row + ahead, steps.span, steps.index + ahead - 1
-        others = self._look_up(stored, uniform_below(stored.num_steps, len(steps.index), rng))
-        return others.row + 1, others.span if component.takes_desired else steps.span, others.index
+            return steps.row + ahead, steps.span, steps.number + ahead - 1
+        others = self._look_up(stored, uniform_below(stored.num_steps, len(steps.number), rng))
+        return others.row + 1, others.span if component.takes_desired else steps.span, others.number
 
     def state_dict(self) -> dict[str, Json]:
         """Return a state with which `load_state_dict` continues the same sequence of batches."""

@@ -176,7 +176,13 @@ class Header(NamedTuple):
         functions, state = set(content["functions"]), content["relabeler"]
         if not {"goal_selection_strategy", "termination"} >= functions:
             raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
-        unsaved = dict.fromkeys((*FUNCTIONS, "seed", "device", "demonstrations", "termination"))
+        unsaved: dict[str, Any] = dict.fromkeys((
+            *FUNCTIONS,
+            "seed",
+            "device",
+            "demonstrations",
+            "termination",
+        ))
         unsaved |= {"goal_selection_strategy": "future", "compute_reward": functions_missing}
         validated = BufferOptions(**unsaved | options)
         first, blocks = (require_count(name, content[name], at_least=0) for name in ("first", "blocks"))
@@ -277,7 +283,8 @@ def _load_demonstrations(
                 header = Header.read(inner.header, given)
                 sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
             options = options_of_demonstrations(own.options, **sizes)
-            replay = DemonstrationReplay(*header.spaces, options)
+            observation_space, action_space = header.spaces
+            replay = DemonstrationReplay(observation_space, action_space, options)
             _restore(replay, inner, header, given)
         return replay
 
