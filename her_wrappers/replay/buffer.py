@@ -168,19 +168,24 @@ class HindsightReplayBuffer:
     ) -> None:
         self.observation_space, self.action_space = observation_space, action_space
         self._lock = fork_safe_lock()
-        self._replay, self._own = replay, replay.own
-        self._attachment: dict[str, Json] = {}  # what an integration saves with the buffer
+        self._attachment: dict[str, Json] = {}  # JSON that an integration saves with the buffer
         self._missing: set[str] = (
             set()
-        )  # options that were functions in the file of a buffer without functions
-        options = self._own.options
+        )  # names of options that were functions before a load without functions
+        options = replay.own.options
         self._open_episodes = OpenEpisodes(
             observation_space, action_space, options.info_keys, options.buffer_size
         )
+        self._compose(replay)
+
+    def _compose(self, replay: RelabeledReplay | MixedReplay) -> None:
+        """Use ``replay``, and make a buffer for its demonstrations, if there are any."""
+        self._replay, self._own = replay, replay.own
         self._demonstrations: HindsightReplayBuffer | None = None
         if replay.demonstrations is not None:
-            self._demonstrations = copy.copy(self)  # on the same device
-            self._demonstrations._set_up(observation_space, action_space, replay.demonstrations)  # noqa: SLF001 - of this class
+            spaces_, view = (self.observation_space, self.action_space), copy.copy(self)  # on the same device
+            view._set_up(*spaces_, replay.demonstrations)  # noqa: SLF001 - of this class
+            self._demonstrations = view
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:

@@ -30,11 +30,8 @@ from her_wrappers.support.arguments import require_count, require_gamma, require
 if TYPE_CHECKING:
     import torch
 
-FUNCTIONS = (
-    "compute_reward",
-    "reward_fn",
-    "compute_terminated",
-)  # options that compute rewards or terminations
+# Options that compute rewards or terminations
+FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 # Options on which the sampled steps and goals depend
 SAMPLING = ("n_sampled_goal", "goal_selection_strategy", "prioritized")
 MAX_SIZE = 2**62  # largest `buffer_size`: step numbers are int64

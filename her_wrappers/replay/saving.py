@@ -4,8 +4,8 @@ A file has arrays and a JSON header. The arrays contain blocks of episodes, the 
 `add` has begun but not ended, and the bytes of a second buffer file with the demonstrations. The header has
 spaces, options, the number of the oldest step, and the states of the relabeler and of the sampler.
 
-To load a file, `Header.read` validates the header, `_make_buffer` makes an empty buffer with its options, and
-`_restore` fills the replay of this buffer.
+To load a file, `_read_header` validates the header, `_make_buffer` makes an empty buffer with its options,
+and `_restore` fills the replay of this buffer.
 """
 
 from __future__ import annotations
@@ -167,33 +167,25 @@ class Header(NamedTuple):
     others: dict[str, Any]  # the whole header
 
     @classmethod
-    def read(cls, content: dict[str, Any], given: Mapping[str, Any]) -> Header:
-        """Return a header; ``given`` are the arguments of `load`. Raise an error if it is not valid."""
-        described = without_removed(content["options"], given)
-        options = {
-            name: option_from_json(value) for name, value in described.items() if name != "demonstrations"
-        }
-        functions, state = set(content["functions"]), content["relabeler"]
+    def of(cls, content: dict[str, Any], described: dict[str, Json]) -> Header:
+        """Return a header with the options ``described``, or raise an error if it is not valid."""
+        share, functions, state = described["demonstrations"], set(content["functions"]), content["relabeler"]
+        options = {name: option_from_json(each) for name, each in described.items() if name in SAVED}
         if not {"goal_selection_strategy", "termination"} >= functions:
             raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
-        unsaved: dict[str, Any] = dict.fromkeys((
-            *FUNCTIONS,
-            "seed",
-            "device",
-            "demonstrations",
-            "termination",
-        ))
-        unsaved |= {"goal_selection_strategy": "future", "compute_reward": functions_missing}
-        validated = BufferOptions(**unsaved | options)
+        unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device", "demonstrations"))
+        defaults = {"goal_selection_strategy": "future", "termination": None}  # in place of functions
+        validated = BufferOptions(**unsaved | {"compute_reward": functions_missing} | defaults | options)
         first, blocks = (require_count(name, content[name], at_least=0) for name in ("first", "blocks"))
         if first > MAX_SIZE:
             raise ValueError(f"'first' in the header must be at most {MAX_SIZE}, got {first}")
-        share = described["demonstrations"]
         found = [space_from_json(content[name]) for name in SPACES]
         require_goal_space(found[0])
-        seen = (
-            SeenRewards() if state is None else SeenRewards(state["achieved_reward"], state["missed_reward"])
-        )
+        mode, seen, warned = None, SeenRewards(), set[str]()
+        if state is not None:
+            mode = state["termination"].removesuffix(" by default")  # of older files
+            seen = SeenRewards(state["achieved_reward"], state["missed_reward"])
+            warned = set(map(str, state["warned"]))
         for value in seen:
             if not isinstance(value, float | None):
                 raise TypeError(f"a reward in 'relabeler' must be a float or None, got {value!r}")
@@ -205,23 +197,28 @@ class Header(NamedTuple):
             buffer_size=validated.buffer_size,
             first=first,
             blocks=blocks,
-            mode=None
-            if state is None
-            else state["termination"].removesuffix(" by default"),  # of older files
+            mode=mode,
             seen=seen,
-            warned=set() if state is None else set(map(str, state["warned"])),
+            warned=warned,
             open_lengths=[require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]],
             demonstrations=None if share is None else Demonstrations((), share),
             others=content,
         )
 
 
+def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
+    """Return the header of a file; ``given`` are the arguments of `load`."""
+    with as_corrupt(_damaged(file.path)):
+        described = dict(file.header["options"])
+    described = without_removed(described, given)
+    with as_corrupt(_damaged(file.path)):
+        return Header.of(file.header, described)
+
+
 def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        damaged = _damaged(path)
-        with as_corrupt(damaged):
-            header = Header.read(file.header, given)
+        damaged, header = _damaged(path), _read_header(file, given)
         if env is not None:
             _require_same_spaces(header.spaces, goal_spaces(env), "env")
         buffer = _make_buffer(cls, header, env, given)
@@ -231,7 +228,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
             if "seed" not in given:
                 with as_corrupt(damaged):
                     mixed.rng.bit_generator.state = header.others["demonstrations"]
-            buffer._set_up(*header.spaces, mixed)
+            buffer._compose(mixed)
         longest = max((each for each in header.open_lengths if each <= header.buffer_size), default=0)
         _require_room(longest, buffer.buffer_size)
         _restore(buffer._own, file, header, given, len(buffer.demonstrations or ()))
@@ -279,9 +276,8 @@ def _load_demonstrations(
 
     def read(path: Path) -> DemonstrationReplay:
         with ArrayFile(path, kind=KIND, version=VERSION) as inner:
-            with as_corrupt(_damaged(file.path)):
-                header = Header.read(inner.header, given)
-                sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
+            header = _read_header(inner, given)
+            sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
             options = options_of_demonstrations(own.options, **sizes)
             observation_space, action_space = header.spaces
             replay = DemonstrationReplay(observation_space, action_space, options)
@@ -300,13 +296,8 @@ def _restore(
     num_demonstrations: int = 0,
 ) -> None:
     """Fill an empty replay with the episodes, priorities and states in a file."""
-    storage, priorities, relabeler, damaged = (
-        replay.storage,
-        replay.priorities,
-        replay.relabeler,
-        _damaged(file.path),
-    )
-    first = header.first + num_demonstrations
+    storage, priorities, relabeler = replay.storage, replay.priorities, replay.relabeler
+    damaged, first = _damaged(file.path), header.first + num_demonstrations
     storage.stored = storage.stored._replace(first=first, end=first)
     # Whether the saved flags of episodes are those of the present termination rule.
     is_inspected = relabeler is None or (header.mode == relabeler.rule.mode and "termination" not in given)
@@ -351,8 +342,8 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     """
     if isinstance(source, bytes):
         return _read_bytes(source, lambda path: load_same(buffer, path))
-    with ArrayFile(source, kind=KIND, version=VERSION) as file, as_corrupt(_damaged(source)):
-        header = Header.read(file.header, {})
+    with ArrayFile(source, kind=KIND, version=VERSION) as file:
+        header = _read_header(file, {})
     _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
     options = buffer._own.options
     mine = _options_json(buffer)
