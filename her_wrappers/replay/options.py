@@ -43,23 +43,10 @@ SAVED = (
 )  # fmt: skip
 # Removed options, each with the value that it had by default, and advice in place of other values
 REMOVED: dict[str, tuple[Json, str]] = {
-    "her_ratio": (
-        None,
-        "pass n_sampled_goal=, or for a share r, "
-        "goal_selection_strategy=Mixture({'future': r, 'original': 1 - r})",
-    ),
-    "resample_achieved_goals": (
-        False,
-        "leave it out; for fewer trivial goals, pass a Mixture with 'random' or 'desired'",
-    ),
-    "info_format": (
-        "list",
-        "leave it out: functions get a list of dicts, so write np.array([info[key] for info in infos])",
-    ),
-    "tensor_functions": (
-        False,
-        "leave it out: functions get NumPy arrays, and device= copies the batches to the device",
-    ),
+    "her_ratio": (None, "pass n_sampled_goal=, or a Mixture that has a share of 'original'"),
+    "resample_achieved_goals": (False, "for fewer trivial goals, pass a Mixture with 'random' or 'desired'"),
+    "info_format": ("list", "leave it out: functions get a list of dicts, one for each row"),
+    "tensor_functions": (False, "leave it out: functions get arrays, and device= copies the batches"),
 }
 REMOVED_ADVICE = {name: advice for name, (_, advice) in REMOVED.items()}
 
@@ -186,14 +173,11 @@ class BufferOptions:
             raise ValueError(f"seed must be a non-negative integer or None, got {self.seed!r}") from error
         if self.compute_reward is not None and self.reward_fn is not None:
             raise ValueError("compute_reward and reward_fn must not both be given; pass only one of them")
-        if self.mixture.components:
-            if self.compute_reward is None and self.reward_fn is None:
-                raise ValueError(
-                    "relabeling needs compute_reward(achieved_goal, desired_goal, info), got None; pass "
-                    "compute_reward= or reward_fn=, or turn relabeling off with n_sampled_goal=0"
-                )
-            if self.termination is None and self.compute_terminated is not None:
-                resolve(termination="recompute")  # also after a load without functions
+        if self.mixture.components and self.compute_reward is None and self.reward_fn is None:
+            raise ValueError(
+                "relabeling needs compute_reward(achieved_goal, desired_goal, info), got None; pass "
+                "compute_reward= or reward_fn=, or turn relabeling off with n_sampled_goal=0"
+            )
 
     @property
     def can_relabel(self) -> bool:
