@@ -169,9 +169,8 @@ class HindsightReplayBuffer:
         self.observation_space, self.action_space = observation_space, action_space
         self._lock = fork_safe_lock()
         self._attachment: dict[str, Json] = {}  # JSON that an integration saves with the buffer
-        self._missing: set[str] = (
-            set()
-        )  # names of options that were functions before a load without functions
+        # Names of options that were functions in the file from which a buffer was loaded without functions
+        self._missing: set[str] = set()
         options = replay.own.options
         self._open_episodes = OpenEpisodes(
             observation_space, action_space, options.info_keys, options.buffer_size
@@ -183,9 +182,8 @@ class HindsightReplayBuffer:
         self._replay, self._own = replay, replay.own
         self._demonstrations: HindsightReplayBuffer | None = None
         if replay.demonstrations is not None:
-            spaces_, view = (self.observation_space, self.action_space), copy.copy(self)  # on the same device
-            view._set_up(*spaces_, replay.demonstrations)  # noqa: SLF001 - of this class
-            self._demonstrations = view
+            view = self._demonstrations = copy.copy(self)  # on the same device
+            view._set_up(self.observation_space, self.action_space, replay.demonstrations)  # noqa: SLF001 - same class
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
