@@ -78,13 +78,6 @@ def test_env_and_algo_are_required():
         make_config({"env": "her_envs/BitFlipping-v0"})
 
 
-def test_an_option_that_was_removed_may_have_its_default():
-    options = {"env": "her_envs/PointReach-v0", "algo": "sac"}
-    assert make_config(options, {"tensor_functions": False}) == make_config(options)
-    with pytest.raises(ValueError, match="tensor_functions"):
-        make_config(options, {"tensor_functions": True})
-
-
 def test_options_are_read_from_toml_and_json(tmp_path):
     (tmp_path / "a.toml").write_text(
         "[goal_selection_strategy]\nfuture = 0.5\ndesired = 0.3\noriginal = 0.2\n[agent]\nhidden = [8, 8]\n"
