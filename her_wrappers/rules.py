@@ -8,6 +8,7 @@ a `Report` shows the findings.
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -59,20 +60,20 @@ class Rule:
     severity: Severity
     meaning: str  # the fault in one sentence
     fix: str  # the fix in one line, without a period
-    wrong: str  # example of code that violates the rule; may be empty
-    right: str  # the example with the fault corrected; empty without ``wrong``
     check: Check  # function that yields the violations
+    wrong: str = ""  # example of code that violates the rule; may be empty
+    right: str = ""  # the example with the fault corrected; empty without ``wrong``
     source: str = ""  # source of the requirement, such as a paper or an issue; may be empty
     threshold: str = ""  # the threshold of the rule and its reason; empty for rules without a threshold
     needs: tuple[str, ...] = ()  # needs that the evidence must meet for the rule to be applied
     # needs that the rule does not require, but without which the absence of findings is inconclusive
     inconclusive_without: tuple[str, ...] = ()
-    # codes of rules whose findings are direct consequences of a finding of this rule. A report leaves out
-    # these findings, and the findings that they imply in turn; a warning that implies an error becomes an
-    # error
+    # codes of rules whose findings are direct consequences of a finding of this rule, where the chains of
+    # `RuleSet` do not express it
     implies: tuple[str, ...] = ()
     repair: str = ""  # class of `her_wrappers.repairs` that corrects the fault, or an empty text
     passive: bool = False  # whether `GoalEnvChecker` applies the rule to an environment in use
+    is_last: bool = False  # whether the rule is applied after all others, since they may add to the evidence
 
 
 @dataclass(frozen=True)
@@ -252,12 +253,19 @@ class Report:
 class RuleSet(Mapping[str, Rule]):
     """The rules of a suite, by code.
 
-    Rules whose codes have the same first digit are a family. Reports show families in the order ``families``.
+    Reports show findings of one severity in the order of ``families``, the first digits of the codes.
+
+    A finding that another finding explains is hidden. ``chains`` lists what explains what: a chain is a
+    sequence of families, each of which is written as codes or prefixes of codes, separated by spaces. A
+    finding hides the findings of the later families of its chain: with the chain ``("GE4", "GE501 GE502")``,
+    a finding of GE401 hides those of GE501 and GE502. Hidden rules hide in turn, also in other chains.
     """
 
-    def __init__(self, families: str = "0123456789") -> None:
+    def __init__(self, families: str = "0123456789", chains: Sequence[Sequence[str]] = ()) -> None:
         self._rules: dict[str, Rule] = {}
         self._families = families
+        self._chains = [[tuple(family.split()) for family in chain] for chain in chains]
+        self._hidden: dict[str, set[str]] = {}  # results of `_hidden_by`
 
     def __getitem__(self, code: str) -> Rule:
         return self._rules[code]
@@ -271,21 +279,25 @@ class RuleSet(Mapping[str, Rule]):
     def rule(
         self,
         code: str,
-        name: str,
+        name: str = "",
         severity: Severity = "error",
         *,
-        meaning: str,
+        meaning: str = "",
         fix: str,
         wrong: str = "",
         right: str = "",
         **options: Any,
     ) -> Callable[[Check], Check]:
-        """Return a decorator that registers a function as the check of a new `Rule` with these fields."""
+        """Return a decorator that registers a function as the check of a new `Rule` with these fields.
+
+        The default of ``name`` is the name of the function with hyphens, that of ``meaning`` its docstring.
+        """
 
         def add(check: Check) -> Check:
-            self._rules[code] = Rule(
-                code, name, severity, meaning, fix, wrong.strip("\n"), right.strip("\n"), check, **options
-            )
+            self._hidden.clear()
+            texts = name or check.__name__.replace("_", "-"), severity, meaning or _one_line(check.__doc__)
+            example = wrong.strip("\n"), right.strip("\n")
+            self._rules[code] = Rule(code, *texts, fix, check, *example, **options)
             return check
 
         return add
@@ -311,38 +323,52 @@ class RuleSet(Mapping[str, Rule]):
         ]
 
     def judge(self, evidence: EvidenceLike, rules: Iterable[Rule]) -> list[Finding]:
-        """Return the findings of ``rules``, errors first, except findings that another finding implies.
+        """Return the findings of ``rules``, errors first, except findings that another finding hides.
 
-        If a rule A implies a rule B, a finding of A hides all findings of B. A is applied even if it is not
-        in ``rules``, but then its own findings are not returned.
+        Rules that are not in ``rules`` are applied only if they can hide a finding; their own findings are
+        not returned.
         """
-        codes = {rule.code for rule in rules}
-        applied = [rule for rule in self.values() if rule.code in codes or codes & self._implied_by(rule)]
-        findings = self.without_implied(apply_rules(applied, evidence))
-        return self.in_order(finding for finding in findings if finding.code in codes)
+        selected = {rule.code: rule for rule in rules}
+        findings = apply_rules(selected.values(), evidence)
+        codes = {finding.code for finding in findings}
+        causes = [
+            rule for code, rule in self.items() if code not in selected and codes & self._hidden_by(code)
+        ]
+        findings = self.without_hidden([*findings, *apply_rules(causes, evidence)])
+        return self.in_order(finding for finding in findings if finding.code in selected)
 
-    def without_implied(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Return the findings that no other finding implies, directly or through other rules.
+    def without_hidden(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Return the findings that no other finding hides.
 
-        A finding that implies a more severe finding is returned with that higher severity, so that a warning
+        A finding that hides a more severe finding is returned with that higher severity, so that a warning
         never hides an error.
         """
-        implied = {each.code: self._implied_by(self[each.code]) for each in findings}
-        hidden = set[str]().union(*implied.values())
+        hidden_by = {each.code: self._hidden_by(each.code) for each in findings}
+        hidden = set[str]().union(*hidden_by.values())
         kept = []
         for finding in findings:
             if finding.code not in hidden:
-                severities = [each.severity for each in findings if each.code in implied[finding.code]]
+                severities = [each.severity for each in findings if each.code in hidden_by[finding.code]]
                 worst = min([finding.severity, *severities], key=SEVERITIES.index)
                 kept.append(replace(finding, severity=worst))
         return kept
 
-    def _implied_by(self, rule: Rule) -> set[str]:
-        found, new = set[str](), {rule.code}
-        while new:
-            new = {code for each in new for code in self[each].implies} - found
-            found |= new
-        return found
+    def _hidden_by(self, code: str) -> set[str]:
+        """Return the codes of the rules whose findings a finding of the rule ``code`` hides."""
+        if code not in self._hidden:
+            found, new = set[str](), {code}
+            while new:
+                new = {hidden for each in new for hidden in self._next_hidden(each)} - found
+                found |= new
+            self._hidden[code] = found
+        return self._hidden[code]
+
+    def _next_hidden(self, code: str) -> Iterator[str]:
+        yield from self[code].implies
+        for chain in self._chains:
+            places = (i for i, family in enumerate(chain) if code.startswith(family))
+            later = tuple(itertools.chain.from_iterable(chain[next(places, len(chain)) + 1 :]))
+            yield from (each for each in self if later and each.startswith(later))
 
     def in_order(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return findings sorted by severity, errors first, then by family, code and subject."""
@@ -360,7 +386,7 @@ class RuleSet(Mapping[str, Rule]):
 def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
     """Apply rules whose ``needs`` are met; violations of a rule with equal ``subject`` form one finding."""
     findings = []
-    for rule in rules:
+    for rule in sorted(rules, key=lambda rule: rule.is_last):
         if any(map(evidence.missing, rule.needs)):
             continue
         groups: dict[str, list[Violation]] = {}
@@ -394,6 +420,10 @@ def unmet_needs(evidence: EvidenceLike, rules: Iterable[Rule]) -> list[NotExerci
         if reason:
             gaps.setdefault(reason, []).append(rule.code)
     return [NotExercised(reason, tuple(codes)) for reason, codes in gaps.items()]
+
+
+def _one_line(docstring: str | None) -> str:
+    return " ".join((docstring or "").split())
 
 
 def unknown_code(code: str, codes: Iterable[str]) -> str:

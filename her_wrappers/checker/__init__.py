@@ -1,4 +1,4 @@
-"""The checker of goal environments: it collects evidence, applies rules, and returns a report."""
+"""The checker of goal environments: it runs an environment, applies rules, and returns a report."""
 
 from her_wrappers.checker.check import check_goal_env
 from her_wrappers.checker.goal_env_checker import GoalEnvChecker

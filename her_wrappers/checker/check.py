@@ -12,14 +12,13 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.experiments import run_experiments
+from her_wrappers.checker.lab import Lab
 from her_wrappers.checker.records import FailedCall, Rollout
 from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
 from her_wrappers.checker.rollout import Budget, Policy, roll_out
 from her_wrappers.checker.rules import GOAL_ENV_RULES
 from her_wrappers.goals.interface import env_name, require_distinct
-from her_wrappers.rules import Finding, NotExercised, Report, Rule, unmet_needs
+from her_wrappers.rules import Finding, NotExercised, Report, unmet_needs
 from her_wrappers.support.arguments import require_count
 from her_wrappers.support.error_texts import describe
 
@@ -62,7 +61,7 @@ def check_goal_env(
             arguments that returns one. The function makes the replicas too. Replicas of a given environment
             are made from its spec or, without a usable spec, by deep copies.
         max_steps: Number of steps of the run, summed over the environments of a vector environment. Replicas
-            take further steps: up to 25 % of this number plus about 200 calls of ``step``, and up to 300
+            take further steps: up to 40 % of this number plus about 250 calls of ``step``, and up to 300
             steps per wrapper to find the wrapper that causes a finding.
         max_seconds: Time in seconds after which the run stops early, and the report says so; None for no
             limit. The experiments after the run, with the goal functions and replicas, have no time limit.
@@ -70,8 +69,9 @@ def check_goal_env(
             it if random actions do not reach the goals. None for the actions described above.
         reset_options: Options of ``reset`` for every second episode: a dict, or a list of dicts that are used
             in turn.
-        select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. A finding that
-            follows from a finding of another rule is left out, even if the other rule is not selected.
+        select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. Experiments that
+            no selected rule needs are skipped. A finding that follows from a finding of another rule is left
+            out, even if the other rule is not selected.
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
         replicas: Whether replicas are made. Pass False if only one environment may exist, such as for a
@@ -105,20 +105,22 @@ def check_goal_env(
         with ignore_warnings(), Replicas(env, factory, enabled=replicas) as others:
             failure = _unreadable_space(env)
             if failure is None:
-                evidence = run_experiments(env, roll_out(env, budget), others, budget)
-                findings = GOAL_ENV_RULES.judge(evidence, rules)
-                findings = attribute_to_wrappers(findings, evidence, env, others, budget)
+                lab = Lab.of(env, roll_out(env, budget), others, budget)
+                findings = GOAL_ENV_RULES.judge(lab, rules)
+                findings = attribute_to_wrappers(findings, lab, env, others, budget)
             else:
-                evidence = Evidence(spaces.Dict(), Rollout(failure=failure))
-                findings = GOAL_ENV_RULES.judge(evidence, [each for each in rules if each.code == "GE000"])
+                lab = Lab(spaces.Dict(), Rollout(failure=failure))
+                findings = GOAL_ENV_RULES.judge(lab, [GOAL_ENV_RULES["GE000"]])
+            early = f"the run stopped early, after {len(lab.steps)} steps: {lab.rollout.cut_off}"
+            cut = [NotExercised(early)] if lab.rollout.cut_off else []
             return Report(
                 target=env_name(env),
                 seed=seed,
-                steps=len(evidence.steps),
-                episodes=len(evidence.rollout.resets),
-                successes=sum(evidence.reached),
+                steps=len(lab.steps),
+                episodes=len(lab.rollout.resets),
+                successes=len(lab.successes),
                 findings=tuple(findings),
-                not_exercised=tuple(_not_exercised(evidence, rules)),
+                not_exercised=(*cut, *unmet_needs(lab, rules)),
             )
     finally:
         if factory is not None:
@@ -133,14 +135,6 @@ def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
         except Exception as error:
             return FailedCall("", name, error)
     return None
-
-
-def _not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:
-    gaps = unmet_needs(evidence, rules)
-    if not evidence.rollout.cut_off:
-        return gaps
-    cut = f"the run stopped early, after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"
-    return [NotExercised(cut), *gaps]
 
 
 @contextlib.contextmanager
@@ -187,7 +181,7 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
 
 
 def attribute_to_wrappers(
-    findings: Sequence[Finding], evidence: Evidence, env: CheckedEnv, replicas: Replicas, budget: Budget
+    findings: Sequence[Finding], lab: Lab, env: CheckedEnv, replicas: Replicas, budget: Budget
 ) -> list[Finding]:
     """Return the findings; where a wrapper is known to cause a finding, set ``caused_by`` to its name.
 
@@ -196,7 +190,7 @@ def attribute_to_wrappers(
     include a certain wrapper, and in all of these, then this wrapper causes the finding.
     """
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
-    sizes = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}  # by a word in the place
+    sizes = {"step": len(lab.steps), "reset": len(lab.rollout.resets)}  # by a word in the place
     candidates = [
         finding
         for finding in findings
@@ -204,7 +198,7 @@ def attribute_to_wrappers(
         and finding.severity != "info"
         and all(finding.count >= MIN_SHARE * size for name, size in sizes.items() if name in finding.place)
     ]
-    if len(names) == 1 or not candidates:
+    if len(names) == 1 or not candidates or not replicas.can_be_made:
         return list(findings)
     layer_budget = replace(
         budget, max_steps=min(budget.max_steps, LAYER_STEPS), max_seconds=None, on_step=lambda: None
@@ -212,26 +206,14 @@ def attribute_to_wrappers(
     rules = GOAL_ENV_RULES.select(sorted({finding.code for finding in candidates}))
     found: list[set[tuple[str, str]]] = []
     for depth in range(len(names)):
-        replica = replicas.make()
-        if replica is None:
-            return list(findings)
-        layer = layers(replica)[depth]
-        layer_evidence = run_experiments(layer, roll_out(layer, layer_budget), None, layer_budget)
-        found.append({(each.code, each.subject) for each in GOAL_ENV_RULES.judge(layer_evidence, rules)})
+        layer = layers(replicas.make())[depth]
+        layer_lab = Lab.of(layer, roll_out(layer, layer_budget), None, layer_budget)
+        found.append({(each.code, each.subject) for each in GOAL_ENV_RULES.judge(layer_lab, rules)})
 
     def attributed(finding: Finding) -> Finding:
         has_finding = [(finding.code, finding.subject) in layer for layer in found]
-        return replace(finding, caused_by=causing_layer(has_finding, names))
+        depth = sum(has_finding)  # number of layers with the finding, which must be the outermost ones
+        is_caused = 0 < depth < len(names) and all(has_finding[:depth])
+        return replace(finding, caused_by=names[depth - 1]) if is_caused else finding
 
     return [attributed(finding) if finding in candidates else finding for finding in findings]
-
-
-def causing_layer(has_finding: Sequence[bool], names: Sequence[str]) -> str:
-    """Return the name of the wrapper that causes a finding; empty if no wrapper does or the cause is unclear.
-
-    Layers are the wrappers and the environment, outermost first. ``names[i]`` is the name of layer i, and
-    ``has_finding[i]`` is True if a check of layer i, with all layers inside it, has the finding. A wrapper is
-    the cause if this is True for it and for all layers outside it, but for no layer inside it.
-    """
-    depth = sum(has_finding)
-    return names[depth - 1] if 0 < depth < len(has_finding) and all(has_finding[:depth]) else ""

@@ -50,16 +50,13 @@ def identical(a: Any, b: Any) -> bool:
 
 def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
     """Return the path and both values of the first difference larger than rounding, or None."""
-    found = next(differences(a, b, close), None)
-    return _first_element(*found) if found else None
-
-
-def _first_element(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
-    """Narrow a difference to the first different element, if ``a`` and ``b`` are arrays of equal shape."""
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.ndim):
-        return path, a, b
-    index = next(i for i in np.ndindex(a.shape) if not close(a[i], b[i]))
-    return f"{path}{list(index)}", a[index], b[index]
+    for path, value, other in differences(a, b, close):
+        are_arrays = isinstance(value, np.ndarray) and isinstance(other, np.ndarray)
+        if not (are_arrays and value.shape == other.shape and value.ndim):
+            return path, value, other
+        index = next(i for i in np.ndindex(value.shape) if not close(value[i], other[i]))
+        return f"{path}{list(index)}", value[index], other[index]
+    return None
 
 
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
@@ -80,26 +77,18 @@ def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[s
 
 def _equal_leaves(a: Any, b: Any, equal: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return _equal_arrays(a, b, equal)
+        try:
+            return bool(equal(np.asarray(a), np.asarray(b)))
+        except ValueError:  # lists of unequal length are not arrays
+            return False
     if isinstance(a, float | np.floating) and isinstance(b, float | np.floating):
         return close(a, b) if equal is close else bool(a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
-    if type(a) is type(b) and _is_compared_by_identity(a):
+    if type(a) is type(b) and all("__eq__" not in vars(kind) for kind in type(a).__mro__[:-1]):
         return True  # a copy of such an object, as of a handle of a simulator, never equals the original
     try:
         return bool(a == b)
     except (TypeError, ValueError):
         return True  # without a comparison, a difference cannot be shown
-
-
-def _is_compared_by_identity(value: Any) -> bool:
-    return all("__eq__" not in vars(kind) for kind in type(value).__mro__[:-1])
-
-
-def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
-    try:
-        return bool(equal(np.asarray(a), np.asarray(b)))
-    except ValueError:  # lists of unequal length are not arrays
-        return False
 
 
 def to_arrays(value: Any) -> Any:

@@ -5,16 +5,16 @@ In a sparse task, few steps reach their desired goal, so achieved goals are pass
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from her_wrappers.checker.comparing import close, identical, show, to_arrays
-from her_wrappers.checker.records import Divergence, ResetRecord, StepRecord, spread
+from her_wrappers.checker.records import StepRecord, spread
 from her_wrappers.data.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.support.error_texts import describe
@@ -141,6 +141,10 @@ class CallResult:
         return close(self.numbers[()], other.numbers[()])  # faster for scalars
 
 
+GoalCall: TypeAlias = Callable[[Any, Any, Any], CallResult]
+"""Function ``(achieved_goal, desired_goal, info)`` that calls a goal function and returns the result."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Pair:
     """Arguments of one call of a goal function: an achieved goal, a desired goal and an info."""
@@ -151,89 +155,25 @@ class Pair:
     is_self: bool = False  # whether the desired goal is the achieved goal of the same step
 
 
-@dataclass(eq=False)
-class Probe:
-    """Calls a goal function with copies of the arguments, and has fields for the results that rules judge."""
+def call_function(
+    function: GoalFunction, achieved: Any, desired: Any, info: Any, *, copies: bool = True
+) -> CallResult:
+    """Call a goal function by position: with copies of the goals or, without ``copies``, with the given ones.
 
-    function: GoalFunction  # ``(achieved_goal, desired_goal, info)`` -> value, called by position
-    name: str = "compute_reward"
-    # result for a batch of two pairs, for each form of the info
-    info_form_results: dict[str, CallResult] = field(default_factory=dict)
-    # result for the next achieved goal, the desired goal and the info of each step
-    step_results: Sequence[CallResult] = ()
-    pair_results: Sequence[CallResult] = ()  # result for each relabeled pair alone
-    # indices of the pairs and result for each small batch
-    batch_results: Sequence[tuple[list[int], CallResult]] = ()
-    # indices of the pairs and result for each large batch
-    large_batches: Sequence[tuple[list[int], CallResult]] = ()
-    # result for new arrays, and result for read-only strided views of the same goals; None if the function
-    # does not accept batches
-    on_views: tuple[CallResult, CallResult] | None = None
-    reuses_output: bool = False  # whether results share memory
-    # `pair_results` computed several times more, without steps between the calls
-    repeated_results: Sequence[list[CallResult]] = ()
-    # whether `pair_results` could be computed again after further steps and resets
-    is_called_later: bool = False
-    # results that changed for the same arguments: the time of the first call (a text for messages), the first
-    # result, and the result after a reset
-    changes: list[tuple[str, CallResult, CallResult]] = field(default_factory=list)
-    # first difference between the rollout and a replay with calls of the function between its steps, or None
-    side_effect: Divergence | None = None
-
-    @property
-    def info_form(self) -> str | None:
-        """First of `INFO_FORMS` with which the function accepts a batch, or None if it accepts none."""
-        return next((form for form, result in self.info_form_results.items() if not result.error), None)
-
-    @property
-    def needs_info(self) -> bool:
-        """Whether a call with a batch of goals raised KeyError: a key is missing in the infos."""
-        return any(isinstance(result.error, KeyError) for result in self.info_form_results.values())
-
-    @property
-    def first_change(self) -> str:
-        """Sentence about the first call that had another result when it was repeated, or an empty text."""
-        if not self.changes:
-            return ""
-        place, first, later = self.changes[0]
-        again = f"{later.outcome} for the same arguments after a reset"
-        return f"{self.name} {first.outcome} at {place}, but {again}"
-
-    def of_pairs(self, pairs: Sequence[Pair]) -> list[CallResult]:
-        """Call the function once for each pair, and return the results."""
-        return [self(pair.achieved, pair.desired, pair.info) for pair in pairs]
-
-    def __call__(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with copies of the arguments: two goals and an info, or batches of them."""
-        arguments = (achieved, desired, info)
-        copies = (copy_tree(achieved), copy_tree(desired), copy_tree(info))
-        try:
-            value = to_arrays(self.function(*copies))
-        except Exception as error:
-            return CallResult(None, error)
-        mutated = [
-            name
-            for name, old, new in zip(ARGUMENTS, arguments, copies, strict=True)
-            if not identical(old, new)
-        ]
-        return CallResult(_copy_array(value), None, mutated[0] if mutated else "")
-
-    def at(self, record: ResetRecord | StepRecord) -> CallResult:
-        """Call the function with the goals and the info of a recorded step or reset."""
-        goals = record.observation
-        return self(goals["achieved_goal"], goals["desired_goal"], record.info)
-
-    def with_own(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with the given goals themselves instead of copies; it may change them."""
-        try:
-            return CallResult(_copy_array(to_arrays(self.function(achieved, desired, copy_tree(info)))))
-        except Exception as error:
-            return CallResult(None, error)
-
-
-def _copy_array(value: Any) -> Any:
-    """Copy an array, so that later calls cannot change it; return other values as they are."""
-    return value.copy() if isinstance(value, np.ndarray) else value
+    The info is always copied. Only with ``copies`` does the result say whether an argument was changed.
+    """
+    arguments = (achieved, desired, info)
+    passed = copy_tree(arguments) if copies else (achieved, desired, copy_tree(info))
+    try:
+        value = to_arrays(function(*passed))
+    except Exception as error:
+        return CallResult(None, error)
+    value = value.copy() if isinstance(value, np.ndarray) else value  # a later call may reuse the array
+    changed = ""
+    if copies:
+        named = zip(ARGUMENTS, arguments, passed, strict=True)
+        changed = next((name for name, old, new in named if not identical(old, new)), "")
+    return CallResult(value, None, changed)
 
 
 def info_argument(pairs: Sequence[Pair], form: str) -> Any:
@@ -244,7 +184,7 @@ def info_argument(pairs: Sequence[Pair], form: str) -> Any:
     return infos[INFO_FORMS.index(form)]
 
 
-def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
+def relabeled_pairs(steps: Sequence[StepRecord], reward: GoalCall, rng: np.random.Generator) -> list[Pair]:
     """Return relabeled pairs: the achieved goals of some steps, each with several desired goals.
 
     Each achieved goal is paired with itself, with the desired goal of its step, with both goals of a random
@@ -278,7 +218,7 @@ def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
     return [Pair(low, high, info), Pair(high, low, info)]
 
 
-def _pairs_at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
+def _pairs_at_threshold(step: StepRecord, reward: GoalCall) -> Iterator[Pair]:
     """Yield two pairs whose desired goals lie just before and just after the success threshold, if found."""
     achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
     if any(leaf.dtype.kind != "f" for leaf in leaves(achieved) + leaves(desired)):
@@ -289,7 +229,7 @@ def _pairs_at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
             yield Pair(achieved, between(achieved, desired, side * fraction), step.info)
 
 
-def threshold(achieved: Any, desired: Any, info: Any, reward: Probe) -> float | None:
+def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float | None:
     """Find the success threshold on the way from the achieved goal to the desired goal, by bisection.
 
     The result is the fraction of the way at which the reward changes, or None if the rewards found on the way

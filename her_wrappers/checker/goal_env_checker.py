@@ -7,16 +7,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 
 from her_wrappers.checker.check import ignore_warnings
 from her_wrappers.checker.comparing import arrays_in, to_arrays
-from her_wrappers.checker.evidence import Evidence, distinct
-from her_wrappers.checker.experiments import GOAL_FUNCTIONS, probe
+from her_wrappers.checker.lab import GOAL_FUNCTIONS, REWARD, Lab, distinct
 from her_wrappers.checker.records import ResetRecord, Rollout, StepRecord
 from her_wrappers.checker.rules import GOAL_ENV_RULES
 from her_wrappers.data.trees import copy_tree
-from her_wrappers.goals.interface import GoalInterface, env_name
+from her_wrappers.goals.interface import GoalInterface, env_name, find_function
 from her_wrappers.rules import Finding, NotExercised, Report, apply_rules
 from her_wrappers.support.user_warning import warn_user
 
@@ -28,8 +26,6 @@ STRIDE = 16
 
 HELD = 8
 """Later steps are checked in groups of this size, since each application of the rules is slow."""
-
-NO_SPACE = spaces.Dict()
 
 CHANGES_LATER = GOAL_ENV_RULES["GE301"]
 """Rule on returned objects that change later; it is applied after the next call of the environment."""
@@ -78,7 +74,8 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         GoalInterface.of(env)
-        self._reward, self._terminated = (probe(env, name) for name in GOAL_FUNCTIONS)
+        found = {name: find_function(env, name) for name in GOAL_FUNCTIONS}
+        self._functions = {name: function for name, function in found.items() if callable(function)}
         self._reward_values: list[float] = []  # different rewards of the checked steps, at most three
         self._success_reward: float | None = None  # reward if both goals are equal
         self._findings: dict[tuple[str, str], Finding] = {}
@@ -139,7 +136,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def report(self) -> Report:
         """Return a report of all findings so far; its number of successes includes only checked steps."""
         self._judge_pending()
-        findings = GOAL_ENV_RULES.without_implied(list(self._findings.values()))
+        findings = GOAL_ENV_RULES.without_hidden(list(self._findings.values()))
         experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
         return Report(
             env_name(self),
@@ -171,10 +168,9 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
     def _find_changes(self, record: ResetRecord | StepRecord | None) -> None:
         """Add findings for objects in ``record`` that the environment changed after it had returned them."""
-        if isinstance(record, ResetRecord):
-            self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([record], []))))
-        elif record is not None:
-            self._add_findings(apply_rules([CHANGES_LATER], Evidence(NO_SPACE, Rollout([], [record]))))
+        if record is not None:
+            rollout = Rollout([record]) if isinstance(record, ResetRecord) else Rollout([], [record])
+            self._add_findings(apply_rules([CHANGES_LATER], Lab(self.observation_space, rollout)))
 
     def _copy_for_next_step(self, observation: Any) -> Any:
         """Return a copy of the observation if the next step is checked, else None."""
@@ -190,30 +186,25 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
         """Apply the rules that need no experiments to the given resets and steps."""
         with ignore_warnings():
-            evidence = Evidence(
-                self.observation_space, Rollout(resets, steps), self._reward, self._terminated
-            )
+            lab = Lab(self.observation_space, Rollout(resets, steps), self._functions)
             if resets:  # once in an episode, since the search for arrays is slow
-                evidence.state = arrays_in(self.env.unwrapped)
-            for function in evidence.functions:
-                function.step_results = [function.at(step) for step in steps] if evidence.has_goals else ()
-            reward = evidence.reward
-            if reward is not None and reward.step_results:
+                lab.state = arrays_in(self.env.unwrapped)
+            results = lab.step_results(REWARD)
+            if results:
                 if self._success_reward is None:
                     achieved = steps[0].observation["achieved_goal"]
-                    self._success_reward = reward(achieved, achieved, steps[0].info).number
-                numbers = [self._success_reward, *(result.number for result in reward.step_results)]
+                    self._success_reward = lab.call(REWARD, achieved, achieved, steps[0].info).number
+                numbers = [self._success_reward, *(result.number for result in results)]
                 self._reward_values = distinct([*self._reward_values, *numbers])
-            evidence.reward_values, evidence.success_reward = self._reward_values, self._success_reward
-            rules = FIRST_RULES if self._steps < WATCHED_CLOSELY else LATER_RULES
-            findings = apply_rules(rules, evidence)
-        self._successes += sum(evidence.reached)
+            lab.reward_values, lab.success_reward = self._reward_values, self._success_reward
+            findings = apply_rules(FIRST_RULES if self._steps < WATCHED_CLOSELY else LATER_RULES, lab)
+        self._successes += len(lab.successes)
         self._add_findings(findings)
 
     def _add_findings(self, findings: list[Finding]) -> None:
         """Store the findings that no other finding implies, count repetitions, and warn of new findings."""
         known = self._findings
-        judged = GOAL_ENV_RULES.without_implied([*known.values(), *findings]) if findings else ()
+        judged = GOAL_ENV_RULES.without_hidden([*known.values(), *findings]) if findings else ()
         codes = {finding.code for finding in judged}
         for finding in findings:
             key = (finding.code, finding.subject)

@@ -52,12 +52,15 @@ class Replicas:
         """Whether the replicas are deep copies, which may share a simulator with the environment."""
         return self._factory is None
 
+    @property
+    def can_be_made(self) -> bool:
+        """Whether there is a way to make replicas."""
+        return (self._factory or self._copy) is not None
+
     def make(self) -> CheckedEnv:
-        """Return a new replica, or None if replicas cannot be made."""
+        """Return a new replica; call this only if replicas `can_be_made`."""
         factory = self._factory or self._copy
-        if factory is None:
-            return None
-        self._made.append(factory())
+        self._made.append(factory() if factory else None)
         return self._made[-1]
 
     def __enter__(self) -> Replicas:

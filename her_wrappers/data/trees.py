@@ -21,8 +21,7 @@ Tree: TypeAlias = Any
 NUMBERS = "biuf"
 """Values of ``dtype.kind`` that count as numbers: bools, integers, floats."""
 
-FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
-"""The smallest number that becomes infinite as float32."""
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # the smallest number that becomes infinite as float32
 
 STRINGS = "US"
 """Values of ``dtype.kind`` that count as strings."""
@@ -214,8 +213,7 @@ def leaf_arrays(tree: Tree) -> list[np.ndarray]:
     return leaves
 
 
-_IMMUTABLE = (np.generic, int, float, str, type(None))
-"""Types of immutable values. A tuple, since ``isinstance`` is slower with a union."""
+_IMMUTABLE = (np.generic, int, float, str, type(None))  # a tuple, since `isinstance` is slower with a union
 
 
 def copy_tree(value: Any) -> Any:

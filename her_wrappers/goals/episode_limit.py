@@ -8,8 +8,7 @@ import gymnasium as gym
 
 from her_wrappers.goals.interface import env_spec
 
-MAX_EPISODE_STEPS = 10_000
-"""Steps after which an episode counts as endless, unless the environment declares a longer time limit."""
+MAX_EPISODE_STEPS = 10_000  # more steps are endless, unless the environment declares a longer time limit
 
 
 class EndlessEpisodeError(RuntimeError):

@@ -59,10 +59,14 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
         except NotImplementedError:
             return None
         except Exception as error:  # a function of single goals can raise anything on a batch
-            if not _takes_three_arguments(function):
+            try:
+                inspect.signature(function).bind(None, None, None)
+            except TypeError:
                 raise TypeError(
                     f"compute_terminated must be a function of (achieved_goal, desired_goal, info): {error}"
                 ) from error
+            except ValueError:  # some builtin functions have no signature
+                pass
             return BatchedTermination(function)
         if shape == ():
             return BatchedTermination(function, is_rowwise=True)
@@ -72,16 +76,6 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
                 f"shape {shape}; keep the first axis, and reduce over all others"
             )
     return function
-
-
-def _takes_three_arguments(function: GoalFunction) -> bool:
-    try:
-        inspect.signature(function).bind(None, None, None)
-    except TypeError:
-        return False
-    except ValueError:  # some builtin functions have no signature
-        return True
-    return True
 
 
 class BatchedTermination:

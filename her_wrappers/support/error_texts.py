@@ -9,13 +9,12 @@ from pathlib import Path
 
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
-LIBRARIES = [
+LIBRARIES = [  # folders in which `raised_at` does not look for a line of the user's code
     Path(folder)
     for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "tyro", "rich")
     if (spec := find_spec(name)) is not None
     for folder in spec.submodule_search_locations or ()
 ]
-"""Folders of libraries, which `raised_at` skips to find a line of the user's code."""
 
 
 def describe(error: BaseException) -> str:

@@ -69,22 +69,23 @@ def test_a_report_raises_for_errors_and_with_strict_for_warnings():
 
 class Evidence:
     def __init__(self, violations, missing=""):
-        self.violations, self.reason = violations, missing
+        self.violations, self.reason, self.applied = violations, missing, []
 
     def missing(self, need):
         return self.reason
 
 
-def make_rules(families="0123456789", **implies):
+def make_rules(families="0123456789", chains=(), last=""):
     """Return rules that yield the violations of the evidence with their code."""
-    rules = RuleSet(families)
+    rules = RuleSet(families, chains)
     for code in ("GE101", "GE102", "GE201", "GE301"):
 
         def check(evidence, code=code):
+            evidence.applied.append(code)
             yield from evidence.violations.get(code, [])
 
-        options = {"implies": implies.get(code, ()), "needs": ("goals",) if code == "GE301" else ()}
-        rules.rule(code, code.lower(), meaning="m", fix="f", wrong="w", right="r", **options)(check)
+        options = {"needs": ("goals",) if code == "GE301" else (), "is_last": code == last}
+        rules.rule(code, code.lower(), meaning="m", fix="f", **options)(check)
     return rules
 
 
@@ -95,15 +96,32 @@ def test_violations_of_one_subject_are_one_finding_with_the_most_severe_first():
     assert (other.message, other.subject, other.count) == ("c", "key", 1)
 
 
-def test_implied_findings_are_removed_also_through_other_rules_and_if_the_cause_is_not_selected():
-    rules = make_rules(GE101=("GE102",), GE102=("GE201",))
+CHAINS = (("GE101", "GE102"), ("GE102", "GE2 GE301"))
+
+
+def test_a_finding_hides_later_families_also_through_other_chains_and_if_it_is_not_selected():
+    rules = make_rules(chains=CHAINS)
     evidence = Evidence({"GE101": [Violation("cause")], "GE201": [Violation("effect")]})
     assert [each.code for each in rules.judge(evidence, rules.values())] == ["GE101"]
     assert rules.judge(evidence, rules.select("GE2")) == []
 
 
-def test_a_warning_that_implies_an_error_becomes_an_error():
-    rules = make_rules(GE101=("GE102",), GE102=("GE201",))
+def test_a_rule_that_is_not_selected_is_applied_only_if_it_can_hide_a_finding():
+    rules = make_rules(chains=CHAINS)
+    for violations, applied in (({}, ["GE201"]), ({"GE201": [Violation("x")]}, ["GE201", "GE101", "GE102"])):
+        evidence = Evidence(violations)
+        rules.judge(evidence, rules.select("GE2"))
+        assert evidence.applied == applied
+
+
+def test_a_rule_can_be_applied_after_all_others():
+    rules, evidence = make_rules(last="GE101"), Evidence({})
+    rules.judge(evidence, rules.values())
+    assert evidence.applied == ["GE102", "GE201", "GE301", "GE101"]
+
+
+def test_a_warning_that_hides_an_error_becomes_an_error():
+    rules = make_rules(chains=CHAINS)
     warning = {"GE101": [Violation("cause", severity="warning")]}
     (alone,) = rules.judge(Evidence(warning), rules.values())
     (found,) = rules.judge(Evidence(warning | {"GE201": [Violation("effect")]}), rules.values())

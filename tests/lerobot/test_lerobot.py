@@ -12,14 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from her_wrappers.integrations.recordings import open_episodes
 from her_envs.registration import ENTRY_POINTS
 from her_wrappers import CorruptFileError, Episode, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers.diagnosis import diagnose
 from her_wrappers.integrations import lerobot
 from her_wrappers.integrations.lerobot import from_lerobot, to_lerobot
+from her_wrappers.integrations.recordings import open_episodes
 from tests.support import archived_episodes
 from tests.support.archived_episodes import assert_same_episodes
 from tests.support.damage import damaged
+from tests.support.diagnosis import PLANTED
 from tests.support.pages import EXAMPLE, ROOT
 
 pytestmark = [
@@ -278,6 +280,11 @@ def test_buffers_archives_and_options_of_runs_take_a_dataset(tmp_path):
     buffer.extend(from_lerobot(tmp_path / "data"))
     assert (len(buffer), buffer.num_episodes) == (7, 2)
     assert_same_episodes(open_episodes(str(tmp_path / "data")), episodes)
+
+
+def test_a_dataset_has_the_findings_of_its_episodes(tmp_path):
+    to_lerobot(PLANTED["GD102"]()[0], tmp_path / "data")
+    assert diagnose(tmp_path / "data").codes == ["GD102"]
 
 
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch):

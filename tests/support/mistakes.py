@@ -53,11 +53,6 @@ def mistake_kind(specimen, code):
     return next(kind for kind, codes in KINDS.items() if code.startswith(codes))
 
 
-def is_found_by_her_check(specimen, code):
-    """Whether check_goal_env reports the rule that the fault violates."""
-    return code in check_goal_env(specimen, max_steps=400, seed=0).codes
-
-
 def raises_or_warns(check, make, seed):
     """Whether a checker raises or warns; warnings about a missing ``spec`` are ignored."""
     env = make()
@@ -85,7 +80,7 @@ def row_of(kind, sb3_check_env):
     faults = [(specimen, code) for specimen, code in FAULTS if mistake_kind(specimen, code) == kind]
     return (
         len(faults),
-        sum(is_found_by_her_check(specimen, code) for specimen, code in faults),
+        sum(code in check_goal_env(specimen, max_steps=400).codes for specimen, code in faults),
         sum(is_found_by(gymnasium_check_env, specimen) for specimen, _ in faults),
         sum(is_found_by(sb3_check_env, specimen) for specimen, _ in faults),
     )

@@ -4,11 +4,12 @@ To add a rule, write a generator of `Violation` with the decorator `rule`, and a
 tests.
 """
 
-from her_wrappers.checker.evidence import GOAL_ENV_RULES
+from her_wrappers.checker.lab import GOAL_ENV_RULES
 from her_wrappers.checker.rules import (  # noqa: F401 - each module adds its rules
     batches,
     episodes,
     rewards,
+    seeds,
     spaces,
     success,
     vector,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from functools import partial
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.comparing import ABSOLUTE, RELATIVE, close, show
-from her_wrappers.checker.evidence import BATCH_NEEDS, REWARD_NEEDS, Evidence, rule
-from her_wrappers.checker.goal_calls import INFO_FORMS, CallResult, Probe, extreme_pairs, flat, leaves
-from her_wrappers.data.trees import map_tree
+from her_wrappers.checker.comparing import ABSOLUTE, RELATIVE, close, share_memory, show
+from her_wrappers.checker.goal_calls import INFO_FORMS, extreme_pairs, flat, leaves
+from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, Lab, rule
+from her_wrappers.data.trees import Tree, copy_tree, map_tree
 from her_wrappers.rules import Violation
-from her_wrappers.support.error_texts import describe
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
 REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])
@@ -21,14 +21,14 @@ REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])
 
 ARRAY = INFO_FORMS[2]
 
+REPEATED_CALLS, REPEATED_SIZE = 4, 3
+"""Number and size of the batches that are computed in succession, to detect a shared output array."""
+
 
 @rule(
     "GE104",
-    "reward-not-vectorised",
-    meaning="compute_reward raises an exception on a batch of goals, with every form of the info argument.",
     fix="compute norms and sums over axis=-1, the components of a goal, and use np.where instead of `if`",
     needs=REWARD_NEEDS,
-    implies=("GE106", "GE108"),
     wrong="""
 distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return 0.0 if distance < 0.05 else -1.0""",
@@ -36,53 +36,45 @@ return 0.0 if distance < 0.05 else -1.0""",
 distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return np.where(distance < 0.05, 0.0, -1.0)""",
 )
-def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
-    """compute_reward must accept a batch of goals: replay buffers call it once for all rows of a batch."""
-    if evidence.reward is None:
-        return
-    forms = evidence.reward.info_form_results
-    if evidence.info_form is None and forms and not evidence.reward.needs_info:
+def reward_not_vectorised(lab: Lab) -> Iterator[Violation]:
+    """compute_reward raises an exception on a batch of goals, with every form of the info argument."""
+    forms = lab.form_results(REWARD)
+    if forms and lab.info_form(REWARD) is None and not lab.needs_info(REWARD):
         error = forms[INFO_FORMS[0]].error_text
         yield Violation(f"for a batch of 2 goals, compute_reward raises {error}")
-    for rows, result in evidence.reward.batch_results:
+    for rows, result in lab.batch_results(REWARD):
         if result.error is not None:
             yield Violation(f"for a batch of {len(rows)} goals, compute_reward raises {result.error_text}")
 
 
 @rule(
     "GE105",
-    "reward-batch-shape",
-    meaning="For a batch of N goals, compute_reward returns a shape other than (N,).",
     fix="compute norms and sums over axis=-1, without keepdims",
     needs=BATCH_NEEDS,
-    implies=("GE106", "GE108"),
     wrong="return -np.linalg.norm(achieved_goal - desired_goal)  # () for any batch",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
-    """For a batch of N goals, compute_reward must return N rewards, of shape (N,)."""
-    for rows, result in evidence.reward.batch_results if evidence.reward else ():
+def reward_batch_shape(lab: Lab) -> Iterator[Violation]:
+    """For a batch of N goals, compute_reward returns a shape other than (N,)."""
+    for rows, result in lab.batch_results(REWARD):
         if result.shape not in {None, (len(rows),)}:
             yield Violation(f"compute_reward returns shape {result.shape} for {len(rows)} goals")
 
 
 @rule(
     "GE106",
-    "reward-batch-value",
-    meaning="The rewards of a batch of goals differ from the rewards of the same goals one by one.",
     fix="use the last axis only (axis=-1, [..., 0]), so that no reward depends on another goal of the batch",
     needs=BATCH_NEEDS,
-    implies=("GE119", "GE121"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(axis=0)",
     right="return -np.abs(achieved_goal - desired_goal).sum(axis=-1)",
 )
-def reward_batch_value(evidence: Evidence) -> Iterator[Violation]:
-    """A pair of goals must have the same reward in a batch as alone."""
-    for rows, result in evidence.reward.batch_results if evidence.reward else ():
+def reward_batch_value(lab: Lab) -> Iterator[Violation]:
+    """The rewards of a batch of goals differ from the rewards of the same goals one by one."""
+    for rows, result in lab.batch_results(REWARD):
         if result.shape != (len(rows),) or result.numbers is None:
             continue
         for i, row in enumerate(rows):
-            single = evidence.pair_results[row].number
+            single = lab.pair_results(REWARD)[row].number
             if single is not None and not close(result.numbers[i], single):
                 yield _batch_value(result.numbers[i], single, i, len(rows))
 
@@ -94,39 +86,35 @@ def _batch_value(in_batch: float, alone: float, row: int, size: int) -> Violatio
 
 @rule(
     "GE108",
-    "reward-small-shape",
-    "warning",
-    meaning="The result for one goal has shape (1,), or a batch of 1 or 0 goals raises or loses its axis.",
+    severity="warning",
     fix="return a scalar for one goal, and do not squeeze the batch axis",
     needs=BATCH_NEEDS,
     wrong="return -np.linalg.norm(np.atleast_2d(achieved_goal - desired_goal), axis=-1)  # (1,) for one goal",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
-    """For one goal, goal functions must return a scalar; for a batch of 1 or 0 goals, shape (1,) or (0,)."""
-    for function in evidence.functions:
-        is_reward = function is evidence.reward
-        if function.info_form is None or not (is_reward or function.on_views):
+def reward_small_shape(lab: Lab) -> Iterator[Violation]:
+    """The result for one goal has shape (1,), or a batch of 1 or 0 goals raises or loses its axis."""
+    for name in lab.functions:
+        is_reward, form = name == REWARD, lab.info_form(name)
+        if form is None or not (is_reward or lab.is_rowwise(name)):
             continue  # GE206 reports terminations that are not rowwise
-        prefix = "" if is_reward else f"{function.name}, "
-        for result in function.pair_results:
+        prefix = "" if is_reward else f"{name}, "
+        for result in lab.pair_results(name):
             if result.shape not in {(), None}:
-                message = f"{function.name} returns shape {result.shape} instead of ()"
+                message = f"{name} returns shape {result.shape} instead of ()"
                 yield Violation(message, subject=f"{prefix}one goal")
         for count in (1, 0) if is_reward else (1,):
-            result = function(*evidence.batch(range(count), function.info_form))
+            result = lab.call(name, *lab.batch(range(count), form))
             if result.error is None and result.numbers is None:
                 continue  # GE114 reports values that are not numbers
             if result.shape != (count,):
-                message = f"instead of shape ({count},), {function.name} {result.shape_outcome}"
+                message = f"instead of shape ({count},), {name} {result.shape_outcome}"
                 yield Violation(message, subject=f"{prefix}a batch of {count}")
 
 
 @rule(
     "GE113",
-    "reward-needs-info",
-    "warning",
-    meaning="A goal function raises an exception for a form of the info argument that replay buffers use.",
+    severity="warning",
     fix="use defaults for keys that are missing in info, and accept a list or an array of dicts for a batch",
     needs=REWARD_NEEDS,
     wrong='return -distance - info["cost"]',
@@ -134,43 +122,37 @@ def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
 rows = [info] if isinstance(info, dict) else info
 return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(distance.shape)""",
 )
-def reward_needs_info(evidence: Evidence) -> Iterator[Violation]:
-    """Goal functions must accept a dict or, for a batch, a list or array of dicts; each dict may be empty."""
-    for function in evidence.functions if evidence.pairs else ():
-        pair = evidence.pairs[0]
-        without_info = function(pair.achieved, pair.desired, {})
-        results = dict(zip(SINGLE_FORMS, [function.pair_results[0], without_info], strict=True))
-        if function.info_form is not None or function.needs_info:
-            results |= function.info_form_results
+def reward_needs_info(lab: Lab) -> Iterator[Violation]:
+    """A goal function raises an exception for a form of the info argument that replay buffers use."""
+    for name in lab.functions if lab.pairs else ():
+        pair = lab.pairs[0]
+        without_info = lab.call(name, pair.achieved, pair.desired, {})
+        results = dict(zip(SINGLE_FORMS, [lab.pair_results(name)[0], without_info], strict=True))
+        if lab.info_form(name) is not None or lab.needs_info(name):
+            results |= lab.form_results(name)
         accepted = [form for form, result in results.items() if not result.error]
         for form, result in results.items():
             is_same = form == ARRAY and INFO_FORMS[0] not in accepted  # the list of these infos raises too
             if result.error and form in REQUIRED_FORMS and accepted and not is_same:
-                yield _rejected_form(function, form, result.error, accepted)
-
-
-def _rejected_form(function: Probe, form: str, error: Exception, accepted: list[str]) -> Violation:
-    keep = f"; a buffer with info_keys=[{error}] stores this key" if isinstance(error, KeyError) else ""
-    message = f"{function.name} raises {describe(error)}, but accepts {', '.join(accepted)}{keep}"
-    subject = form if function.name == "compute_reward" else f"{function.name}, {form}"
-    # Only Stable-Baselines3 with copy_info_dict passes an array.
-    return Violation(message, subject=subject, severity="info" if form == ARRAY else None)
+                is_key = isinstance(result.error, KeyError)
+                keep = f"; a buffer with info_keys=[{result.error}] stores this key" if is_key else ""
+                message = f"{name} {result.outcome}, but accepts {', '.join(accepted)}{keep}"
+                subject = form if name == REWARD else f"{name}, {form}"
+                # Only Stable-Baselines3 with copy_info_dict passes an array.
+                yield Violation(message, subject=subject, severity="info" if form == ARRAY else None)
 
 
 @rule(
     "GE115",
-    "self-goal-not-success",
-    "warning",
-    meaning="An achieved goal that equals the desired goal does not get the best reward.",
+    severity="warning",
     fix="check the direction of the comparison",
     needs=REWARD_NEEDS,
-    implies=("GE202", "GE204", "GE205", "GE207"),
     wrong="return -(distance < 0.05).astype(np.float32)",
     right="return -(distance > 0.05).astype(np.float32)",
 )
-def self_goal_not_success(evidence: Evidence) -> Iterator[Violation]:
-    """An achieved goal must get the best reward if the desired goal is equal to it."""
-    pairs = list(zip(evidence.pairs, evidence.pair_results, strict=True))
+def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
+    """An achieved goal that equals the desired goal does not get the best reward."""
+    pairs = list(zip(lab.pairs, lab.pair_results(REWARD), strict=True))
     reached = {id(pair.info): result.number for pair, result in pairs if pair.is_self}
     for pair, result in pairs:  # pairs with the same info have the same achieved goal too
         best, number = reached.get(id(pair.info)), result.number
@@ -182,9 +164,7 @@ def self_goal_not_success(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE116",
-    "reward-type-ignored",
-    "warning",
-    meaning="Rewards do not fit reward_type, or compute_reward returns None for an unknown reward_type.",
+    severity="warning",
     fix="compute the reward that reward_type names, and raise ValueError for unknown names",
     needs=REWARD_NEEDS,
     wrong="""
@@ -196,46 +176,55 @@ if self.reward_type == "dense":
 if reward_type not in ("sparse", "dense"):
     raise ValueError(f"unknown reward_type {reward_type!r}")""",
 )
-def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
-    """Rewards must take two values if reward_type is "sparse", and more values if it is "dense"."""
-    kind, count = evidence.reward_type, len(evidence.reward_values)
+def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
+    """Rewards do not fit reward_type, or compute_reward returns None for an unknown reward_type."""
+    kind, count = lab.reward_type, len(lab.reward_values)
     if not isinstance(kind, str):
         return
     if kind == "sparse" and count > 2:
         yield Violation("reward_type is 'sparse', but rewards take more than two values")
-    distances = [np.linalg.norm(flat(pair.achieved) - flat(pair.desired)) for pair in evidence.pairs]
+    distances = [np.linalg.norm(flat(pair.achieved) - flat(pair.desired)) for pair in lab.pairs]
     if kind == "dense" and count <= 2 and len(np.unique(np.round(distances, 6))) > 4:
         yield Violation("reward_type is 'dense', but rewards take at most two values")
-    if evidence.none_for_unknown_type:
+    if lab.on_replica(partial(_is_none_for_unknown_type, lab)):
         yield Violation(
             "compute_reward returns None for an unknown reward_type", subject="unknown reward_type"
         )
 
 
+def _is_none_for_unknown_type(lab: Lab, replica: Any) -> bool:
+    if not hasattr(replica.unwrapped, "reward_type") or not lab.pairs:
+        return False
+    try:
+        replica.unwrapped.reward_type = "unknown"
+        pair = lab.pairs[0]
+        function = replica.get_wrapper_attr(REWARD)
+        return function(*copy_tree((pair.achieved, pair.desired, pair.info))) is None
+    except Exception:
+        return False  # an exception is the right reaction
+
+
 @rule(
     "GE118",
-    "integer-goal-overflow",
-    meaning="The result for integer goals changes after a cast to int64, since the small dtype overflows.",
     fix="cast to int64 or a floating dtype before subtracting",
     needs=BATCH_NEEDS,
-    implies=("GE101", "GE106", "GE115"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(-1)  # uint8: 0 - 1 is 255",
     right="return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1)",
 )
-def integer_goal_overflow(evidence: Evidence) -> Iterator[Violation]:
-    """The results of goal functions must depend on the values of integer goals only, not on their dtype."""
-    kinds = {leaf.dtype.kind for pair in evidence.pairs[:1] for leaf in leaves(pair.achieved)}
+def integer_goal_overflow(lab: Lab) -> Iterator[Violation]:
+    """The result for integer goals changes after a cast to int64, since the small dtype overflows."""
+    kinds = {leaf.dtype.kind for pair in lab.pairs[:1] for leaf in leaves(pair.achieved)}
     if not kinds & {"i", "u"}:
         return
-    pairs = [*evidence.pairs, *extreme_pairs(evidence.steps)]
-    for function, pair in product(evidence.functions, pairs):
-        result = function(pair.achieved, pair.desired, pair.info)
-        wide = function(_as_int64(pair.achieved), _as_int64(pair.desired), pair.info)
+    pairs = [*lab.pairs, *extreme_pairs(lab.steps)]
+    for name, pair in product(lab.functions, pairs):
+        result = lab.call(name, pair.achieved, pair.desired, pair.info)
+        wide = lab.call(name, _as_int64(pair.achieved), _as_int64(pair.desired), pair.info)
         if result.number is not None and wide.number is not None and not close(result.number, wide.number):
             dtypes = {str(leaf.dtype) for leaf in leaves(pair.achieved) if leaf.dtype.kind in "iu"}
             narrow = " and ".join(sorted(dtypes - {"int64"}))
             values = f"{show(result.value)} for {narrow} goals, but {show(wide.value)} for the same"
-            yield Violation(f"{function.name} returns {values} goals as int64")
+            yield Violation(f"{name} returns {values} goals as int64")
 
 
 def _as_int64(goal: Any) -> Any:
@@ -250,8 +239,6 @@ def _as_int64(goal: Any) -> Any:
 
 @rule(
     "GE119",
-    "reward-batch-size",
-    meaning="For large batches, compute_reward raises or returns other rewards than for single goals.",
     fix="compute each row in the same way for every batch size",
     needs=BATCH_NEEDS,
     wrong="""
@@ -259,11 +246,11 @@ rewards = -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return np.where(np.arange(len(rewards)) < 100, rewards, 0)""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
-    """The reward of a pair of goals must not depend on the size of the batch."""
-    numbers = [result.number for result in evidence.pair_results]
+def reward_batch_size(lab: Lab) -> Iterator[Violation]:
+    """For large batches, compute_reward raises or returns other rewards than for single goals."""
+    numbers = [result.number for result in lab.pair_results(REWARD)]
     single = np.array([np.nan if number is None else number for number in numbers])
-    for rows, result in evidence.reward.large_batches if evidence.reward else ():
+    for rows, result in lab.large_batch_results(REWARD):
         if result.shape != (len(rows),) or result.numbers is None:
             yield Violation(f"for {len(rows)} goals, compute_reward {result.shape_outcome}")
             continue
@@ -274,8 +261,6 @@ def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE121",
-    "goals-read-only",
-    meaning="For read-only strided arrays, as in buffers, a goal function raises or returns other values.",
     fix="never write to an argument; call np.ascontiguousarray where the memory layout matters",
     needs=BATCH_NEEDS,
     wrong="""
@@ -284,20 +269,35 @@ reward = -np.linalg.norm(achieved_goal, axis=-1)
 achieved_goal += desired_goal""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def goals_read_only(evidence: Evidence) -> Iterator[Violation]:
-    """Goal functions must return the same results for read-only, non-contiguous arrays as for new arrays."""
-    for function in evidence.functions:
-        result, view_result = function.on_views or (CallResult(None), CallResult(None))
+def goals_read_only(lab: Lab) -> Iterator[Violation]:
+    """For read-only strided arrays, as in buffers, a goal function raises or returns other values."""
+    for name in filter(lab.is_rowwise, lab.functions):
+        achieved, desired, infos = lab.batch(range(len(lab.pairs)), lab.info_form(name))
+        views = _read_only_view(achieved), _read_only_view(desired)
+        result = lab.call(name, achieved, desired, infos)
+        view_result = lab.call(name, *views, infos, copies=False)
         if not result.agrees_with(view_result):
             contiguous = f"{result.outcome} for contiguous writable arrays"
             message = f"the function {view_result.outcome} for read-only strided arrays, but {contiguous}"
-            yield Violation(message, subject=function.name)
+            yield Violation(message, subject=name)
+
+
+def _read_only_view(goals: Tree) -> Any:
+    """Copy goals into arrays that are read-only and not contiguous."""
+
+    def view(leaf: np.ndarray) -> np.ndarray:
+        fields = [("before", leaf.dtype), ("goal", leaf.dtype, leaf.shape[1:]), ("after", leaf.dtype)]
+        records = np.zeros(len(leaf), np.dtype(fields))
+        records["goal"] = leaf
+        records.flags.writeable = False
+        goal: np.ndarray = records["goal"]
+        return goal
+
+    return map_tree(view, goals)
 
 
 @rule(
     "GE122",
-    "output-reused",
-    meaning="A goal function reuses its output array, so that a call changes the results of earlier calls.",
     fix="return a new array at each call",
     needs=BATCH_NEEDS,
     wrong="""
@@ -305,9 +305,21 @@ np.negative(distance, out=self._rewards[: len(distance)])
 return self._rewards[: len(distance)]""",
     right="return -distance",
 )
-def output_reused(evidence: Evidence) -> Iterator[Violation]:
-    """A goal function must return a new array at each call, so that earlier results do not change."""
-    for function in evidence.functions:
-        if function.reuses_output:
+def output_reused(lab: Lab) -> Iterator[Violation]:
+    """A goal function reuses its output array, so that a call changes the results of earlier calls."""
+    for name in filter(lab.is_rowwise, lab.functions):
+        if _reuses_output(lab, name):
             message = "the result shares memory with the result of an earlier call"
-            yield Violation(message, subject=function.name)
+            yield Violation(message, subject=name)
+
+
+def _reuses_output(lab: Lab, name: str) -> bool:
+    """Whether the arrays that two calls of the function return share memory."""
+    calls = np.arange(REPEATED_CALLS * REPEATED_SIZE).reshape(REPEATED_CALLS, -1) % len(lab.pairs)
+    function, form = lab.functions[name], lab.info_form(name)
+    try:
+        outputs = [function(*copy_tree(lab.batch(rows.tolist(), form))) for rows in calls]
+    except Exception:
+        return False
+    arrays = [output for output in outputs if isinstance(output, np.ndarray)]
+    return any(share_memory(first, later) for first, later in combinations(arrays, 2))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from her_wrappers.checker.comparing import show, type_name
-from her_wrappers.checker.evidence import BATCH_NEEDS, REWARD_NEEDS, Evidence, rule
-from her_wrappers.checker.goal_calls import INFO_FORMS, Probe
+from her_wrappers.checker.goal_calls import INFO_FORMS
+from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, TERMINATED, Lab, rule
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import flag_name, flag_of
@@ -24,25 +24,21 @@ MIN_EPISODES = 4
 
 @rule(
     "GE201",
-    "no-success-flag",
-    "warning",
-    meaning="No info has a success flag, neither is_success nor success.",
+    severity="warning",
     fix='set info["is_success"] to a bool in reset() and step()',
     repair="BooleanSuccess",
     needs=("steps", "goals"),
     wrong="return observation, reward, terminated, truncated, {}",
     right='return observation, reward, terminated, truncated, {"is_success": bool(distance < 0.05)}',
 )
-def no_success_flag(evidence: Evidence) -> Iterator[Violation]:
-    """Infos must have a success flag, from which success rates are computed."""
-    if not any(flag_name(step.info) for step in evidence.steps):
+def no_success_flag(lab: Lab) -> Iterator[Violation]:
+    """No info has a success flag, neither is_success nor success."""
+    if not any(flag_name(step.info) for step in lab.steps):
         yield Violation("no info has the key 'is_success' or 'success'")
 
 
 @rule(
     "GE202",
-    "success-mismatch",
-    meaning="The success flag and the reward disagree on whether the goal is reached.",
     fix="compute the flag and the reward by the same function with the same threshold",
     needs=("goals", "reward", "sparse"),
     inconclusive_without=("success",),
@@ -54,15 +50,15 @@ reward = -float(distance > 0.05)""",
 success = distance < 0.05
 info, reward = {"is_success": success}, success - 1.0""",
 )
-def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """The success flag must be True exactly where compute_reward returns the reward of success."""
-    for step, result, reached in zip(evidence.steps, evidence.recomputed, evidence.reached, strict=True):
+def success_mismatch(lab: Lab) -> Iterator[Violation]:
+    """The success flag and the reward disagree on whether the goal is reached."""
+    for step, result, reached in zip(lab.steps, lab.step_results(REWARD), lab.reached, strict=True):
         flag = flag_of(step.info)
         if flag is not None and flag != reached and result.number is not None:
             name = flag_name(step.info)
             yield Violation(f"{name} is {flag}, but compute_reward returns {show(result.value)}", step.place)
-    for record in evidence.rollout.resets:
-        if flag_of(record.info) and not evidence.is_rewarded_as_success(record):
+    for record in lab.rollout.resets:
+        if flag_of(record.info) and not lab.is_rewarded_as_success(record):
             reward = "compute_reward does not return the reward of success"
             cause = "the flag may belong to the previous episode"
             message = f"{flag_name(record.info)} is True, but {reward}; {cause}"
@@ -71,29 +67,29 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE203",
-    "success-flag-form",
-    "info",
-    meaning="The success flag is not a bool, is missing, or is named success (a warning if it is a text, or "
-    "is present only where it is True).",
+    severity="info",
     fix='set info["is_success"] to a bool in reset() and step()',
     repair="BooleanSuccess",
     needs=("steps", "goals"),
     wrong='info = {"success": np.float32(distance < 0.05)}',
     right='info = {"is_success": bool(distance < 0.05)}',
 )
-def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
-    """Every info must have the success flag, named is_success and of type bool."""
-    names = {flag_name(step.info) for step in evidence.steps}
+def success_flag_form(lab: Lab) -> Iterator[Violation]:
+    """The success flag is not a bool, is missing, or is named success.
+
+    This is a warning if the flag is a text, or is present only where it is True.
+    """
+    names = {flag_name(step.info) for step in lab.steps}
     if names == {None}:
         return
     if "is_success" not in names:
         yield Violation("the flag is named 'success' instead of 'is_success'", subject="name of the flag")
-    flags = [flag_of(step.info) for step in evidence.steps if flag_name(step.info)]
-    ends_without = [s for s in evidence.steps if (s.terminated or s.truncated) and flag_name(s.info) is None]
+    flags = [flag_of(step.info) for step in lab.steps if flag_name(step.info)]
+    ends_without = [s for s in lab.steps if (s.terminated or s.truncated) and flag_name(s.info) is None]
     if ends_without and all(flags):
-        message = f"the flag is present only where it is True, in {len(flags)} of {len(evidence.steps)} steps"
+        message = f"the flag is present only where it is True, in {len(flags)} of {len(lab.steps)} steps"
         yield Violation(message, ends_without[0].place, "step", severity="warning")
-    for step in evidence.steps:
+    for step in lab.steps:
         name = flag_name(step.info)
         if name is None:
             yield Violation("the info of a step has no success flag", step.place, "step")
@@ -102,16 +98,14 @@ def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
             message = f"{name} is {show(value)} of type {type_name(value)}"
             unknown: Severity | None = "warning" if flag_of(step.info) is None else None
             yield Violation(message, step.place, "type of the flag", severity=unknown)
-    for record in evidence.rollout.resets:
+    for record in lab.rollout.resets:
         if flag_name(record.info) is None:
             yield Violation("the info of reset() has no success flag", record.place, "reset")
 
 
 @rule(
     "GE207",
-    "success-at-reset",
-    "info",
-    meaning="Most episodes start with their goal reached, so that an agent learns nothing from them.",
+    severity="info",
     fix="draw the goal again while the start position reaches it",
     needs=REWARD_NEEDS,
     wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # every start is (0, 0)",
@@ -119,11 +113,11 @@ def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
 while self._reached(self.start, self.goal):
     self.goal = self._draw_goal()""",
 )
-def success_at_reset(evidence: Evidence) -> Iterator[Violation]:
-    """Most episodes must start with a goal that is not reached yet."""
-    resets, flags = evidence.rollout.resets, [flag_of(record.info) for record in evidence.rollout.resets]
+def success_at_reset(lab: Lab) -> Iterator[Violation]:
+    """Most episodes start with their goal reached, so that an agent learns nothing from them."""
+    resets, flags = lab.rollout.resets, [flag_of(record.info) for record in lab.rollout.resets]
     solved = [
-        flag if flag is not None else evidence.is_sparse and evidence.is_rewarded_as_success(record)
+        flag if flag is not None else lab.is_sparse and lab.is_rewarded_as_success(record)
         for record, flag in zip(resets, flags, strict=True)
     ]
     if sum(solved) > len(resets) / 2:
@@ -132,9 +126,7 @@ def success_at_reset(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE204",
-    "no-compute-terminated",
-    "warning",
-    meaning="A reached goal terminates the episode, but there is no compute_terminated for relabeled goals.",
+    severity="warning",
     fix="add compute_terminated(achieved_goal, desired_goal, info)",
     needs=(*REWARD_NEEDS, "success"),
     inconclusive_without=("ended",),
@@ -143,20 +135,15 @@ def success_at_reset(evidence: Evidence) -> Iterator[Violation]:
 def compute_terminated(self, achieved_goal, desired_goal, info):
     return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05""",
 )
-def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
-    """If success terminates episodes, compute_terminated must exist for relabeled transitions."""
-    if evidence.terminated is not None:
-        return
-    successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
-    if successes and all(step.terminated for step in successes):
+def no_compute_terminated(lab: Lab) -> Iterator[Violation]:
+    """A reached goal terminates the episode, but there is no compute_terminated for relabeled goals."""
+    if TERMINATED not in lab.functions and all(step.terminated for step in lab.successes):
         message = "success terminated the episode, but the environment has no compute_terminated"
-        yield Violation(message, successes[0].place)
+        yield Violation(message, lab.successes[0].place)
 
 
 @rule(
     "GE205",
-    "terminated-mismatch",
-    meaning="compute_terminated disagrees with step() on termination, or returns neither True nor False.",
     fix="call compute_terminated in step(), or delete the function if the task never terminates",
     needs=REWARD_NEEDS,
     inconclusive_without=("success", "ended"),
@@ -167,16 +154,11 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
     right="""
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
-def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """A step must terminate if compute_terminated returns True for it.
-
-    If compute_terminated returns False, a successful step must not terminate. Steps without success may also
-    terminate for other reasons, such as a crash.
-    """
-    if evidence.terminated is None:
-        return
-    results = evidence.terminated.step_results
-    for step, result, reached in zip(evidence.steps, results, evidence.reached, strict=True):
+def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
+    """compute_terminated disagrees with step() on termination, or returns neither True nor False."""
+    # A step without success may also terminate for another reason, such as a crash.
+    results = lab.step_results(TERMINATED)
+    for step, result, reached in zip(lab.steps, results, lab.reached, strict=False):
         if isinstance(result.error, NotImplementedError):
             yield Violation(f"compute_terminated raises {result.error_text}", step.place)
             return
@@ -194,24 +176,22 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE208",
-    "time-limit-terminates",
-    "warning",
-    meaning="Episodes terminate after a fixed number of steps; a time limit should truncate instead.",
+    severity="warning",
     fix="return truncated=True at the time limit, and terminated=True only where the task itself ends",
     needs=("steps", "goals"),
     inconclusive_without=("ended",),
     wrong="terminated = reached or self.elapsed >= self.horizon",
     right="terminated, truncated = reached, self.elapsed >= self.horizon",
 )
-def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
-    """A time limit must truncate an episode, since targets do not bootstrap after a termination."""
+def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
+    """Episodes terminate after a fixed number of steps; a time limit should truncate instead."""
     lengths: dict[int, int] = {}
-    for step in evidence.steps:
+    for step in lab.steps:
         lengths[step.episode] = max(step.t + 1, lengths.get(step.episode, 0))
-    computed = [result.number for result in evidence.terminated.step_results] if evidence.terminated else []
+    computed = [result.number for result in lab.step_results(TERMINATED)]
     failures = [
         step
-        for step, *reasons in itertools.zip_longest(evidence.steps, evidence.reached, computed)
+        for step, *reasons in itertools.zip_longest(lab.steps, lab.reached, computed)
         if step.terminated and not any(reasons)
     ]
     limit = max(lengths.values(), default=0)
@@ -222,12 +202,8 @@ def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE209",
-    "terminated-depends-on-state",
-    meaning="compute_terminated later returns other values for the same arguments: it depends on the state "
-    "of the environment, or reads the success of the recorded goal from info.",
     fix="use only the goals; return time limits as truncated, and other reasons from step()",
     needs=("replica", *REWARD_NEEDS),
-    implies=("GE205", "GE206", "GE208"),
     wrong="""
 def compute_terminated(self, achieved_goal, desired_goal, info):
     reached = self._is_reached(achieved_goal, desired_goal)
@@ -236,15 +212,17 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 def compute_terminated(self, achieved_goal, desired_goal, info):
     return self._is_reached(achieved_goal, desired_goal)""",
 )
-def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
-    """compute_terminated must depend on the goals only, not on the state or on a success flag in the info."""
-    function = evidence.terminated
-    if function is None:
+def terminated_depends_on_state(lab: Lab) -> Iterator[Violation]:
+    """compute_terminated later returns other values for the same arguments.
+
+    It depends on the state of the environment, or reads the success of the recorded goal from info.
+    """
+    if TERMINATED not in lab.functions:
         return
-    if function.changes:
-        yield Violation(function.first_change)
-    successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
-    if successes and all(_follows_info(evidence, function, step) for step in successes[:MAX_SUCCESSES]):
+    if change := lab.change(TERMINATED):
+        yield Violation(change)
+    successes = lab.successes[:MAX_SUCCESSES]
+    if successes and all(_follows_info(lab, step) for step in successes):
         message = (
             "compute_terminated returns True for any desired goal if the info is that of a success, and False"
             " with another info: it reads the success of the recorded goal"
@@ -252,45 +230,40 @@ def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
         yield Violation(message, successes[0].place)
 
 
-def _follows_info(evidence: Evidence, function: Probe, step: StepRecord) -> bool:
-    """Whether ``function`` takes the success of ``step`` from the info instead of the goals."""
+def _follows_info(lab: Lab, step: StepRecord) -> bool:
+    """Whether compute_terminated takes the success of ``step`` from the info instead of the goals."""
     achieved, desired = (step.observation[key] for key in OBSERVATION_KEYS[1:])
-    failures = [other for other, reached in zip(evidence.steps, evidence.reached, strict=True) if not reached]
+    failures = [other for other, reached in zip(lab.steps, lab.reached, strict=True) if not reached]
     unreached = [
         goal
         for goal in (other.observation["desired_goal"] for other in failures[:MAX_SUCCESSES])
-        if evidence.reward is not None
-        and evidence.reward(achieved, goal, step.info).number != evidence.success_reward
+        if lab.call(REWARD, achieved, goal, step.info).number != lab.success_reward
     ]
     return (
         bool(unreached)
-        and all(function(achieved, goal, step.info).number for goal in unreached)
-        and not function(achieved, desired, failures[0].info).number
+        and all(lab.call(TERMINATED, achieved, goal, step.info).number for goal in unreached)
+        and not lab.call(TERMINATED, achieved, desired, failures[0].info).number
     )
 
 
 @rule(
     "GE206",
-    "terminated-not-rowwise",
-    "warning",
-    meaning="compute_terminated returns one value for a whole batch (an error if the rows differ).",
+    severity="warning",
     fix="return a bool for each row",
     needs=BATCH_NEEDS,
     wrong="return bool(np.linalg.norm(achieved_goal - desired_goal) < 0.05)",
     right="return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05",
 )
-def terminated_not_rowwise(evidence: Evidence) -> Iterator[Violation]:
-    """compute_terminated must return one value for each row of a batch."""
-    function = evidence.terminated
-    if function is None:
-        return
-    results = function.pair_results
+def terminated_not_rowwise(lab: Lab) -> Iterator[Violation]:
+    """compute_terminated returns one value for a whole batch (an error if the rows differ)."""
+    results = lab.pair_results(TERMINATED)
     if any(result.number is None for result in results):
         return  # GE205 reports the same for the steps
-    if function.info_form is None and function.info_form_results and not function.needs_info:
-        error = function.info_form_results[INFO_FORMS[0]].error_text
+    forms = lab.form_results(TERMINATED)
+    if forms and lab.info_form(TERMINATED) is None and not lab.needs_info(TERMINATED):
+        error = forms[INFO_FORMS[0]].error_text
         yield Violation(f"for 2 goals, compute_terminated raises {error}", severity="error")
-    for rows, result in [*function.batch_results, *function.large_batches]:
+    for rows, result in [*lab.batch_results(TERMINATED), *lab.large_batch_results(TERMINATED)]:
         count = len(rows)
         numbers, single = result.numbers, np.array([results[i].number for i in rows])
         if numbers is None:

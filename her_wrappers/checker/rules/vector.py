@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from her_wrappers.checker.comparing import differences, first_difference, identical, show
-from her_wrappers.checker.evidence import Evidence, rule
+from her_wrappers.checker.lab import Lab, rule
 from her_wrappers.checker.records import StepRecord, as_array, ended_rows, wrong_shapes
 from her_wrappers.data.infos import final_observation_row
 from her_wrappers.data.trees import copy_tree, map_tree
@@ -37,24 +37,22 @@ class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
 
 @rule(
     "GE501",
-    "info-not-batchable",
-    "warning",
-    meaning="Infos raise an exception or lose data when a vector environment batches them.",
+    severity="warning",
     fix="return each key with one type and shape at every step; no key may start with an underscore",
     needs=("steps",),
     wrong='info = {"distance": 0}  # later {"distance": 0.5}, which becomes 0 in the batch',
     right='info = {"distance": 0.0}',
 )
-def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
-    """Batching the infos of several environments must not change or lose a value."""
-    not_dict = next((step for step in evidence.steps if not isinstance(step.info, dict)), None)
+def info_not_batchable(lab: Lab) -> Iterator[Violation]:
+    """Infos raise an exception or lose data when a vector environment batches them."""
+    not_dict = next((step for step in lab.steps if not isinstance(step.info, dict)), None)
     if not_dict is not None:
         yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
         return
-    rng = np.random.default_rng(evidence.seed)
-    infos = [step.info for step in evidence.steps]
+    rng = np.random.default_rng(lab.seed)
+    infos = [step.info for step in lab.steps]
     rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
-    ends = [i for i, step in enumerate(evidence.steps) if step.terminated or step.truncated][:BATCHES]
+    ends = [i for i, step in enumerate(lab.steps) if step.terminated or step.truncated][:BATCHES]
     batches = [[infos[i] for i in row] for row in [*rows, *([end, max(end - 1, 0), 0] for end in ends)]]
     for batch in batches:
         try:
@@ -84,18 +82,15 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 
 @rule(
     "GE601",
-    "no-autoreset-mode",
-    "warning",
-    meaning="A vector environment does not declare its autoreset mode.",
+    severity="warning",
     fix='set metadata["autoreset_mode"] to a gymnasium.vector.AutoresetMode',
     wrong='metadata = {"autoreset": True}',
     right='metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}',
 )
-def no_autoreset_mode(evidence: Evidence) -> Iterator[Violation]:
-    """The autoreset mode must be declared, since it determines which rows are transitions."""
-    vector = evidence.vector
-    if vector is not None and vector.batches.resets and declared_mode(vector.env) is None:
-        message, metadata = "the mode is missing", vector.env.metadata
+def no_autoreset_mode(lab: Lab) -> Iterator[Violation]:
+    """A vector environment does not declare its autoreset mode."""
+    if lab.batches and lab.batches.resets and declared_mode(lab.env) is None:
+        message, metadata = "the mode is missing", lab.env.metadata
         if "autoreset_mode" in metadata:
             message = f"the mode is {show(metadata['autoreset_mode'])} instead of an AutoresetMode"
         yield Violation(message, subject='metadata["autoreset_mode"]')
@@ -103,17 +98,15 @@ def no_autoreset_mode(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE602",
-    "final-obs-missing",
-    meaning="In autoreset mode SAME_STEP, the infos lack the last observation of an ended episode.",
     fix='put the last observations into infos["final_obs"]',
     wrong="observations[ended] = self._reset(ended)",
     right="""
 infos["final_obs"] = {key: rows.copy() for key, rows in observations.items()}
 observations[ended] = self._reset(ended)""",
 )
-def final_obs_missing(evidence: Evidence) -> Iterator[Violation]:
-    """In autoreset mode SAME_STEP, infos must contain the last observation of an ended episode."""
-    for step in _resetting_steps(evidence):
+def final_obs_missing(lab: Lab) -> Iterator[Violation]:
+    """In autoreset mode SAME_STEP, the infos lack the last observation of an ended episode."""
+    for step in _resetting_steps(lab):
         for i in np.flatnonzero(ended_rows(step)).tolist():
             if final_observation_row(step.info, i) is None:
                 message = f'the episode of environment {i} ended, but infos["final_obs"] has no observation'
@@ -122,26 +115,21 @@ def final_obs_missing(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE603",
-    "vector-shape",
-    meaning="Batches of a vector environment do not have one row per environment, or have a wrong dtype.",
     fix="return rewards, terminations and truncations of shape (num_envs,), and batched observations",
     wrong="return observations, rewards[:, None], terminated.astype(float), truncated, infos",
     right="return observations, rewards, terminated, truncated, infos",
 )
-def vector_shape(evidence: Evidence) -> Iterator[Violation]:
-    """Each returned batch must have one row per environment."""
-    vector = evidence.vector
-    if vector is None or not vector.batches.resets:
+def vector_shape(lab: Lab) -> Iterator[Violation]:
+    """Batches of a vector environment do not have one row per environment, or have a wrong dtype."""
+    if not lab.batches or not lab.batches.resets:
         return
-    if vector.env.observation_space != batch_space(evidence.observation_space, vector.env.num_envs):
-        message = (
-            f"the space is not a batch of single_observation_space: {show(vector.env.observation_space)}"
-        )
+    if lab.env.observation_space != batch_space(lab.observation_space, lab.num_envs):
+        message = f"the space is not a batch of single_observation_space: {show(lab.env.observation_space)}"
         yield Violation(message, subject="observation_space")
-    for record in vector.batches.records:
-        for name, shape, expected in wrong_shapes(record, vector.env.num_envs):
+    for record in lab.batches.records:
+        for name, shape, expected in wrong_shapes(record, lab.num_envs):
             yield Violation(f"the batch has shape {shape} instead of {expected}", record.place, name)
-    for step in vector.batches.steps:
+    for step in lab.batches.steps:
         for name in ("terminated", "truncated"):
             dtype = as_array(getattr(step, name)).dtype
             if dtype != np.bool_:
@@ -150,50 +138,42 @@ def vector_shape(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE604",
-    "final-info-missing",
-    "warning",
-    meaning="In autoreset mode SAME_STEP, the infos lack the last info of an ended episode.",
+    severity="warning",
     fix='put the last infos into infos["final_info"]',
     wrong='infos = {"is_success": self._success()}  # already of the new episodes',
     right='infos = {"final_info": last_infos, "_final_info": ended, **reset_infos}',
 )
-def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
-    """In autoreset mode SAME_STEP, infos must contain the last info of an ended episode."""
-    for step in _resetting_steps(evidence):
+def final_info_missing(lab: Lab) -> Iterator[Violation]:
+    """In autoreset mode SAME_STEP, the infos lack the last info of an ended episode."""
+    for step in _resetting_steps(lab):
         if "final_info" not in step.info:
             yield Violation('an episode ended, but infos["final_info"] is missing', step.place)
 
 
 @rule(
     "GE605",
-    "rows-with-one-seed",
-    "warning",
-    meaning="A vector environment resets all environments with the same seed, so their episodes are alike.",
+    severity="warning",
     fix="give each environment a seed of its own, such as seed + i, as Gymnasium's vector environments do",
     wrong="starts = [env.reset(seed=seed) for env in self.envs]",
     right="starts = [env.reset(seed=seed + i) for i, env in enumerate(self.envs)]",
 )
-def rows_with_one_seed(evidence: Evidence) -> Iterator[Violation]:
-    """A seeded reset must not start all environments alike if their start depends on the seed."""
-    vector = evidence.vector
-    if vector is None or vector.env.num_envs < 2 or not vector.batches.resets:
+def rows_with_one_seed(lab: Lab) -> Iterator[Violation]:
+    """A vector environment resets all environments with the same seed, so their episodes are alike."""
+    if lab.num_envs < 2 or not lab.run.resets:
         return
-    record = vector.batches.resets[0]
-    if evidence.other_start is None or any(wrong_shapes(record, vector.env.num_envs)):
+    record = lab.run.resets[0]
+    if lab.other_start is None or any(wrong_shapes(record, lab.num_envs)):
         return
-    rows = [map_tree(lambda leaf: leaf[i], record.observation) for i in range(vector.env.num_envs)]  # noqa: B023
-    if all(identical(rows[0], row) for row in rows) and first_difference(
-        record.observation, evidence.other_start
-    ):
+    rows = [map_tree(lambda leaf: leaf[i], record.observation) for i in range(lab.num_envs)]  # noqa: B023
+    if all(identical(rows[0], row) for row in rows) and first_difference(record.observation, lab.other_start):
         yield Violation(
-            f"reset(seed={record.seed}) started all {vector.env.num_envs} environments alike", record.place
+            f"reset(seed={record.seed}) started all {lab.num_envs} environments alike", record.place
         )
 
 
-def _resetting_steps(evidence: Evidence) -> list[StepRecord]:
+def _resetting_steps(lab: Lab) -> list[StepRecord]:
     """Return the steps in which environments start new episodes in mode SAME_STEP; empty in other modes."""
-    vector = evidence.vector
-    if vector is None or vector.mode is not AutoresetMode.SAME_STEP:
+    if lab.mode is not AutoresetMode.SAME_STEP:
         return []
-    steps = (step for step in vector.batches.steps if not any(wrong_shapes(step, vector.env.num_envs)))
+    steps = (step for step in lab.run.steps if not any(wrong_shapes(step, lab.num_envs)))
     return [step for step in steps if ended_rows(step).any()]

@@ -12,7 +12,6 @@ from gymnasium.wrappers import (
 )
 
 from her_wrappers import check_goal_env
-from her_wrappers.checker.check import causing_layer
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from tests.support.specimens.broken_rewards import RewardScaled
 from tests.support.specimens.reach import Reach
@@ -51,17 +50,3 @@ def test_a_finding_names_the_wrapper_that_causes_it(make, code, wrapper):
 def test_wrappers_that_change_spaces_and_values_consistently_give_no_finding():
     env = FilterObservation(RescaleAction(Reach(), np.float32(0), np.float32(1)), list(OBSERVATION_KEYS))
     assert not check_goal_env(env, max_steps=200).findings
-
-
-@pytest.mark.parametrize(
-    ("found", "causing"),
-    [
-        ([True, True, False], "the second"),
-        ([True, False, False], "the first"),
-        ([True, True, True], ""),
-        ([False, False, False], ""),
-        ([True, False, True], ""),
-    ],
-)
-def test_the_causing_layer_is_the_innermost_of_the_outer_layers_with_the_finding(found, causing):
-    assert causing_layer(found, ["the first", "the second"]) == causing

@@ -1,11 +1,12 @@
 """Goal functions are called with copies; relabeled pairs have both rewards and both sides of a threshold."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 
-from her_wrappers.checker.goal_calls import CallResult, Probe, relabeled_pairs, threshold
+from her_wrappers.checker.goal_calls import CallResult, call_function, relabeled_pairs, threshold
 from her_wrappers.checker.rollout import Budget, roll_out
 from tests.support.specimens.correct_goals import GridGoals
 from tests.support.specimens.reach import DenseReach, Reach
@@ -20,15 +21,15 @@ def test_arguments_are_passed_by_position_as_copies():
         return goal.sum()
 
     info = {}
-    result = Probe(reward)(GOAL, GOAL, info)
+    result = call_function(reward, GOAL, GOAL, info)
     assert (result.number, result.mutated_argument, info) == (2.0, "achieved_goal", {})
     assert GOAL.tolist() == [1, 1]
 
 
 def test_a_result_does_not_change_if_the_function_reuses_its_array():
     buffer = np.zeros(1)
-    probe = Probe(lambda achieved, desired, info: np.add(buffer, 1, out=buffer))
-    first, second = (probe(GOAL, GOAL, {}) for _ in range(2))
+    count = partial(call_function, lambda achieved, desired, info: np.add(buffer, 1, out=buffer))
+    first, second = (count(GOAL, GOAL, {}) for _ in range(2))
     assert (first.number, second.number) == (1.0, 2.0)
 
 
@@ -36,11 +37,11 @@ def test_errors_and_values_that_are_not_numbers_are_distinguished():
     def fails(achieved, desired, info):
         raise KeyError("cost")
 
-    result = Probe(fails)(GOAL, GOAL, {})
+    result = call_function(fails, GOAL, GOAL, {})
     assert (result.outcome, result.number, result.shape) == ("raises KeyError: 'cost'", None, None)
-    nothing = Probe(lambda *goals: None)(GOAL, GOAL, {})
+    nothing = call_function(lambda *goals: None, GOAL, GOAL, {})
     assert (nothing.outcome, nothing.number, nothing.numbers) == ("returns None", None, None)
-    row = Probe(lambda *goals: np.array([3.0]))(GOAL, GOAL, {})
+    row = call_function(lambda *goals: np.array([3.0]), GOAL, GOAL, {})
     assert (row.number, row.shape) == (3.0, (1,))
 
 
@@ -54,21 +55,25 @@ def test_a_result_differs_from_an_error_and_from_another_error():
 NEAR, FAR = np.zeros(2), np.array([1.0, 0.0])
 
 
+def calls(env):
+    return partial(call_function, env.compute_reward)
+
+
 def pairs_of(env, seed=0):
     rollout = roll_out(env, Budget(100, seed=seed))
-    return relabeled_pairs(rollout.steps, Probe(env.compute_reward), np.random.default_rng(seed))
+    return relabeled_pairs(rollout.steps, calls(env), np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("radius", [0.01, 0.25, 0.9])
 def test_the_threshold_is_found_by_bisection(radius):
     env = Reach()
     env.radius = radius
-    assert threshold(NEAR, FAR, {}, Probe(env.compute_reward)) == pytest.approx(radius, abs=1e-5)
+    assert threshold(NEAR, FAR, {}, calls(env)) == pytest.approx(radius, abs=1e-5)
 
 
 def test_dense_rewards_and_equal_goals_have_no_threshold():
-    assert threshold(NEAR, FAR, {}, Probe(DenseReach().compute_reward)) is None
-    assert threshold(NEAR, NEAR, {}, Probe(Reach().compute_reward)) is None
+    assert threshold(NEAR, FAR, {}, calls(DenseReach())) is None
+    assert threshold(NEAR, NEAR, {}, calls(Reach())) is None
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -100,12 +100,6 @@ def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_en
     assert env.report().codes == ["GE101"]
 
 
-def test_the_report_lists_the_rules_that_need_experiments():
-    (gap,) = GoalEnvChecker(Reach()).report().not_exercised
-    assert gap.reason == "GoalEnvChecker does no experiments; call check_goal_env"
-    assert gap.codes == tuple(code for code, rule in GOAL_ENV_RULES.items() if not rule.passive)
-
-
 class KeepsItsFirstObservation(Reach):
     """Every step overwrites the observation of reset, to which only a ``functools.partial`` refers."""
 

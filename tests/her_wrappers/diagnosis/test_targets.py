@@ -18,7 +18,6 @@ from her_wrappers.data.arrays import write_arrays
 from her_wrappers.diagnosis import diagnose
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.targets import options_of_config
-from her_wrappers.integrations.lerobot import to_lerobot
 from her_wrappers.recording.episodes import Episodes
 from tests.support.commands import her
 from tests.support.diagnosis import PLANTED, PointEnv, healthy, with_observations
@@ -57,12 +56,6 @@ def test_an_archive_an_open_archive_and_its_episodes_have_equal_findings(tmp_pat
     assert (report.episodes, report.steps, report.target) == (40, 1200, str(tmp_path))
     for target in (str(tmp_path), archive, UNTOUCHED, Episodes.of(UNTOUCHED)):
         assert diagnose(target).findings == report.findings
-
-
-def test_a_lerobot_dataset_has_the_findings_of_its_episodes(tmp_path):
-    pytest.importorskip("pyarrow")
-    to_lerobot(UNTOUCHED, tmp_path / "data")
-    assert diagnose(tmp_path / "data").codes == ["GD102"]
 
 
 def test_a_buffer_and_its_saved_file_have_equal_findings(saved):

@@ -10,11 +10,6 @@ class BranchesOnDistance(Reach, breaks="GE104"):
         return 0.0 if self.is_success(achieved_goal, desired_goal) else -1.0
 
 
-class UsesMathModule(DenseReach, breaks="GE104"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -float(np.float64(self.distance(achieved_goal, desired_goal)))
-
-
 class UnpacksOneGoal(DenseReach, breaks="GE104"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         x, y = achieved_goal - desired_goal
@@ -40,13 +35,6 @@ class KeepsDimensions(DistanceReward, breaks="GE105"):
         return reward if np.ndim(achieved_goal) > 1 else reward[0, 0]
 
 
-class ComparesEachWithEach(Reach, breaks="GE105"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        if np.ndim(achieved_goal) == 1:
-            return super().compute_reward(achieved_goal, desired_goal, info)
-        return super().compute_reward(achieved_goal[:, None], desired_goal[None], info)
-
-
 class ReducesFirstAxis(DenseReach, breaks="GE105"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.abs(achieved_goal - desired_goal).sum(axis=0)
@@ -65,15 +53,6 @@ class LooksAtFirstGoalOnly(Reach, breaks="GE106"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         desired_goal = desired_goal[0] if np.ndim(desired_goal) > 1 and len(desired_goal) else desired_goal
         return super().compute_reward(achieved_goal, desired_goal, info)
-
-
-class SortsRows(DenseReach, breaks="GE106"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return (
-            np.sort(super().compute_reward(achieved_goal, desired_goal, info))
-            if np.ndim(achieved_goal) > 1
-            else super().compute_reward(achieved_goal, desired_goal, info)
-        )
 
 
 class NormalizesBatch(DenseReach, breaks="GE106"):
@@ -113,16 +92,6 @@ class NeedsInfoKey(Reach, breaks="GE113"):
 
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return self.is_success(achieved_goal, desired_goal)
-
-
-class NeedsInfoOfEachRow(Reach, breaks="GE113"):
-    def inform(self, observation):
-        return super().inform(observation) | {"cost": 0.0}
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        rows = [info] if isinstance(info, dict) else info
-        cost = np.array([row["cost"] for row in rows]).reshape(np.shape(achieved_goal)[:-1])
-        return super().compute_reward(achieved_goal, desired_goal, info) - cost
 
 
 class NeedsInfoAsDict(Reach, breaks="GE113"):

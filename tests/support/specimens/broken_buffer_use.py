@@ -34,19 +34,6 @@ class CountsRowsInBytes(Reach, breaks="GE119"):
         return reward[np.arange(len(reward)).astype(np.uint8)] if np.ndim(reward) else reward
 
 
-class HalfPrecisionForMany(DenseReach, breaks="GE119"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        return reward.astype(np.float16) if np.size(reward) >= 512 else reward
-
-
-class NoMoreThanAThousand(Reach, breaks="GE119"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        if np.ndim(achieved_goal) > 1 and len(achieved_goal) > 1000:
-            raise MemoryError("more than 1000 goals")
-        return super().compute_reward(achieved_goal, desired_goal, info)
-
-
 class ReadsTheBuffer(DenseReach, breaks="GE121"):
     """compute_reward reads memory as if arrays were contiguous, like C code without support for strides."""
 
@@ -115,22 +102,6 @@ class OutputOfEachShape(Reach, breaks="GE122"):
         return output
 
 
-class TwoOutputArrays(DenseReach, breaks="GE122"):
-    """compute_reward writes into two arrays in turn, so a result is overwritten two calls later."""
-
-    calls = 0
-    outputs = np.zeros((2, 5000))
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        if not np.ndim(reward):
-            return reward
-        self.calls += 1
-        output = self.outputs[self.calls % 2, : len(reward)]
-        output[:] = reward
-        return output
-
-
 class TerminationInOneArray(Reach, breaks="GE122"):
     output = np.zeros(5000, bool)
 
@@ -183,27 +154,6 @@ class SquaresOverflowAtTheEdges(SquaresOverflow, breaks="GE118"):
     """compute_reward squares 16-bit integers; only squares of differences from 182 to 184 overflow."""
 
     bound = 92
-
-
-class DifferencesOverflow(IntegerReach, breaks="GE118"):
-    dtype, bound = np.int8, 100
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -np.abs(achieved_goal - desired_goal).astype(float).max(-1)
-
-
-class ProductsOverflow(IntegerReach, breaks="GE118"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        difference = achieved_goal // 2 - desired_goal // 2
-        return -np.einsum("...i,...i->...", difference, difference).astype(float)
-
-
-class SumsOverflow(IntegerReach, breaks="GE118"):
-    dtype, bound = np.int8, 60
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        difference = np.abs(achieved_goal - desired_goal)
-        return -np.add.reduce(difference, axis=-1, dtype=achieved_goal.dtype).astype(float)
 
 
 class WrapsUnsigned(DenseReach, breaks="GE118"):

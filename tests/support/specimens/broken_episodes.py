@@ -87,11 +87,6 @@ class OneTerminationForABatch(DenseReach, breaks="GE206"):
         return False
 
 
-class TerminationOfAllRowsTogether(Reach, breaks="GE206"):
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return bool(np.linalg.norm(achieved_goal - desired_goal) < self.radius)
-
-
 class TerminationRaisesOnBatches(Reach, breaks="GE206"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return True if self.is_success(achieved_goal, desired_goal) else False  # noqa: SIM210
@@ -195,12 +190,6 @@ class GoalFromOtherGenerator(Reach, breaks="GE401"):
         while self.is_success(position, goal):  # otherwise `reset` would draw the position again too
             goal = np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
         return np.stack([position, goal])
-
-
-class StartFromOtherGenerator(Reach, breaks="GE401"):
-    def draw_start(self):
-        _, goal = super().draw_start()
-        return np.stack([np.random.default_rng().uniform(-1, 1, 2).astype(np.float32), goal])
 
 
 class IgnoresSeed(Reach, breaks="GE401"):

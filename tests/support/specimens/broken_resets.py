@@ -13,12 +13,6 @@ class TerminatesAtTheHorizon(Reach, breaks="GE208"):
         return info["is_success"] or self.elapsed >= self.horizon
 
 
-class TerminatesAndTruncates(Reach, breaks="GE208"):
-    def step(self, action):
-        observation, reward, terminated, truncated, info = super().step(action)
-        return observation, reward, terminated or truncated, truncated, info
-
-
 class TerminatesAfterSeconds(Reach, breaks="GE208"):
     """The time limit is a number of simulated seconds, and terminates the episode."""
 
@@ -54,19 +48,6 @@ class TerminationReadsTheClock(Reach, breaks="GE209"):
         return self.is_success(achieved_goal, desired_goal) | (self.elapsed >= self.horizon)
 
 
-class TerminationReadsTheGoal(Reach, breaks="GE209"):
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, self.goal)
-
-
-class TerminationReadsThePosition(DenseReach, breaks="GE209"):
-    """compute_terminated reads a crash from the position of the environment."""
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        crashed = bool(np.abs(self.position).max() > 0.7)
-        return super().compute_terminated(achieved_goal, desired_goal, info) | crashed
-
-
 class TerminationNeedsSomeSteps(Reach, breaks="GE209"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return self.is_success(achieved_goal, desired_goal) & (self.elapsed > 3)
@@ -78,19 +59,6 @@ class FlagOfLastEpisode(Reach, breaks="GE202"):
     def inform(self, observation):
         before, self.succeeded = self.succeeded, super().inform(observation)["is_success"]
         return {"is_success": before if self.elapsed == 0 else self.succeeded}
-
-
-class InfoOfLastEpisode(Reach, breaks="GE202"):
-    last = None
-
-    def step(self, action):
-        returned = super().step(action)
-        self.last = dict(returned[-1])
-        return returned
-
-    def reset(self, *, seed=None, options=None):
-        observation, info = super().reset(seed=seed)
-        return observation, dict(self.last or info)
 
 
 class FlagOfLastPosition(Reach, breaks="GE202"):
@@ -130,14 +98,6 @@ class GeneratorWithFixedSeed(Reach, breaks="GE402"):
 
     def move(self, action):
         return super().move(action + self.noise.normal(0, 0.1, 2))
-
-
-class ActionsDecay(Reach, breaks="GE402"):
-    steps = 0
-
-    def move(self, action):
-        self.steps += 1
-        return super().move(action * 0.99**self.steps)
 
 
 class OptionsSkipTheSeed(Reach, breaks="GE403"):
@@ -198,12 +158,6 @@ class TerminationSeedsPython(Reach, breaks="GE404"):
 class ConstructorSeedsGlobally(Reach, breaks="GE404"):
     def __init__(self):
         np.random.seed(0)  # noqa: NPY002 - the fault
-        super().__init__()
-
-
-class ConstructorSeedsPython(Reach, breaks="GE404"):
-    def __init__(self):
-        random.seed(type(self).__name__)
         super().__init__()
 
 

@@ -38,24 +38,9 @@ class OtherRadiusInStep(Reach, breaks="GE101"):
         return float(self.distance(observation["achieved_goal"], observation["desired_goal"]) < 0.4) - 1.0
 
 
-class OtherNormInStep(DenseReach, breaks="GE101"):
-    def reward(self, observation, info):
-        return -float(np.abs(observation["achieved_goal"] - observation["desired_goal"]).sum())
-
-
 class SparseStepDenseFunction(DenseReach, breaks="GE101"):
     def reward(self, observation, info):
         return info["is_success"] - 1.0
-
-
-class TimePenalty(DenseReach, breaks="GE101"):
-    def reward(self, observation, info):
-        return super().reward(observation, info) - 0.01 * self.elapsed
-
-
-class SuccessBonus(DenseReach, breaks="GE101"):
-    def reward(self, observation, info):
-        return super().reward(observation, info) + 5.0 * info["is_success"]
 
 
 class RewardRounded(DenseReach, breaks="GE103"):
@@ -110,11 +95,6 @@ class UsesOwnGoal(Reach, breaks="GE110"):
         return self.is_success(achieved_goal, self.goal) - 1.0
 
 
-class UsesOwnPosition(DenseReach, breaks="GE110"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -self.distance(self.position, desired_goal)
-
-
 class UsesElapsedTime(DenseReach, breaks="GE110"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.distance(achieved_goal, desired_goal) - 0.1 * self.elapsed
@@ -159,23 +139,6 @@ class RewardFromSuccessInInfo(FlagReward, breaks="GE110"):
         rows = [info] if isinstance(info, dict) else info
         reward = np.array([float(row.get("is_success", False)) - 1.0 for row in rows])
         return reward if np.ndim(achieved_goal) > 1 else reward[0]
-
-
-class RewardFromRewardInInfo(DenseReach, breaks="GE110"):
-    def draw_start(self):
-        return np.round(4 * super().draw_start()) / 4
-
-    def move(self, action):
-        return (np.round(4 * super().move(action)) / 4).astype(np.float32)
-
-    def inform(self, observation):
-        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
-        return super().inform(observation) | {"reward": -float(distance)}
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        if isinstance(info, dict):
-            return info.get("reward", 0.0)
-        return np.array([row.get("reward", 0.0) for row in info])
 
 
 class NoisyReward(DenseReach, breaks="GE111"):
@@ -224,11 +187,6 @@ class CountsCalls(Reach, breaks="GE112"):
     def move(self, action):
         calls, self.calls = self.calls, 0
         return super().move(action if calls <= 1 else -action)
-
-
-class CountsSingleGoalCalls(CountsCalls, breaks="GE112"):
-    def is_counted(self, reward, info):
-        return np.ndim(reward) == 0 and "is_success" in info
 
 
 class LogAtZero(DenseReach, breaks="GE114"):

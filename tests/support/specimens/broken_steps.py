@@ -30,11 +30,6 @@ class SeedIsZeroByDefault(Reach, breaks="GE405"):
         return super().reset(seed=seed or 0)
 
 
-class SeedIsAlways42(Reach, breaks="GE405"):
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=42)
-
-
 class RepeatsTheLastSeed(Reach, breaks="GE405"):
     last = None
 
@@ -161,11 +156,6 @@ class ChangesGoals(Specimen, gym.ObservationWrapper):
     def observation(self, observation):
         goals = {key: self.change(observation[key]) for key in ("achieved_goal", "desired_goal")}
         return observation | goals
-
-
-class StacksGoals(ChangesGoals, breaks="GE008"):
-    def change(self, goal):
-        return np.stack([goal, goal])
 
 
 class RepeatsGoals(ChangesGoals, breaks="GE008"):

@@ -1,4 +1,4 @@
-"""The findings of all planted faults, which the page `findings.md` contains, with `#` for varying numbers.
+"""The page `findings.md`: the findings of one planted fault for each rule, with `#` for varying numbers.
 
 `python -m tests.support.specimens.findings` writes the page; review the difference.
 """
@@ -37,11 +37,13 @@ def read_findings():
 
 def main():
     """Write the page."""
+    first = {code: specimen for specimen, code in reversed(FAULTS)}
     parts = [
-        f"## {specimen.__name__}\n\n{findings_in(report_of(specimen), code)}\n" for specimen, code in FAULTS
+        f"## {specimen.__name__}\n\n{findings_in(report_of(specimen), code)}\n"
+        for code, specimen in sorted(first.items())
     ]
     PAGE.write_text(
-        "# Findings of the checker for each planted fault\n\n" + "\n".join(parts), encoding="utf-8"
+        "# Findings of the checker, one fault for each rule\n\n" + "\n".join(parts), encoding="utf-8"
     )
 
 

@@ -40,12 +40,10 @@ def with_further_key(env):
 
 
 WRAPPED = {
-    "limit": inside(Reach, limited),
     "two limits and statistics": inside(Reach, limited, wrappers.RecordEpisodeStatistics, limited),
     "order and passive checker": inside(Reach, wrappers.PassiveEnvChecker, wrappers.OrderEnforcing, limited),
     "rescaled and clipped actions": inside(Reach, rescaled, wrappers.ClipAction, limited),
     "sticky actions": inside(Reach, sticky, limited),
-    "sticky discrete actions": inside(unusual_dynamics.NumberedActions, sticky),
     "autoreset": inside(Reach, limited, wrappers.Autoreset),
     "a further key": inside(Reach, with_further_key, limited),
     "time in the observation": inside(Reach, limited, timed),
@@ -54,13 +52,6 @@ WRAPPED = {
     "repaired arrays": inside(ReusesArrays, CopyObservation, limited),
     "repaired dtypes": inside(Float64InFloat32Space, CastObservation),
     "repaired flag": inside(FlagIsFloat, BooleanSuccess, limited, wrappers.RecordEpisodeStatistics),
-    "dict goals in four wrappers": inside(
-        unusual_goals.CellAndOffset,
-        wrappers.OrderEnforcing,
-        limited,
-        CopyObservation,
-        wrappers.RecordEpisodeStatistics,
-    ),
     "vector of dict goals": lambda: SyncVectorEnv([unusual_goals.CellAndOffset] * 2),
     "vector of images": lambda: SyncVectorEnv(
         [unusual_goals.ColorImages] * 2, autoreset_mode=AutoresetMode.SAME_STEP

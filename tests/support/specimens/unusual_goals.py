@@ -54,15 +54,6 @@ class CellAndOffset(GoalFromPosition):
         return (achieved_goal["cell"] == desired_goal["cell"]) & (distance < 0.5)
 
 
-class DenseCellAndOffset(CellAndOffset):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        distance = self.distance(achieved_goal["offset"], desired_goal["offset"])
-        return -distance - (achieved_goal["cell"] != desired_goal["cell"])
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, desired_goal) & False
-
-
 class NestedGoal(GoalFromPosition):
     line = spaces.Box(-1, 1, (1,), np.float32)
     goal_space = spaces.Dict({
@@ -256,7 +247,7 @@ class ColorImages(GoalFromPosition):
 
 
 GOALS = [
-    CellAndOffset, DenseCellAndOffset, NestedGoal, MaskedGoal, Cells, Quadrants, NumberedCells,
+    CellAndOffset, NestedGoal, MaskedGoal, Cells, Quadrants, NumberedCells,
     ByteGoals, DenseShortGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, MatrixGoals,
     LongGoals, UnboundedGoals, Angles, Directions, ColorImages,
 ]  # fmt: skip

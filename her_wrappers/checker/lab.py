@@ -1,0 +1,586 @@
+"""The lab: the calls and experiments that rules ask for after the run of an environment.
+
+A rule reads the recorded run, calls goal functions (``compute_reward`` and ``compute_terminated``), and does
+experiments with the environment and with replicas, which are further environments of the same kind. The lab
+makes what a rule asks for, once, so that only what the selected rules need is done.
+
+An experiment with a replica gets a replica of its own, and the first experiment with the environment itself
+comes after the calls that its state could affect. So findings do not depend on the order of the rules.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial, wraps
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from her_wrappers.checker.comparing import arrays_in, close, first_difference
+from her_wrappers.checker.goal_calls import (
+    INFO_FORMS,
+    CallResult,
+    Pair,
+    call_function,
+    info_argument,
+    leaves,
+    relabeled_pairs,
+    stack,
+)
+from her_wrappers.checker.records import (
+    OUTCOME,
+    Divergence,
+    FailedCall,
+    ResetRecord,
+    Rollout,
+    StepRecord,
+    split_batches,
+)
+from her_wrappers.checker.replicas import CheckedEnv, Replicas
+from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, random_policy
+from her_wrappers.data.trees import copy_tree, map_tree, take_rows
+from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
+from her_wrappers.goals.success_flag import flag_of
+from her_wrappers.rules import RuleSet
+
+REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
+
+GOAL_ENV_RULES = RuleSet(
+    chains=(
+        # goals of a wrong shape; functions that are not pure, then rewards that are wrong for all goals
+        ("GE004 GE008", "GE104 GE105 GE113 GE114 GE206"),
+        ("GE109", "GE111", "GE112 GE114", "GE110", "GE118", "GE101 GE106 GE115 GE116"),
+        # rewards and terminations of steps
+        ("GE303", "GE101", "GE103 GE202 GE205 GE207"),
+        ("GE115", "GE202 GE204 GE205 GE207"),
+        ("GE111", "GE209", "GE205 GE206 GE208"),
+        ("GE005", "GE103"),
+        # batches
+        ("GE000", "GE104 GE113"),
+        ("GE104 GE105", "GE106 GE108"),
+        ("GE106", "GE119 GE121"),
+        # memory, and seeds
+        ("GE109", "GE122 GE301"),
+        ("GE301", "GE302"),
+        ("GE112", "GE401", "GE402 GE403 GE404"),
+    )
+)
+"""The rules on environments, by code; importing `her_wrappers.checker.rules` adds them."""
+
+rule = GOAL_ENV_RULES.rule
+
+REPLAY_DIVISOR = 20
+"""Each replay repeats the first twentieth of the steps of the rollout."""
+
+MIN_CLOCK_STEPS = 40
+"""Smallest number of steps between calls of goal functions and their repetition on a replica."""
+
+STEPS_BEFORE_REPEATING = 3
+"""Number of steps after the run before goal functions are called again with the same arguments."""
+
+BATCH_SIZES = (2, 3, 7)
+"""Sizes of the batches of relabeled pairs, in addition to the batch of all pairs."""
+
+LARGE_SIZES = (64, 205, 256, 1024, 2048)
+"""Common batch sizes; 205 is the number of relabeled rows in a batch of 256 if n_sampled_goal is 4."""
+
+MAX_BATCH_BYTES = 2**24
+"""Largest size in bytes of the achieved goals of a batch; larger batches, as of images, are skipped."""
+
+Result = TypeVar("Result")
+
+
+def memoized(method: Callable[[Lab, str], Result]) -> Callable[[Lab, str], Result]:
+    """Decorate a method of `Lab`, so that each lab computes the result for a goal function only once."""
+
+    @wraps(method)
+    def remember(lab: Lab, name: str) -> Result:
+        results = lab.memory.setdefault(method.__name__, {})
+        if name not in results:
+            results[name] = method(lab, name)
+        result: Result = results[name]
+        return result
+
+    return remember
+
+
+@dataclass(eq=False)
+class Lab:
+    """The recorded run of an environment, and whatever the rules ask for: calls and experiments.
+
+    The names of goal functions are arguments of methods, such as ``lab.step_results("compute_reward")``.
+    """
+
+    observation_space: spaces.Space[Any]  # observation space of one environment
+    rollout: Rollout  # recorded resets and steps; batches are split into episodes of single environments
+    functions: Mapping[str, GoalFunction] = field(default_factory=dict)  # goal functions that exist, by name
+    # arrays in attributes of the environment at the end of the run, with their names
+    state: Sequence[tuple[str, np.ndarray]] = ()
+    env: CheckedEnv = None  # the environment, or None: no relabeled goals and no experiments
+    replicas: Replicas | None = None  # maker of replicas, or None
+    seed: int = 0  # seed of all random choices
+    reset_options: Sequence[dict[str, Any]] = ()  # the user's options of ``reset``
+    reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
+    batches: Rollout | None = None  # the batches of a vector environment, or None
+    mode: AutoresetMode | None = None  # autoreset mode that it declares, else the one that infos suggest
+    memory: dict[str, Any] = field(default_factory=dict)  # results of `memoized` methods
+
+    def __post_init__(self) -> None:
+        self.failure = self.rollout.failure  # first call that raised, in the run or an experiment, or None
+        self._has_replica_failed = False
+
+    @classmethod
+    def of(cls, env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Lab:
+        """Return the lab of an environment after its run; without ``replicas``, it makes none."""
+        functions, reward_type = {}, None
+        try:
+            functions = {name: find_function(env, name) for name in GOAL_FUNCTIONS}
+            reward_type = find_function(env, "reward_type") if isinstance(env, gym.Env) else None
+        except ValueError as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            run.failure = FailedCall("", "get_wrapper_attr()", cause)
+        lab = cls(
+            env.observation_space,
+            run,
+            {name: function for name, function in functions.items() if callable(function)},
+            arrays_in(env.unwrapped),
+            env,
+            replicas,
+            budget.seed,
+            budget.reset_options,
+            reward_type,
+        )
+        if isinstance(env, gym.vector.VectorEnv):
+            lab.batches, lab.mode = run, autoreset_mode(env, run)
+            lab.observation_space = env.single_observation_space
+            lab.rollout = split_batches(run, lab.mode, env.num_envs)
+        return lab
+
+    # The run
+
+    @property
+    def steps(self) -> list[StepRecord]:
+        """The steps of the rollout."""
+        return self.rollout.steps
+
+    @property
+    def run(self) -> Rollout:
+        """The calls as they were made: of a vector environment, the batches."""
+        return self.batches or self.rollout
+
+    @property
+    def num_envs(self) -> int:
+        """Number of environments of a vector environment; 1 for a single environment."""
+        return self.env.num_envs if self.env is not None and self.batches else 1
+
+    @cached_property
+    def has_goals(self) -> bool:
+        """Whether the space and all observations have the goal keys, and all goals have the same shape."""
+        space = self.observation_space
+        observations = [record.observation for record in self.rollout.records]
+        shapes = [_goal_shapes(each) for each in [*observations, *(step.before for step in self.steps[:1])]]
+        has_keys = isinstance(space, spaces.Dict) and set(OBSERVATION_KEYS) <= space.spaces.keys()
+        return has_keys and all(found is not None and found == shapes[0] for found in shapes)
+
+    def missing(self, need: str) -> str:
+        """Return why ``need``, a key of `NEEDS`, is not met; an empty text if it is met."""
+        is_met, reason = NEEDS[need]
+        return "" if is_met(self) else reason.format(steps=len(self.steps), lab=self)
+
+    # Calls of goal functions
+
+    def call(self, name: str, achieved: Any, desired: Any, info: Any, *, copies: bool = True) -> CallResult:
+        """Call a goal function of the environment; see `call_function`."""
+        return call_function(self.functions[name], achieved, desired, info, copies=copies)
+
+    def call_at(self, name: str, record: ResetRecord | StepRecord) -> CallResult:
+        """Call a goal function with the goals and the info of a recorded step or reset."""
+        goals = record.observation
+        return self.call(name, goals["achieved_goal"], goals["desired_goal"], record.info)
+
+    @memoized
+    def step_results(self, name: str) -> list[CallResult]:
+        """Return the result for each step; empty without this function or with invalid goals."""
+        is_possible = name in self.functions and self.has_goals
+        return [self.call_at(name, step) for step in self.steps] if is_possible else []
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Relabeled pairs: achieved goals of steps with other desired goals; empty without compute_reward."""
+        if self.env is None or any(map(self.missing, REWARD_NEEDS)):
+            return []
+        return relabeled_pairs(self.steps, partial(self.call, REWARD), np.random.default_rng(self.seed))
+
+    @memoized
+    def pair_results(self, name: str) -> list[CallResult]:
+        """Return the result for each relabeled pair alone; empty without this function."""
+        return self.call_pairs(name) if name in self.functions else []
+
+    def call_pairs(self, name: str) -> list[CallResult]:
+        """Call a goal function once for each relabeled pair, also if this was done before."""
+        return [self.call(name, pair.achieved, pair.desired, pair.info) for pair in self.pairs]
+
+    def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
+        """Return achieved goals, desired goals and infos of the relabeled pairs with indices ``rows``.
+
+        ``form`` is the form of the infos, one of `INFO_FORMS`; None means the first of these.
+        """
+        chosen = np.array(rows, np.intp)
+        achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
+        return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])
+
+    @cached_property
+    def _stacked_goals(self) -> tuple[Any, Any]:
+        """Achieved and desired goals of all P relabeled pairs, as trees of (P, ...) arrays."""
+        return stack([pair.achieved for pair in self.pairs]), stack([pair.desired for pair in self.pairs])
+
+    @memoized
+    def form_results(self, name: str) -> dict[str, CallResult]:
+        """Return the result for a batch of two pairs, for each form of the infos; empty without pairs."""
+        forms = INFO_FORMS if self.pairs and name in self.functions else ()
+        return {form: self.call(name, *self.batch([0, 1], form)) for form in forms}
+
+    def info_form(self, name: str) -> str | None:
+        """Return the first of `INFO_FORMS` with which the function accepts a batch, or None."""
+        return next((form for form, result in self.form_results(name).items() if not result.error), None)
+
+    def needs_info(self, name: str) -> bool:
+        """Whether a call with a batch of goals raised KeyError: a key is missing in the infos."""
+        return any(isinstance(result.error, KeyError) for result in self.form_results(name).values())
+
+    @memoized
+    def batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
+        """Return indices of pairs and the result for small batches, and for the batch of all pairs."""
+        form, count = self.info_form(name), len(self.pairs)
+        if form is None:
+            return []
+        ends = itertools.pairwise(np.cumsum([0, *BATCH_SIZES]).tolist())
+        batches = [*(list(range(start, end)) for start, end in ends if end <= count), list(range(count))]
+        return [(rows, self.call(name, *self.batch(rows, form))) for rows in batches]
+
+    @memoized
+    def large_batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
+        """Return indices of pairs, with repetitions, and the result for each large batch."""
+        form, rng = self.info_form(name), np.random.default_rng(self.seed)
+        goal_bytes = sum(leaf.nbytes for pair in self.pairs[:1] for leaf in leaves(pair.achieved))
+        # A vector environment's own function may mistake a batch of num_envs rows for its environments.
+        sizes = [*LARGE_SIZES, *([self.num_envs] if self.batches else [])] if form else []
+        chosen = [size for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES]
+        batches = [rng.integers(len(self.pairs), size=size).tolist() for size in chosen]
+        return [(rows, self.call(name, *self.batch(rows, form), copies=False)) for rows in batches]
+
+    def is_rowwise(self, name: str) -> bool:
+        """Whether the function returns one value for each row of the batch of all pairs."""
+        return any(result.shape == (len(self.pairs),) for _, result in self.batch_results(name)[-1:])
+
+    # Rewards and successes
+
+    @cached_property
+    def reward_values(self) -> list[float]:
+        """Up to three different finite results of ``compute_reward``, for steps and for relabeled pairs."""
+        return distinct(each.number for each in (*self.step_results(REWARD), *self.pair_results(REWARD)))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``compute_reward`` returned exactly two different values."""
+        return len(self.reward_values) == 2
+
+    @cached_property
+    def success_reward(self) -> float | None:
+        """Reward of a reached goal: the largest reward of a pair of equal goals; None if it is unknown."""
+        results = zip(self.pair_results(REWARD), self.pairs, strict=False)
+        numbers = [result.number for result, pair in results if pair.is_self]
+        return max((number for number in numbers if number is not None), default=None)
+
+    def is_rewarded_as_success(self, record: ResetRecord) -> bool:
+        """Whether ``compute_reward`` returns the reward of success for the goals and the info of a reset."""
+        if REWARD not in self.functions or self.success_reward is None:
+            return False
+        number = self.call_at(REWARD, record).number
+        return number is not None and close(number, self.success_reward)
+
+    @cached_property
+    def reached(self) -> list[bool]:
+        """Whether each step reached its goal: by the rewards if they are sparse, else by the success flag."""
+        if self.is_sparse and self.success_reward is not None:
+            numbers = (result.number for result in self.step_results(REWARD))
+            return [number is not None and close(number, self.success_reward) for number in numbers]
+        return [flag_of(step.info) is True for step in self.steps]
+
+    @property
+    def successes(self) -> list[StepRecord]:
+        """The steps that reached their goal."""
+        return [step for step, reached in zip(self.steps, self.reached, strict=True) if reached]
+
+    # Experiments with the environment itself
+
+    def on_env(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
+        """Return the result of an experiment with the environment after further resets and steps.
+
+        The result is None if a call of the environment raised, in the run or in an experiment.
+        """
+        _ = self.new_generators
+        return self._on_env(experiment)
+
+    @cached_property
+    def new_generators(self) -> list[str]:
+        """Names of random generators that each reset replaces by a generator in the same state.
+
+        This takes the further steps of `on_env`, after the calls that the state of the environment could
+        affect.
+        """
+        for name in self.functions:
+            self.step_results(name)
+            self.pair_results(name)
+
+        def experiment(env: CheckedEnv) -> list[str]:
+            env.reset()
+            generators = _generators(env)
+            env.reset()
+            replaced = [
+                name
+                for name, new in _generators(env).items()
+                if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
+            ]
+            policy = random_policy(env.action_space, self.seed)
+            for _ in range(STEPS_BEFORE_REPEATING):
+                step_or_reset(env, policy)
+            return replaced
+
+        return self._on_env(experiment) or []
+
+    def _on_env(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
+        if self.env is None or self.rollout.failure is not None or not self.run.steps:
+            return None
+        try:
+            return experiment(self.env)
+        except Exception as error:
+            self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
+            self.failure = self.failure or self.rollout.failure
+            return None
+
+    @memoized
+    def later_results(self, name: str) -> list[CallResult]:
+        """Return the results for the relabeled pairs after further steps; empty if this is not possible."""
+        return self.on_env(lambda env: self.call_pairs(name) if name in self.functions else []) or []
+
+    @cached_property
+    def other_start(self) -> Any:
+        """Observation of a reset with another seed than the first one, or None if this failed."""
+        return self.on_env(lambda env: copy_tree(call_reset(env, self.seed + 1)[0]))
+
+    # Experiments with replicas
+
+    @property
+    def no_replica(self) -> str:
+        """Reason why experiments with replicas are not possible; empty if they are."""
+        if self.replicas is None:
+            return "no second environment was made"
+        if not self.replicas.can_be_made:
+            return self.replicas.absence
+        if not self.replay_length:
+            return "the run was too short to be repeated on a second environment"
+        if self._has_replica_failed:  # users do not copy environments, so a copy may fail
+            is_copy = self.replicas.are_copies
+            return self.replicas.absence if is_copy else "the second environment raised an exception"
+        return ""
+
+    @property
+    def replay_length(self) -> int:
+        """Number of steps in a replay."""
+        return len(self.run.steps) // REPLAY_DIVISOR
+
+    def replica(self) -> CheckedEnv:
+        """Return a new replica, inside an experiment of `on_replica`."""
+        return self.replicas.make() if self.replicas else None
+
+    def on_replica(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
+        """Return the result of an experiment with a new replica, or None if it is not possible or raised."""
+        if self.no_replica or self.replicas is None:
+            return None
+        try:
+            return experiment(self.replicas.make())
+        except Exception as error:
+            self._has_replica_failed = True
+            if not self.replicas.are_copies:
+                place = "on a second environment (pass replicas=False to make none)"
+                self.failure = self.failure or FailedCall(place, "reset() or step()", error)
+            return None
+
+    def replay(
+        self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None
+    ) -> Divergence | None:
+        """Repeat the beginning of the run on a replica, and return the first difference, or None.
+
+        Observations, rewards, terminations and truncations are compared; infos are not.
+        """
+        resets = iter(self.run.resets)
+        episode = -1
+        for step in self.run.steps[: self.replay_length]:
+            while episode < step.episode:  # two resets may follow each other without a step between them
+                record = next(resets)
+                episode = record.episode
+                found = compare_reset(record, replica)
+                if found:
+                    return found
+            before_step(step)
+            observation, *repeated, _ = call_step(replica, copy_tree(step.action))
+            outcome = {name: getattr(step, name) for name in OUTCOME}
+            found = divergence(step.place, step.observation, observation)
+            found = found or divergence(step.place, outcome, dict(zip(OUTCOME, repeated, strict=True)))
+            if found:
+                return found
+        return None
+
+    @cached_property
+    def divergence(self) -> Divergence | None:
+        """First difference between the run and its replay on a replica while another replica takes steps.
+
+        The other replica shows state that environments share, such as class attributes.
+        """
+
+        def experiment(replica: CheckedEnv) -> Divergence | None:
+            other = self.replica()
+            act = random_policy(other.action_space, self.seed + 1)
+            other.reset(seed=self.seed + 1)
+            found = self.replay(replica, lambda step: step_or_reset(other, act))
+            if found and self.replicas and self.replicas.are_copies and not self.replay(self.replica()):
+                # Copies that share a simulator, such as a PyBullet client, are used one after another only.
+                return None
+            return found
+
+        return self.on_replica(experiment)
+
+    def call_on(self, replica: CheckedEnv, name: str, t: int) -> None:
+        """Call a goal function of a replica with a relabeled pair, chosen by ``t``, and with a batch."""
+        function = find_function(replica, name)
+        if self.pairs and callable(function):
+            pair = self.pairs[t % len(self.pairs)]
+            call_function(function, pair.achieved, pair.desired, pair.info)
+            call_function(function, *self.batch([0, 1, 2], self.info_form(REWARD) or "an empty dict"))
+
+    @memoized
+    def change(self, name: str) -> str:
+        """Return a sentence about a result that changed with the state of the environment; empty if none did.
+
+        The results are those of a replica at the steps of episodes, and those of the environment at the end
+        of the run. They are compared with the results for the same arguments after a reset.
+        """
+        if self.pairs and name in self.functions:
+            calls = self.on_replica(partial(self._call_during_episodes, name)) or []
+            later = zip(self.pair_results(name), self.later_results(name), strict=False)
+            calls += [("the end of the run", *results) for results in later]
+            for place, first, again in calls:
+                if not first.agrees_with(again):
+                    repeated = f"{again.outcome} for the same arguments after a reset"
+                    return f"{name} {first.outcome} at {place}, but {repeated}"
+        return ""
+
+    def _call_during_episodes(
+        self, name: str, replica: CheckedEnv
+    ) -> list[tuple[str, CallResult, CallResult]]:
+        """Call a goal function at each step, and again after a reset; return place and both results."""
+        function = find_function(replica, name)
+        if not callable(function):
+            return []
+        calls: list[tuple[str, tuple[Any, ...], CallResult]] = []
+
+        def call(place: str, observation: Any, info: Any, t: int) -> None:
+            pair = self.pairs[t % len(self.pairs)]
+            arguments = [(pair.achieved, pair.desired, pair.info)]
+            if self.batches is None:
+                achieved, desired = observation["achieved_goal"], observation["desired_goal"]
+                arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
+            calls.extend((place, each, call_function(function, *each)) for each in arguments)
+
+        policy = random_policy(replica.action_space, self.seed)
+        observation, info = call_reset(replica, self.seed)
+        t = 0
+        for _ in range(max(self.replay_length, MIN_CLOCK_STEPS)):
+            call(f"step {t} of an episode", observation, info, t)
+            observation, _, terminated, truncated, info = call_step(replica, policy(None))
+            t += 1
+            if np.any(terminated) or np.any(truncated):
+                call(f"the end of an episode after {t} steps", observation, info, t)
+                (observation, info), t = call_reset(replica), 0
+        replica.reset(seed=self.seed + 1)
+        return [(place, first, call_function(function, *each)) for place, each, first in calls]
+
+
+def compare_reset(record: ResetRecord, env: CheckedEnv) -> Divergence | None:
+    """Repeat a recorded reset, and return the first difference, or None."""
+    observation, _ = call_reset(env, record.seed, record.options)
+    return divergence(record.place, record.observation, observation, at_reset=True)
+
+
+def divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = False) -> Divergence | None:
+    """Return the first difference between two values, or None."""
+    found = first_difference(original, copy_tree(repeated))
+    return Divergence(place, at_reset, *found) if found else None
+
+
+def step_or_reset(env: CheckedEnv, policy: Policy) -> None:
+    """Take one step, and reset the environment if the episode ended."""
+    _, _, terminated, truncated, _ = call_step(env, policy(None))
+    if np.any(terminated) or np.any(truncated):
+        env.reset()
+
+
+def _generators(env: CheckedEnv) -> dict[str, Any]:
+    """Return the random generators that are attributes of the innermost environment, by attribute name."""
+    kinds = (np.random.Generator, np.random.RandomState, random.Random)
+    attributes = getattr(env.unwrapped, "__dict__", {})
+    return {name: value for name, value in attributes.items() if isinstance(value, kinds)}
+
+
+def distinct(numbers: Iterable[float | None]) -> list[float]:
+    """Return up to three finite numbers that differ from each other by more than rounding."""
+    values: list[float] = []
+    for number in numbers:
+        if number is not None and np.isfinite(number) and not any(close(number, each) for each in values):
+            values.append(number)
+            if len(values) == 3:
+                break
+    return values
+
+
+def _goal_shapes(observation: Any) -> Any:
+    """Return the common shape of both goals of an observation; None if one is missing or shapes differ."""
+    if not isinstance(observation, dict) or not set(OBSERVATION_KEYS) <= observation.keys():
+        return None
+    try:
+        achieved, desired = (map_tree(np.shape, observation[key]) for key in OBSERVATION_KEYS[1:])
+    except ValueError:  # lists of unequal length are not arrays
+        return None
+    return achieved if achieved == desired else None
+
+
+NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
+    "goals": (lambda lab: lab.has_goals, "the observations lack goals, or their goals differ in shape"),
+    "reward": (lambda lab: REWARD in lab.functions, "there is no compute_reward"),
+    "steps": (lambda lab: len(lab.steps) > 0, "no step was taken"),
+    "batches": (lambda lab: lab.info_form(REWARD) is not None, "compute_reward does not accept batches"),
+    "later": (
+        lambda lab: bool(lab.later_results(REWARD)),
+        "compute_reward could not be called a second time",
+    ),
+    "success": (lambda lab: any(lab.reached), "no success was seen in {steps} steps"),
+    "sparse": (lambda lab: lab.is_sparse, "rewards do not take exactly two values"),
+    "replica": (lambda lab: not lab.no_replica, "{lab.no_replica}"),
+    "ended": (lambda lab: lab.rollout.ended_episodes > 0, "no episode ended in {steps} steps"),
+}
+"""Needs of rules, by name: a function that tests the lab, and the reason if a need is not met."""
+
+REWARD_NEEDS = ("goals", "reward", "steps")
+"""Needs (keys of `NEEDS`) of the rules that judge rewards."""
+
+BATCH_NEEDS = (*REWARD_NEEDS, "batches")
+"""Needs (keys of `NEEDS`) of the rules that judge rewards of batches."""

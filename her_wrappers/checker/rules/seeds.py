@@ -1,0 +1,184 @@
+"""Rules GE4xx: the seed determines all values, and does not affect the random numbers of other code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from her_wrappers.checker.comparing import first_difference, show
+from her_wrappers.checker.global_generators import seeded_generators
+from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
+from her_wrappers.checker.records import Divergence
+from her_wrappers.checker.replicas import CheckedEnv
+from her_wrappers.checker.rollout import call_reset, call_step, random_policy
+from her_wrappers.data.trees import copy_tree
+from her_wrappers.rules import Violation
+
+MIN_STARTS = 3
+"""Smallest number of episodes with equal starts that is not taken for a coincidence."""
+
+MAX_EPISODE_STEPS = 60
+"""Largest number of steps of an episode that is searched for calls that seed a global generator."""
+
+
+@rule(
+    "GE401",
+    fix="draw from self.np_random only, call super().reset(seed=seed), and restore everything in reset()",
+    inconclusive_without=("replica",),
+    wrong="self.goal = np.random.uniform(-1, 1, 2)",
+    right="self.goal = self.np_random.uniform(-1, 1, 2)",
+)
+def not_reproducible(lab: Lab) -> Iterator[Violation]:
+    """With the same seed and actions, an episode has a different goal, start or result of a step."""
+    found, other = lab.divergence, "a second environment with the same seed and actions"
+    if found is None:
+        found = lab.on_env(lambda env: compare_reset(lab.run.resets[0], env))
+        other = "a second reset with the same seed"
+    if found is None:
+        return
+    cause = "step() draws from a generator that the seed does not set"
+    if found.at_reset and _subject(found) == "goal" and "options=" not in found.place:
+        cause = "the goal is drawn from a generator that the seed does not set"
+    elif "options=" in found.place:
+        cause = "the seed does not determine the reset with these options"
+    elif found.at_reset:
+        cause = "reset() uses a generator that the seed does not set, or keeps state of the last episode"
+    yield _difference(found, other, cause)
+
+
+@rule(
+    "GE402",
+    fix="restore in reset() everything that step() changes, including random generators",
+    needs=("replica",),
+    wrong="""
+def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self.position = self._draw_start()  # self.velocity keeps its value""",
+    right="""
+def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self.position, self.velocity = self._draw_start(), np.zeros(2)""",
+)
+def state_survives_reset(lab: Lab) -> Iterator[Violation]:
+    """After a reset with a seed, an environment that was used before differs from a new one."""
+    found = lab.on_replica(lambda replica: None if lab.replay(replica) else lab.replay(replica))
+    if found is not None:
+        cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
+        yield _difference(found, "an environment that was used before", cause)
+
+
+@rule(
+    "GE403",
+    fix="call super().reset(seed=seed) with and without options, and draw from self.np_random only",
+    needs=("replica",),
+    wrong="""
+if options is not None:
+    return self._reset_to(options)  # without super().reset(seed=seed)""",
+    right="""
+super().reset(seed=seed)
+if options is not None:
+    return self._reset_to(options)""",
+)
+def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
+    """Two calls of reset with the same seed and options return different observations."""
+    found = lab.on_replica(partial(_reset_twice_with_options, lab))
+    if found is not None:
+        cause = "the seed does not determine the reset with these options"
+        yield _difference(found, "a second reset with the same seed and options", cause)
+
+
+def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
+    """Return the first difference between two resets with the same seed and options, or None.
+
+    Options that raise are skipped. The options of the user are tried before an empty dict and an unknown
+    option.
+    """
+    action = random_policy(env.action_space, lab.seed)(None)
+    for options in [None, *lab.reset_options, {}, {"no such option": 0}]:
+        try:
+            first = copy_tree(call_reset(env, lab.seed, options)[0])
+            env.step(copy_tree(action))
+            second = call_reset(env, lab.seed, options)[0]
+        except Exception:  # an environment may reject options that it does not know
+            continue
+        found = divergence(f"reset with options={options!r}", first, second, at_reset=True)
+        if found:
+            return None if options is None else found  # a difference without options is a case of GE401
+    return None
+
+
+@rule(
+    "GE404",
+    fix="draw from self.np_random, or from a separate generator: numpy.random.default_rng(seed)",
+    needs=("replica",),
+    wrong="""
+np.random.seed(0)
+noise = np.random.normal(size=2)""",
+    right="noise = self.np_random.normal(size=2)",
+)
+def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
+    """The environment seeds a global random generator, so random numbers of other code repeat."""
+    for call, generator in lab.on_replica(partial(_find_global_seeding, lab)) or ():
+        yield Violation(f"this call seeds the global generator of {generator}", subject=call)
+
+
+def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
+    """Return the calls that seed a global generator, each with the name of the generator."""
+
+    def run_episode() -> None:
+        policy = random_policy(env.action_space, lab.seed)
+        for _ in range(MAX_EPISODE_STEPS):
+            _, _, terminated, truncated, _ = call_step(env, policy(None))
+            if np.any(terminated) or np.any(truncated):
+                return
+
+    calls: dict[str, Callable[[], Any]] = {
+        "the constructor": lab.replica,
+        "reset()": lambda: env.reset(seed=lab.seed),
+        "step()": run_episode,
+    }
+    for name in lab.functions if lab.pairs else ():
+        calls[f"{name}()"] = partial(lab.call_on, env, name, 0)
+    return [
+        (name, generator)
+        for name, call in calls.items()
+        for generator in seeded_generators(call, before=lambda: env.reset(seed=lab.seed))
+    ]
+
+
+@rule(
+    "GE405",
+    severity="warning",
+    fix="pass the seed on as it is: super().reset(seed=seed) keeps the generator if seed is None",
+    wrong="self.rng = np.random.default_rng(seed or 0)",
+    right="super().reset(seed=seed)  # then draw from self.np_random",
+)
+def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
+    """reset() without a seed seeds the environment, so that all episodes begin alike."""
+    starts = [each.observation for each in lab.rollout.resets[lab.num_envs :] if not each.options]
+    if lab.other_start is None or len(starts) < MIN_STARTS:
+        return
+    if any(first_difference(starts[0], start) for start in starts[1:]):
+        return
+    cause = ""
+    first = lab.run.resets[0].observation
+    if first_difference(first, lab.other_start):
+        cause = "although the start depends on the seed"
+    elif lab.new_generators:
+        cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
+    if cause:
+        yield Violation(f"{len(starts)} episodes began alike after reset() without a seed, {cause}")
+
+
+def _subject(found: Divergence) -> str:
+    if not found.at_reset:
+        return "dynamics"
+    return "goal" if found.path.startswith("desired_goal") else "reset"
+
+
+def _difference(found: Divergence, other: str, cause: str) -> Violation:
+    values = f"{found.path} is {show(found.original)}, but {show(found.repeated)} in {other}"
+    return Violation(f"{values}; {cause}", found.place, _subject(found))
