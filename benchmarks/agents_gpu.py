@@ -7,9 +7,8 @@ For example:
 
 The measured work is to sample a batch from the replay buffer, and to update the agent with this batch. The
 names of the agents contain algorithm, units of the hidden layers, and batch size. If the agent is on a GPU,
-either the buffer is on the CPU and its batches are copied to the GPU (*copied*), or the buffer stores and
-relabels its transitions on the GPU (*buffer on the device*). The last column is a ratio: the time on the CPU,
-with the best number of threads, divided by the shortest time on the GPU.
+batches are copied to the GPU. The last column is a ratio: the time on the CPU, with the best number of
+threads, divided by the shortest time on the GPU.
 
 **Data.** The buffer has 100,000 transitions of random walks of 50 steps, with 25-float observations, 3-float
 goals and 4-float actions. For the agent with images, it has episodes of BitFlippingImage with 5 bits and
@@ -28,9 +27,8 @@ import numpy as np
 import torch
 
 import her_envs
-from benchmarks.replay_gpu import DEVICE_OPTION, device_name
-from benchmarks.replay_gpu import make_buffer as make_vector_buffer
-from benchmarks.replay_task import record_episodes
+from benchmarks.replay_buffers.ours import Ours
+from benchmarks.replay_task import make_episodes, record_episodes
 from benchmarks.result_page import Benchmark, Grid
 from benchmarks.timing import Timing, Workload, measure
 from her_agents.algorithms.registry import ALGORITHMS
@@ -43,7 +41,11 @@ FULL, QUICK = Timing(turns=9, seconds=0.2), Timing(turns=2, seconds=0.02)
 STORED = 100_000
 DEFAULT = (64, 64, 64)
 
-COPIED, THERE, ROUNDED = "copied", "buffer on the device", "buffer on the device, bf16"
+GPU, ROUNDED = "GPU", "GPU, bf16"
+DEVICE_OPTION = {
+    "default": "cuda" if torch.cuda.is_available() else "cpu",
+    "help": "the device [cuda, or cpu if CUDA is not available]",
+}
 
 
 @dataclass(frozen=True)
@@ -71,22 +73,30 @@ CASES = (
 )
 
 
-def make_buffer(case: Case, device: str | None) -> HindsightReplayBuffer:
-    """Return a buffer with episodes, on the device or on the CPU."""
+def device_name(device: str) -> str:
+    """Return the name of a device for a page."""
+    if torch.device(device).type == "cpu":
+        return "the CPU"
+    return f"{torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"
+
+
+def make_buffer(case: Case) -> HindsightReplayBuffer:
+    """Return a buffer with episodes."""
     if case.images:
         env = gym.make("her_envs/BitFlippingImage-v0", n_bits=5)
-        buffer = HindsightReplayBuffer.for_env(
-            env, seed=0, device=device, tensor_functions=device is not None
-        )
+        buffer = HindsightReplayBuffer.for_env(env, seed=0)
         buffer.add_episodes(record_episodes(env, 200))
         return buffer
-    return make_vector_buffer(STORED, device, tensor_functions=device is not None)
+    buffer = Ours(STORED).buffer
+    for _ in range(STORED // 5_000):
+        buffer.add_episodes(make_episodes(100))  # of 50 steps
+    return buffer
 
 
 def workload(case: Case, name: str, device: str) -> Workload:
-    """Return the workload; ``name`` is a number of CPU threads, or how batches get to the device."""
-    on_device = name in {COPIED, THERE, ROUNDED}
-    buffer = make_buffer(case, device if name in {THERE, ROUNDED} else None)
+    """Return the workload; ``name`` is a number of CPU threads, or the precision on the GPU."""
+    on_device = name in {GPU, ROUNDED}
+    buffer = make_buffer(case)
     agent = ALGORITHMS[case.algo](
         buffer.observation_space,
         buffer.action_space,
@@ -112,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cores = torch.get_num_threads()
     threads = [str(count) for count in (1, 2, 4, 8) if count <= cores]
     torch.set_flush_denormal(True)  # few episodes lead to gradients so small that they take longer
-    columns = [*threads, COPIED, THERE, ROUNDED]
+    columns = [*threads, GPU, ROUNDED]
     rows, gains = [], {}
     for case in CASES:
         costs = measure({name: workload(case, name, options.device) for name in columns}, timing)
@@ -120,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         best = min(medians[: len(threads)]) / min(medians[len(threads) :])
         gains[best] = case
         rows.append([str(case), *(f"{value:,.0f}" for value in medians), f"{best:.2f}"])
-    header = ["agent", *(f"CPU, {count} threads" for count in threads), COPIED, THERE, ROUNDED]
+    header = ["agent", *(f"CPU, {count} threads" for count in threads), GPU, ROUNDED]
     grids = [Grid("Microseconds for a batch and an update", [*header, "times as fast as the CPU"], rows)]
     least, most = min(gains), max(gains)
     answer = f"On the GPU, sampling a batch and updating the agent is {least:.1f} to {most:.1f} times as "

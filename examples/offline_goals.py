@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gymnasium as gym
 import numpy as np
@@ -50,8 +50,8 @@ def next_state(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> n
     return t + 1
 
 
-VALUE_GOALS = Mixture({next_state: 0.2, Geometric(GAMMA): 0.5, "random": 0.3})
-POLICY_GOALS = "future"  # uniform over the rest of the episode
+VALUE_GOALS = Mixture({next_state: 0.2, Geometric(GAMMA): 0.5, "random": 0.3, "original": 0})
+POLICY_GOALS = Mixture({"future": 1, "original": 0})  # uniform over the rest of the episode
 
 
 def random_walk(rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -75,7 +75,7 @@ def record_episodes(folder: Path, episodes: int, seed: int) -> EpisodeArchive:
     return EpisodeArchive(folder)
 
 
-def fill(archive: EpisodeArchive, seed: int, **options: Any) -> HindsightReplayBuffer:
+def fill(archive: EpisodeArchive, seed: int, goals: Mixture) -> HindsightReplayBuffer:
     """Return a buffer with all episodes of an archive."""
     buffer = HindsightReplayBuffer.for_env(
         gym.make(ENV_ID),
@@ -83,7 +83,7 @@ def fill(archive: EpisodeArchive, seed: int, **options: Any) -> HindsightReplayB
         termination="success",
         gamma=GAMMA,
         seed=seed,
-        **options,
+        goal_selection_strategy=goals,
     )
     buffer.extend(archive)
     return buffer
@@ -98,9 +98,9 @@ def train(archive: EpisodeArchive, updates: int, seed: int, *, relabel: bool) ->
         seed: Seed of the buffers and the agent.
         relabel: Whether goals are relabeled; if False, the recorded goals are used.
     """
-    her_ratio = float(relabel)
-    for_values = fill(archive, seed, her_ratio=her_ratio, goal_selection_strategy=VALUE_GOALS)
-    for_policy = fill(archive, seed + 1, her_ratio=her_ratio, goal_selection_strategy=POLICY_GOALS)
+    original = Mixture({"original": 1})
+    for_values = fill(archive, seed, VALUE_GOALS if relabel else original)
+    for_policy = fill(archive, seed + 1, POLICY_GOALS if relabel else original)
     agent = IQL(for_values.observation_space, for_values.action_space, gamma=GAMMA, seed=seed)
     name = "relabeled goals  " if relabel else "recorded goals   "
     for _ in track(range(updates), name, console=console):

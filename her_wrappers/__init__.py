@@ -16,8 +16,8 @@ from her_wrappers.recording.recorder import EpisodeRecorder, VectorEpisodeRecord
 from her_wrappers.recording.sinks import SinkError
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.demonstrations import Demonstrations
 from her_wrappers.replay.goal_selection import Geometric, Mixture
+from her_wrappers.replay.options import Demonstrations
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.rules import Finding, Report, ReportError

@@ -14,7 +14,7 @@ from torch import nn
 
 from her_agents.algorithms.networks import GoalInputs, Network, bfloat16_products
 from her_agents.algorithms.options import require_precision
-from her_wrappers.replay.torch_arrays import find_device
+from her_wrappers.replay.tensors import find_device
 from her_wrappers.support.arguments import require_gamma
 
 if TYPE_CHECKING:

@@ -172,7 +172,7 @@ class Config:
         if ":" not in self.algo:  # the module of the user's own agent is imported when the agent is made
             agent_options(self.algo, self.agent)
         chosen = self._goal_selection()
-        GoalMixture(chosen["goal_selection_strategy"], None, None)  # validates names and shares
+        GoalMixture(chosen["goal_selection_strategy"], None)  # validates names and shares
         if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:
             raise ValueError(
                 f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "

@@ -28,6 +28,7 @@ COLUMNS = (
     "collected_success",
     "reward_mean",
     "relabeled_success",
+    "trivial_share",
     "goal_age",
     "q_mean",
 )

@@ -161,7 +161,7 @@ class Run:
         """Return whether each transition is one that the agent may imitate, (B,) bool."""
         if self.config.offline:
             return np.ones(len(batch), bool)
-        return batch.index < 0  # the step numbers of demonstrations
+        return batch.index < len(self.buffer.demonstrations or ())
 
     def _evaluate(self) -> None:
         """Evaluate the agent, and add a row to the history."""
@@ -174,7 +174,11 @@ class Run:
             "updates": counts.updates,
             "seconds": counts.seconds,
         }
-        self.history.append(row | asdict(result) | self._meter.read())
+        row |= asdict(result) | self._meter.read()
+        share = self.buffer.statistics(1000).trivial_share if self.buffer.can_sample else float("nan")
+        if not np.isnan(share):  # goals are relabeled
+            row["trivial_share"] = share
+        self.history.append(row)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the content of a checkpoint, without the replay buffer."""

@@ -21,7 +21,7 @@ from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.env import ConformanceEnv, EndOfEpisode, Transition
 from her_wrappers.conformance.rows import HORIZON, Batches, BufferDriver, DecodedRows, ScenarioError
 from her_wrappers.conformance.uniformity import counts_of
-from her_wrappers.replay.demonstrations import Demonstrations
+from her_wrappers.replay.options import Demonstrations
 
 ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from her_wrappers.diagnosis.action_effects import MIN_STEPS, action_effects
 from her_wrappers.diagnosis.columns import MAX_GOAL_SIZE, columns_of, range_of, split_goals
+from her_wrappers.goals.functions import are_trivial
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import RuleSet, Severity
@@ -272,6 +273,16 @@ class Facts:
     def tolerance(self) -> float:
         """Goals within this distance count as equal: `radius`, or a tiny number if no step succeeded."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
+
+    @cached_property
+    def trivial_share(self) -> float:
+        """Share of trivial goals among those that the strategy "future" can choose; NaN without steps.
+
+        Facts have no reward function, so goals within `tolerance` count as achieved.
+        """
+        apart = self.future_distances  # of each achieved goal from the new goal, which is at the distance 0
+        trivial = are_trivial(lambda here, goal, _: here - goal <= self.tolerance, apart, 0 * apart, None)
+        return float(trivial.mean()) if len(trivial) else float("nan")
 
     @cached_property
     def steps_needed(self) -> np.ndarray:

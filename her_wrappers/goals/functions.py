@@ -21,6 +21,18 @@ Always pass positional arguments, since gymnasium-robotics names the second para
 """
 
 
+def are_trivial(compute_reward: GoalFunction, achieved_goal: Any, goal: Any, info: Any) -> np.ndarray:
+    """Return whether each of B new goals is trivial, (B,) bool: achieved before the step already.
+
+    A goal g is trivial if ``compute_reward(ag_t, g) == compute_reward(g, g)``; ag_t is the achieved goal
+    before the step. This is the only definition of the word in statistics, diagnosis and logs.
+    """
+    trivial: np.ndarray = np.equal(
+        compute_reward(achieved_goal, goal, info), compute_reward(goal, goal, info)
+    )
+    return trivial
+
+
 def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[Any]) -> GoalFunction | None:
     """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
 

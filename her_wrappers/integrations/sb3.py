@@ -16,8 +16,8 @@ from her_wrappers.goals.interface import require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.demonstrations import Demonstrations
 from her_wrappers.replay.goal_selection import GoalMixture
+from her_wrappers.replay.options import REMOVED_ADVICE, Demonstrations
 from her_wrappers.support.arguments import removed_arguments
 from her_wrappers.support.user_warning import warn_user
 
@@ -60,6 +60,7 @@ FORMER_ARGUMENTS = {
     "max_episode_length": "leave it out: episodes have any length up to buffer_size / n_envs",
     "env_info": "pass copy_info_dict=True to give compute_reward the infos of the steps",
     "wrapped_env": "pass the environment whose compute_reward is called as env=; SB3's algorithms pass it",
+    "resample_achieved_goals": REMOVED_ADVICE["resample_achieved_goals"],
 }
 """Arguments of older versions of SB3 and stable-baselines, each with advice for the error message."""
 
@@ -95,8 +96,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         n_steps: Maximum number of steps of n-step returns; all rewards of one return are for the same goal.
             The ``n_steps`` of SB3's algorithms has no effect together with a custom replay buffer.
         gamma: Discount factor of n-step returns, equal to the algorithm's gamma. Unused if ``n_steps`` is 1.
-        resample_achieved_goals: Whether to draw a second sample in place of a new goal that was already
-            achieved before the step. The second sample is kept, even if it was achieved too.
         seed: Seed of the buffer's own random generator. None draws the seed from NumPy's global generator,
             which SB3's algorithms seed.
         demonstrations: A `Demonstrations` object: recorded episodes of the environment, with their share of
@@ -136,7 +135,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         termination: TerminationMode | GoalFunction | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,
-        resample_achieved_goals: bool = False,
         seed: int | None = None,
         demonstrations: Demonstrations | None = None,
     ) -> None:
@@ -154,7 +152,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             choice = (choice if isinstance(choice, str) else choice.name).lower()
         known: Any = KEY_TO_GOAL_STRATEGY
         self.goal_selection_strategy = known.get(choice, choice) if isinstance(choice, str) else choice
-        self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal, None).components)
+        self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal).components)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
@@ -186,7 +184,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             termination=partial(self._call, termination) if callable(termination) else termination,
             n_steps=n_steps,
             gamma=gamma,
-            resample_achieved_goals=resample_achieved_goals,
             info_keys=(STEP,) if copy_info_dict else (),
             seed=seed,
             demonstrations=None if demonstrations is None else self._read(demonstrations),

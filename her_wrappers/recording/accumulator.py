@@ -24,8 +24,7 @@ from numpy import ndarray
 from her_wrappers.data.infos import InfoBatch, Where, as_info, info_batch, info_columns, missing_info
 from her_wrappers.data.spaces import LeafSpec, SpaceSpec
 from her_wrappers.data.trees import Tree, try_as_array
-from her_wrappers.recording.episode import unchecked
-from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.episodes import Episodes, unchecked
 from her_wrappers.recording.last_states import LastStates, ReuseWatch, read_last_observations
 from her_wrappers.recording.ring import StepRing, write
 from her_wrappers.recording.values import BATCH_HINT, as_batch, as_flags, as_reward, as_rewards

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 import numpy as np
 
 from her_wrappers.data.trees import NUMBERS, Tree
-
-AnyEpisodes = TypeVar("AnyEpisodes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +61,6 @@ class Episode:
             f"<Episode steps={len(self)} return={self.rewards.sum():g} "
             f"terminated={bool(self.terminated)} truncated={bool(self.truncated)}>"
         )
-
-
-def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
-    """Make an `Episode` or `Episodes` without validating the ``attributes``, which must be valid."""
-    made = object.__new__(kind)
-    made.__dict__.update(attributes)
-    return made
 
 
 def require_numbers(name: str, values: np.ndarray) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
@@ -29,9 +29,17 @@ from her_wrappers.recording.episode import (
     require_infos,
     require_numbers,
     require_rows,
-    unchecked,
 )
 from her_wrappers.support.user_warning import warn_user
+
+AnyEpisodes = TypeVar("AnyEpisodes")
+
+
+def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
+    """Make an `Episode` or `Episodes` without validating the ``attributes``, which must be valid."""
+    made = object.__new__(kind)
+    made.__dict__.update(attributes)
+    return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from her_wrappers.data.trees import Tree, leaf_arrays, map_tree
-from her_wrappers.replay.rows import row_bytes
+from her_wrappers.data.trees import Tree, map_tree
 from her_wrappers.support.arguments import require_torch
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ class Provenance(NamedTuple):
     goal_index: np.ndarray  # (B,) number of the step that supplied the new goal; arbitrary for original rows
     component: np.ndarray  # (B,) index in `names` of each row's strategy
     names: tuple[str, ...]  # names of the strategies; the last is that of the original rows
+    num_demonstrations: int = 0  # number of steps of demonstrations
 
 
 @dataclass(eq=False)  # freezing would cost 1.5 microseconds, of the 50 that a batch takes
@@ -51,8 +51,8 @@ class Batch(Generic[ArrayT]):
         discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, or 0 if terminated.
         weights: (B,) float32 in [0, 1], importance weight of each row in a loss; 1 without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
-        index: (B,) int64, step number of each transition. The buffer never uses a step number twice; step
-            numbers of demonstrations are negative.
+        index: (B,) int64, step number of each transition. The buffer never uses a step number twice. With N
+            steps of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N.
         provenance: NumPy arrays from which the properties `episode`, `goal_index` and `strategy` are made.
             None in the batch that ``reward_fn`` gets, where these properties raise ValueError.
     """
@@ -78,8 +78,8 @@ class Batch(Generic[ArrayT]):
 
     @property
     def is_demonstration(self) -> Any:
-        """Whether each row is a demonstration, (B,) bool."""
-        return self.index < 0
+        """Whether each row is a demonstration, (B,) bool: ``index < len(buffer.demonstrations)``."""
+        return self.index < (0 if self.provenance is None else self.provenance.num_demonstrations)
 
     @property
     def episode(self) -> np.ndarray:
@@ -126,7 +126,7 @@ class Batch(Generic[ArrayT]):
         require_torch("to_torch", otherwise="use the arrays")
         import torch  # noqa: PLC0415 - an optional dependency
 
-        from her_wrappers.replay.torch_arrays import to_tensor  # noqa: PLC0415
+        from her_wrappers.replay.tensors import to_tensor  # noqa: PLC0415
 
         target = torch.device(device)
         return self.map(lambda values: to_tensor(values, target))
@@ -162,7 +162,8 @@ class Statistics:
         relabeled_reward: Mean reward of the relabeled rows.
         original_reward: Mean reward of the original rows.
         terminated_share: Share of terminated rows among the relabeled rows.
-        trivial_share: Share of the relabeled rows whose new goal was already achieved before the step.
+        trivial_share: Share of the relabeled rows whose new goal g is trivial, that is, achieved before the
+            step already: ``compute_reward(ag_t, g) == compute_reward(g, g)``.
         mean_ahead: Mean, over the relabeled rows, of the number of steps from the row's transition to the
             transition that achieved its new goal. Rows of the strategy ``"desired"`` are left out.
         demonstrations: Statistics of the demonstrations, or None without demonstrations. All other attributes
@@ -182,13 +183,15 @@ class Statistics:
     demonstrations: Statistics | None = None
 
 
-def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
-    """Return the statistics of a buffer and of one of its batches; the batch must have NumPy arrays."""
+def compute_statistics(
+    batch: Batch, is_trivial: np.ndarray, num_transitions: int, num_episodes: int, nbytes: int
+) -> Statistics:
+    """Return the statistics of a buffer and of one of its batches.
+
+    ``is_trivial``, bools, says of each relabeled row whether its goal is trivial.
+    """
     rows = batch.relabeled
     with_achieved = rows & (batch.strategy != "desired")  # no transition achieved those goals
-    achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))
-    same = [row_bytes(leaf) == row_bytes(other) for leaf, other in zip(achieved, desired, strict=True)]
-    trivial: np.ndarray = np.logical_and.reduce(same)
     return Statistics(
         num_transitions=num_transitions,
         num_episodes=num_episodes,
@@ -198,7 +201,7 @@ def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nb
         relabeled_reward=_mean(batch.rewards[rows]),
         original_reward=_mean(batch.rewards[~rows]),
         terminated_share=_mean(batch.terminations[rows]),
-        trivial_share=_mean(trivial[rows]),
+        trivial_share=_mean(is_trivial),
         mean_ahead=_mean((batch.goal_index - batch.index)[with_achieved]),
     )
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from gymnasium import spaces
@@ -22,19 +21,15 @@ from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episodes import OpenEpisodes
-from her_wrappers.replay.arrays import NumPyArrays
-from her_wrappers.replay.batch import Batch, Provenance, Statistics, compute_statistics
-from her_wrappers.replay.demonstrations import DemonstrationPart, Demonstrations, merge
+from her_wrappers.replay.batch import Batch, Statistics
+from her_wrappers.replay.demonstrations import MixedReplay, make_replay
 from her_wrappers.replay.goal_selection import GoalSelection
-from her_wrappers.replay.n_step import Windows, n_step_returns
-from her_wrappers.replay.options import InfoFormat, goal_mixture, require_options
-from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priority, PrioritySampler, require_updates
-from her_wrappers.replay.relabeling import BatchFunction, Relabeler, TerminationMode, resolve_termination
-from her_wrappers.replay.relabeling_warnings import EpisodeChecks
-from her_wrappers.replay.rows import RowStorage
-from her_wrappers.replay.sampling import Draws, Sampler
-from her_wrappers.replay.saving import FUNCTIONS, load_buffer, save_buffer
-from her_wrappers.support.arguments import require_count, require_flag, require_number, require_torch
+from her_wrappers.replay.options import REMOVED_ADVICE, BufferOptions, Demonstrations, relabels
+from her_wrappers.replay.priorities import Priority, require_updates
+from her_wrappers.replay.relabeled_replay import RelabeledReplay
+from her_wrappers.replay.relabeling import BatchFunction, TerminationMode
+from her_wrappers.replay.saving import load_buffer, save_buffer
+from her_wrappers.support.arguments import removed_arguments, require_count, require_number, require_torch
 from her_wrappers.support.locks import fork_safe_lock
 
 if TYPE_CHECKING:
@@ -71,7 +66,6 @@ class HindsightReplayBuffer:
             terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
             nothing is relabeled.
-        her_ratio: Share of relabeled transitions, instead of ``n_sampled_goal``.
         goal_selection_strategy: Source of new goals, usually the achieved goal of one of these states.
             ``"future"``: a state of the episode after the step. ``"final"``: the last state of the episode.
             ``"episode"``: any state of the episode except the first. ``"geometric"``, or `Geometric` with
@@ -79,7 +73,7 @@ class HindsightReplayBuffer:
             except the first, of any stored episode. A function ``(t, length, rng) -> s`` returns a state
             number s, 1 <= s <= length, for each step t of an episode of ``length`` steps; t, length and s
             are (B,) integers. With ``"desired"``, the new goal is the desired goal of any stored step. A
-            `Mixture` combines several.
+            `Mixture` combines several, and can have the share of rows that are not relabeled.
         termination: Rule for the terminations of relabeled transitions. ``"recompute"``: computed by
             ``compute_terminated``; a step that terminated independently of its goal, such as a crash, still
             terminates. ``"success"``: rewards must have exactly two values, for success and for no success; a
@@ -93,22 +87,19 @@ class HindsightReplayBuffer:
             and termination functions get the steps of all windows in one call; windows that end early at the
             end of the episode are padded to equal lengths with copies of their last step.
         gamma: Discount factor of rewards that are summed, and of ``discounts`` in a `Batch`.
-        resample_achieved_goals: Whether to sample once more if a new goal was already achieved before the
-            step. ``statistics().trivial_share`` is the share of new goals that were achieved before.
         info_keys: Keys of the infos to store and to pass to ``compute_reward`` and ``compute_terminated``,
-            with the values recorded under the original goal. Without ``info_keys``, these infos are empty.
-        info_format: Form of these infos: ``"list"``, one dict per row, or ``"columns"``, one dict of
-            (B, ...) arrays.
+            one dict for each row, with the values recorded under the original goal. Without ``info_keys``,
+            these dicts are empty.
         prioritized: `Priority` options to sample by priorities, which `update_priorities` sets; None to
             sample uniformly. Priorities take about 8.6 bytes per transition.
         seed: Seed of the buffer's random generator.
-        device: Torch device of the batches, such as ``"cuda"``; None for NumPy arrays. The same seed gives
-            the same rows and goals on all devices.
-        tensor_functions: Whether the given functions accept tensors on ``device``. If so, or if nothing is
-            relabeled, transitions are stored on the device; otherwise, each batch is copied to the device.
-        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. Their step
-            numbers are negative. Only `sample`, `update_priorities`, `statistics`, `save`, `verify` and
-            ``nbytes`` include them; all other methods and properties leave them out.
+        device: Torch device to which each batch is copied, such as ``"cuda"``; None for NumPy arrays.
+            Transitions are stored in the memory of the CPU. The same seed gives the same rows and goals on
+            all devices.
+        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. With N steps
+            of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N. Only
+            `sample`, `update_priorities`, `statistics`, `save`, `verify` and ``nbytes`` include them; all
+            other methods and properties leave them out.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -131,6 +122,7 @@ class HindsightReplayBuffer:
         ((256, 2), 205)
     """
 
+    @removed_arguments("HindsightReplayBuffer", REMOVED_ADVICE)
     def __init__(
         self,
         observation_space: spaces.Space[Any],
@@ -141,82 +133,57 @@ class HindsightReplayBuffer:
         reward_fn: BatchFunction | None = None,
         compute_terminated: GoalFunction | None = None,
         n_sampled_goal: int | None = None,
-        her_ratio: float | None = None,
         goal_selection_strategy: GoalSelection = "future",
         termination: TerminationMode | GoalFunction | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,
-        resample_achieved_goals: bool = False,
         info_keys: Sequence[str] = (),
-        info_format: InfoFormat = "list",
         prioritized: Priority | None = None,
         seed: int | None = None,
         device: str | torch.device | None = None,
-        tensor_functions: bool = False,
         demonstrations: Demonstrations | None = None,
     ) -> None:
-        self._set_up(observation_space, action_space, locals())
+        options = BufferOptions(
+            buffer_size=buffer_size,
+            compute_reward=compute_reward,
+            reward_fn=reward_fn,
+            compute_terminated=compute_terminated,
+            n_sampled_goal=n_sampled_goal,
+            goal_selection_strategy=goal_selection_strategy,
+            termination=termination,
+            n_steps=n_steps,
+            gamma=gamma,
+            info_keys=info_keys,
+            prioritized=prioritized,
+            seed=seed,
+            device=device,
+            demonstrations=demonstrations,
+        )
+        space = require_goal_space(observation_space)
+        self._device = None if device is None else _require_device(device, space, action_space)
+        self._set_up(space, action_space, make_replay(space, action_space, options))
 
     def _set_up(
-        self, observation_space: Any, action_space: Any, arguments: Any, missing: set[str] | None = None
+        self, observation_space: spaces.Dict, action_space: Any, replay: RelabeledReplay | MixedReplay
     ) -> None:
-        """Initialize an empty buffer. It cannot relabel if `load` did not get the ``missing`` functions."""
-        self.observation_space = require_goal_space(observation_space)
-        self.action_space = action_space
-        self._options = options = require_options(arguments)
-        device, tensor_functions = arguments["device"], arguments["tensor_functions"]
-        compute_reward, reward_fn = arguments["compute_reward"], arguments["reward_fn"]
+        self.observation_space, self.action_space = observation_space, action_space
         self._lock = fork_safe_lock()
-        self._is_read_only = False  # True in the buffer of the demonstrations
-        self._missing = missing or set()
-        # Arguments that `load_same` uses again; and JSON that an integration saves with the buffer
-        kept = (*FUNCTIONS, "device", "tensor_functions")
-        self._arguments = {name: arguments[name] for name in kept if arguments[name] is not None}
-        self._attachment: dict[str, Json] = {}
-        self._device = None
-        mixture, arrays = goal_mixture(options), NumPyArrays()
-        by_row = options["info_keys"] and options["info_format"] == "list"
-        if require_flag("tensor_functions", tensor_functions) and (device is None or by_row):
-            problem = (
-                "needs a torch device, got device=None; pass device="
-                if device is None
-                else "together with info_keys= needs info_format='columns', got info_format='list'"
-            )
-            raise ValueError(f"tensor_functions=True {problem}")
-        if device is not None:
-            require_torch(f"device={str(device)!r}", otherwise="leave device out")
-            from her_wrappers.replay import torch_arrays  # noqa: PLC0415 - imports torch
+        self._attachment: dict[str, Json] = {}  # JSON that an integration saves with the buffer
+        # Names of options that were functions in the file from which a buffer was loaded without functions
+        self._missing: set[str] = set()
+        options = replay.own.options
+        self._open_episodes = OpenEpisodes(
+            observation_space, action_space, options.info_keys, options.buffer_size
+        )
+        self._compose(replay)
 
-            self._device = torch_arrays.find_device(device)
-            for name, space in (("observations", self.observation_space), ("actions", action_space)):
-                for leaf in SpaceSpec.of(name, space):
-                    torch_arrays.torch_dtype(leaf.name, leaf.dtype)  # raises TypeError if torch lacks it
-            if tensor_functions or not mixture.components:
-                arrays = torch_arrays.TorchArrays(self._device)
-        self._storage = RowStorage(self.observation_space, action_space, options, arrays)
-        self._relabeler: Relabeler | None = None
-        self._checks: EpisodeChecks | None = None
-        if compute_reward is not None and reward_fn is not None:
-            raise ValueError("compute_reward and reward_fn must not both be given; pass only one of them")
-        if mixture.components and missing is None:
-            if compute_reward is None and reward_fn is None:
-                raise ValueError(
-                    "relabeling needs compute_reward(achieved_goal, desired_goal, info), got None; "
-                    "pass compute_reward= or reward_fn=, or turn relabeling off with n_sampled_goal=0"
-                )
-            goal_space = None if arrays.is_torch else self.observation_space["achieved_goal"]
-            rule = resolve_termination(options["termination"], arguments["compute_terminated"], goal_space)
-            if options["termination"] is None and rule[0] == "recompute":
-                options["termination"] = "recompute"  # not "keep" after a load without functions
-            self._relabeler = Relabeler(compute_reward, reward_fn, *rule, options, arrays)
-            self._checks = EpisodeChecks(self._relabeler)
-        size, prioritized = options["buffer_size"], options["prioritized"]
-        self._priorities = None if prioritized is None else PrioritySampler(size, prioritized)
-        self._open_episodes = OpenEpisodes(self.observation_space, action_space, self.info_keys, size)
-        self._sampler = Sampler(self._storage, self._priorities, mixture, options, arguments["seed"])
-        given, self._demonstrations = arguments["demonstrations"], None
-        if given is not None:
-            self._demonstrations = DemonstrationPart.of(self, given, arguments)
+    def _compose(self, replay: RelabeledReplay | MixedReplay) -> None:
+        """Use ``replay``, and make a buffer for its demonstrations, if there are any."""
+        self._replay, self._own = replay, replay.own
+        self._demonstrations: HindsightReplayBuffer | None = None
+        if replay.demonstrations is not None:
+            view = self._demonstrations = copy.copy(self)  # on the same device
+            view._set_up(self.observation_space, self.action_space, replay.demonstrations)  # noqa: SLF001 - same class
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
@@ -232,40 +199,40 @@ class HindsightReplayBuffer:
             TypeError: ``env`` is not an environment, or an option is unknown or has a wrong type.
             ValueError: ``env`` is not a goal environment, or an option has a wrong value.
         """
-        relabels = bool(goal_mixture(options).components)
-        if relabels and options.get("reward_fn") is None:
+        is_relabeled = relabels(options)
+        if is_relabeled and options.get("reward_fn") is None:
             functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
             interface = GoalInterface.of(env, **functions)
             options["compute_reward"] = interface.compute_reward
             options["compute_terminated"] = interface.compute_terminated
-        elif relabels and options.get("compute_terminated") is None:
+        elif is_relabeled and options.get("compute_terminated") is None:
             options["compute_terminated"] = find_function(env, "compute_terminated")
         return cls(*goal_spaces(env), **options)
 
     def __len__(self) -> int:
         """Return the number of stored transitions."""
-        return self._storage.stored.num_steps
+        return len(self._own)
 
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} transitions={len(self)} buffer_size={self.buffer_size} episodes="
-            f"{self.num_episodes} goal_selection_strategy={self._options['goal_selection_strategy']!r}>"
+            f"{self.num_episodes} goal_selection_strategy={self._own.options.goal_selection_strategy!r}>"
         )
 
     @property
     def buffer_size(self) -> int:
         """Maximum number of transitions."""
-        return int(self._options["buffer_size"])
+        return self._own.options.buffer_size
 
     @property
     def info_keys(self) -> tuple[str, ...]:
         """Keys of the infos to store. Recorders whose sink is this buffer add them to their own keys."""
-        return tuple(self._options["info_keys"])
+        return tuple(self._own.options.info_keys)
 
     @property
     def num_episodes(self) -> int:
         """Number of stored episodes."""
-        stored = self._storage.stored
+        stored = self._own.storage.stored
         return stored.end_episode - stored.first_episode
 
     @property
@@ -276,13 +243,12 @@ class HindsightReplayBuffer:
     @property
     def nbytes(self) -> int:
         """Memory allocated for transitions, priorities and demonstrations, in bytes."""
-        others = [each for each in (self._priorities, self.demonstrations) if each is not None]
-        return self._storage.nbytes + sum(each.nbytes for each in others)
+        return self._replay.nbytes
 
     @property
     def demonstrations(self) -> HindsightReplayBuffer | None:
         """A read-only buffer that contains the demonstrations, or None without them."""
-        return None if self._demonstrations is None else self._demonstrations.buffer
+        return self._demonstrations
 
     @property
     def device(self) -> torch.device | None:
@@ -290,9 +256,9 @@ class HindsightReplayBuffer:
         return self._device
 
     @property
-    def on_device(self) -> bool:
-        """Whether transitions are stored and relabeled on the device, as tensors."""
-        return bool(self._storage.arrays.is_torch)
+    def on_device(self) -> NoReturn:
+        """Removed; use `device`."""
+        raise AttributeError("on_device was removed; use device, since batches are copied to a device")
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
         self,
@@ -339,7 +305,7 @@ class HindsightReplayBuffer:
             transition = obs, action, reward, next_obs, terminated, truncated
             ended = self._open_episodes.add(*transition, info, skip)
             if ended is not None:
-                self._add(ended)
+                self._own.add(ended)
 
     def truncate_open_episode(self) -> None:
         """End all open episodes of `add` as truncated and store them, for example after an interruption.
@@ -351,7 +317,7 @@ class HindsightReplayBuffer:
         with self._lock:
             ended = self._open_episodes.truncate()
             if ended is not None:
-                self._add(ended)
+                self._own.add(ended)
 
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, and evict as many of the oldest episodes as needed.
@@ -369,7 +335,8 @@ class HindsightReplayBuffer:
         """
         if not isinstance(episode, Episode):
             raise TypeError(f"add_episode() takes an Episode, got {type(episode).__name__}")
-        self._add([episode])
+        with self._lock:
+            self._own.add([episode])
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
         """Add complete episodes, or none if an error is raised; much faster than repeated `add_episode`.
@@ -385,38 +352,8 @@ class HindsightReplayBuffer:
         """
         listed = episodes if isinstance(episodes, Episodes) else list(_iterate("add_episodes", episodes))
         if listed:
-            self._add(listed)
-
-    def _add(self, episodes: Sequence[Episode]) -> None:
-        """Validate and store episodes; check some of them, and warn if relabeling would be wrong."""
-        if self._is_read_only:
-            raise RuntimeError("buffer.demonstrations is read-only; add the episodes to the buffer itself")
-        with self._lock:
-            validated = self._validated(episodes)
-            if self._relabeler is None or self._checks is None:
-                self._storage.add(validated, np.zeros(len(validated.lengths), np.bool_))
-                return
-            self._checks.inspect(validated)
-            goal_independent = self._relabeler.goal_independent(validated)
-            self._storage.add(validated, goal_independent)
-            with contextlib.suppress(MemoryError):  # the episodes are stored already
-                self._checks.inspect_stored(self._storage, len(validated))
-
-    def _validated(self, episodes: Sequence[Episode]) -> Episodes:
-        """Return the episodes in the dtypes of the spaces; raise ValueError for the first invalid episode."""
-        try:
-            return self._storage.validate(Episodes.of(episodes))
-        except ValueError:
-            if len(episodes) == 1:
-                raise
-        # Either an episode is not valid, or the episodes have different dtypes and can be cast one by one.
-        validated = []
-        for number, episode in enumerate(episodes):
-            try:
-                validated.append(self._validated([episode])[0])
-            except ValueError as error:
-                raise ValueError(f"episodes[{number}]: {error}") from error
-        return Episodes.of(validated)
+            with self._lock:
+                self._own.add(listed)
 
     def extend(self, episodes: Iterable[Episode] | Dataset, *, on_error: str = "raise") -> int:
         """Add the episodes of a source. If an episode is rejected, earlier episodes stay in the buffer.
@@ -474,75 +411,15 @@ class HindsightReplayBuffer:
                 float32; or rows must be relabeled, but the buffer was loaded without a reward function.
         """
         if beta is not None:
-            if self._priorities is None:
+            if self._own.priorities is None:
                 fix = "leave beta= out, or make the buffer with prioritized=Priority()"
                 raise ValueError(f"sample() got beta={beta!r}, but this buffer has no priorities; {fix}")
             require_number("beta", beta, "[0, 1]")
         with self._lock:
-            batch: Batch[Any] = self._sample(batch_size, beta)
-        if self._device is not None and not self.on_device:
+            batch: Batch[Any] = self._replay.sample(batch_size, beta)
+        if self._device is not None:
             batch = batch.to_torch(self._device)
         return batch
-
-    def _sample(self, batch_size: int, beta: float | None) -> Batch:
-        """Sample a batch: tensors if transitions are stored on a torch device (`on_device`), else arrays."""
-        if self._demonstrations is None or not self.can_sample:
-            return self._make_batch(*self._sampler.next(batch_size), beta)
-        count = self._demonstrations.count(require_count("batch_size", batch_size, at_least=1))
-        batches = [self._demonstrations.sample(count, beta)] if count else []
-        if count < batch_size:
-            batches.insert(0, self._make_batch(*self._sampler.next(batch_size - count), beta))
-        return merge(batches, self._storage.arrays)
-
-    def _make_batch(self, draws: Draws, k: int, beta: float | None = None) -> Batch:
-        """Return batch k of ``draws``: tensors if transitions are stored on a torch device, else arrays."""
-        storage, arrays = self._storage, self._storage.arrays
-        index, rows, relabeled = draws.index[k], draws.rows[k], draws.relabeled[k]
-        terminated, truncated, goal_independent = draws.flags[0, k], draws.flags[1, k], draws.flags[2, k]
-        discounts, weights = draws.discounts[k], draws.weights[k]
-        num_achieved, num_relabeled = draws.counts[k]
-        if self._priorities is not None:
-            weights = arrays.from_numpy(self._priorities.weights(weights, beta))
-        desired = storage.take_goals(draws.goals[k], num_achieved, num_relabeled)
-        if draws.windows is None:
-            steps = storage.take_steps(rows, desired)
-            batch = Batch(*steps, terminated, truncated, discounts, weights, relabeled, index)
-            self._relabel(batch, goal_independent, num_relabeled)
-            arrays.fill(discounts, terminated, 0)
-        else:
-            # All steps of the windows are relabeled as single steps. Then the rewards are summed.
-            steps_left, steps_to_end = draws.windows[:, k]
-            windows = Windows.of(steps_left, steps_to_end, self._options["gamma"], arrays)
-            width = len(windows.within)
-            first = (rows[0][:, None] + windows.ahead).reshape(-1)
-            numbers = (index[:, None] + windows.ahead).reshape(-1)
-            of_rows = terminated, truncated, goal_independent, discounts, weights, relabeled
-            parts = [arrays.repeat(each, width, 0) for each in of_rows]
-            *flags, goal_independent = [each & windows.is_last for each in parts[:3]]
-            desired_of_steps = [[arrays.repeat(each, width, 0) for each in goals] for goals in desired]
-            steps = storage.take_steps(arrays.stack((first, first + 1)), desired_of_steps)
-            singles = Batch(*steps, flags[0], flags[1], parts[3], parts[4], parts[5], numbers)
-            self._relabel(singles, goal_independent, num_relabeled * width)
-            lengths, rewards, terminated, truncated, discounts = n_step_returns(windows, singles, arrays)
-            begin_and_end = arrays.stack((rows[0], rows[0] + lengths))
-            observations, actions, _, after = storage.take_steps(begin_and_end, desired)
-            steps = observations, actions, rewards, after
-            batch = Batch(*steps, terminated, truncated, discounts, weights, relabeled, index)
-        episode, goal_index, component, names = draws.provenance
-        batch.provenance = Provenance(episode[k], goal_index[k], component[k], names)
-        return batch
-
-    def _relabel(self, batch: Batch, goal_independent: Any, num_relabeled: int) -> None:
-        """Write the rewards and terminations for the new goals to the relabeled rows of ``batch``."""
-        if not num_relabeled:
-            return
-        if self._relabeler is None:
-            raise ValueError(
-                "relabeled transitions need a reward function, but the buffer was loaded without functions; "
-                "pass env=, compute_reward= or reward_fn= to load()"
-            )
-        infos = self._storage.take_infos(batch.index)
-        self._relabeler.relabel(batch, infos, goal_independent, num_relabeled)
 
     def update_priorities(self, index: Any, priorities: Any) -> int:
         """Set the priorities of transitions; transitions with larger priorities are sampled more often.
@@ -563,21 +440,9 @@ class HindsightReplayBuffer:
                 a priority is negative or not finite, or the buffer has no priorities. In these cases, no
                 priority changes.
         """
-        if self._priorities is None:
-            raise ValueError("this buffer has no priorities; make it with prioritized=Priority()")
         index, priorities = require_updates(index, priorities)
         with self._lock:
-            demonstrations = self._demonstrations
-            if demonstrations is not None:
-                found, numbers = demonstrations.find(index)
-                given, index, priorities = priorities[found], index[~found], priorities[~found]
-            stored = self._storage.stored
-            self._priorities.follow(stored.first, stored.end)
-            ignored = self._priorities.update(index, priorities)
-            self._sampler.invalidate()
-            if demonstrations is not None:
-                demonstrations.buffer.update_priorities(numbers, given)
-            return ignored
+            return self._replay.update_priorities(index, priorities)
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Return statistics of the stored episodes and of a batch that is sampled for this purpose.
@@ -593,12 +458,7 @@ class HindsightReplayBuffer:
         """
         size = require_count("batch_size", batch_size, at_least=1)
         with self._lock:
-            draws = self._sampler.draw(1, size, copy.deepcopy(self._sampler.rng))
-            batch = self._make_batch(draws, 0).to_numpy()
-            found = compute_statistics(batch, len(self), self.num_episodes, self.nbytes)
-        if self.demonstrations is None:
-            return found
-        return replace(found, demonstrations=self.demonstrations.statistics(size))
+            return self._replay.statistics(size)
 
     def episodes(self) -> Iterator[Episode]:
         """Iterate over copies of the stored episodes, oldest first.
@@ -607,11 +467,12 @@ class HindsightReplayBuffer:
         left out. Rewards have the precision of float32, and infos have only the keys ``info_keys``.
         """
         with self._lock:
-            blocks = self._storage.episode_blocks()
+            blocks = self._own.storage.episode_blocks()
         for firsts in blocks:
             with self._lock:
-                left = firsts[firsts >= self._storage.stored.first]
-                stored = self._storage.read_episodes(int(left[0]), int(left[-1]))[0] if len(left) > 1 else ()
+                storage = self._own.storage
+                left = firsts[firsts >= storage.stored.first]
+                stored = storage.read_episodes(int(left[0]), int(left[-1]))[0] if len(left) > 1 else ()
             for episode in stored:
                 yield replace(episode, rewards=episode.rewards.astype(np.float64))
 
@@ -622,12 +483,7 @@ class HindsightReplayBuffer:
             RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
         """
         with self._lock:
-            self._storage.verify()
-            if self._priorities is not None:
-                self._priorities.follow(self._storage.stored.first, self._storage.stored.end)
-                self._priorities.verify()
-            if self.demonstrations is not None:
-                self.demonstrations.verify()
+            self._replay.verify()
 
     def clear(self) -> None:
         """Remove all transitions and open episodes; earlier warnings about episodes may appear again.
@@ -638,13 +494,8 @@ class HindsightReplayBuffer:
             MemoryError: Not enough memory for new allocations; nothing changes.
         """
         with self._lock:
-            self._storage.clear(self._storage.stored.end)
+            self._own.clear()
             self._open_episodes.discard()
-            if self._relabeler is not None and self._checks is not None:
-                self._relabeler.reset()
-                self._checks = EpisodeChecks(self._relabeler)
-            if self._priorities is not None:
-                self._priorities.largest = INITIAL_PRIORITY
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash leaves the previous file intact.
@@ -663,6 +514,7 @@ class HindsightReplayBuffer:
             save_buffer(path, self)
 
     @classmethod
+    @removed_arguments("HindsightReplayBuffer", REMOVED_ADVICE)
     def load(
         cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
     ) -> HindsightReplayBuffer:
@@ -700,6 +552,18 @@ class HindsightReplayBuffer:
         """Restore the attributes, with a new lock."""
         self.__dict__.update(state)
         self._lock = fork_safe_lock()
+
+
+def _require_device(device: Any, *spaces_: spaces.Space[Any]) -> torch.device:
+    """Return the torch device; raise TypeError if torch does not support the dtype of an array in a space."""
+    require_torch(f"device={str(device)!r}", otherwise="leave device out")
+    from her_wrappers.replay import tensors  # noqa: PLC0415 - imports torch
+
+    found = tensors.find_device(device)
+    for name, space in zip(("observations", "actions"), spaces_, strict=True):
+        for leaf in SpaceSpec.of(name, space):
+            tensors.torch_dtype(leaf.name, leaf.dtype)
+    return found
 
 
 def _iterate(method: str, episodes: Any) -> Iterator[Episode]:

@@ -134,11 +134,13 @@ class Mixture:
     Attributes:
         shares: Dict from each strategy, a function or a name such as ``"future"`` or ``"desired"``, to its
             share. The key ``"original"`` is for rows that are not relabeled: if the dict has this key, the
-            values are shares of all rows; otherwise, they are shares of the relabeled rows.
+            values are shares of all rows; otherwise, they are shares of the relabeled rows. With a share of 0
+            for ``"original"``, every row is relabeled.
 
     Raises:
         TypeError: ``shares`` is not a dict.
-        ValueError: A share is not in (0, 1], or the shares do not sum to 1.
+        ValueError: A share is not in (0, 1], except for ``"original"`` in [0, 1], or the shares do not sum
+            to 1.
 
     Example:
         >>> mixture = Mixture({"future": 0.5, "desired": 0.3, "original": 0.2})
@@ -151,7 +153,9 @@ class Mixture:
             raise TypeError(f"shares of a Mixture must be a dict {{strategy: share}}, got {self.shares!r}")
         # As Python floats: a float32 share would make other batches than the same share from a saved file.
         shares = {
-            name: require_number(f"the share of {name!r} in a Mixture", share, "(0, 1]")
+            name: require_number(
+                f"the share of {name!r} in a Mixture", share, "[0, 1]" if name == ORIGINAL else "(0, 1]"
+            )
             for name, share in self.shares.items()
         }
         total = sum(shares.values())
@@ -177,12 +181,12 @@ class MixtureComponent(NamedTuple):
 class GoalMixture:
     """The strategies of relabeled rows and their shares of a batch; the remaining rows are original."""
 
-    def __init__(self, strategy: GoalSelection, n_sampled_goal: int | None, her_ratio: float | None) -> None:
+    def __init__(self, strategy: GoalSelection, n_sampled_goal: int | None) -> None:
         if not (isinstance(strategy, str | Mixture) or callable(strategy)):
             expected = "a name, a function or a Mixture"
             raise TypeError(f"goal_selection_strategy must be {expected}, got {strategy!r}")
         mixture = strategy if isinstance(strategy, Mixture) else Mixture({strategy: 1.0})
-        total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
+        total = _relabeled_share(mixture, n_sampled_goal)
         shares = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(shares.values()) if shares else 0.0
         components = [_component(key, share * scale) for key, share in shares.items()]
@@ -209,8 +213,11 @@ class GoalMixture:
             goal is a desired goal.
         """
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
-        some = self.num_achieved
-        counts = [(row[some - 1] if some else 0, row[-1] if row else 0) for row in ends.tolist()]
+        if self.components:
+            achieved = ends[:, self.num_achieved - 1].tolist() if self.num_achieved else [0] * batches
+            counts = list(zip(achieved, ends[:, -1].tolist(), strict=True))
+        else:
+            counts = [(0, 0)] * batches
         rows = np.arange(batch_size)
         component = np.zeros((batches, batch_size), np.min_scalar_type(len(self.components)))
         for end in ends.T:
@@ -218,19 +225,14 @@ class GoalMixture:
         return component, counts
 
 
-def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: float | None) -> float:
-    given = {"n_sampled_goal": n_sampled_goal, "her_ratio": her_ratio}
-    names = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-    names += ["a Mixture with 'original'"] * (ORIGINAL in mixture.shares)
-    if len(names) > 1:
-        raise ValueError(
-            f"the share of relabeled rows must be given only once, got {' and '.join(names)}; keep one of "
-            "them. To leave out n_sampled_goal or her_ratio, pass None"
-        )
+def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None) -> float:
     if ORIGINAL in mixture.shares:
+        if n_sampled_goal is not None:
+            raise ValueError(
+                "the share of relabeled rows must be given only once, got a Mixture with 'original' and "
+                f"n_sampled_goal={n_sampled_goal!r}; leave n_sampled_goal out, or pass None"
+            )
         return 1 - mixture.shares[ORIGINAL]
-    if her_ratio is not None:
-        return require_number("her_ratio", her_ratio, "[0, 1]")
     k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
     k = require_count("n_sampled_goal", k, at_least=0)
     return k / (k + 1)

@@ -8,24 +8,24 @@ and rewards are summed afterwards.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from her_wrappers.replay.batch import Batch
 
 
-class Windows(NamedTuple):
+class StepsOfWindows(NamedTuple):
     """B sequences of steps for n-step returns, each padded to W steps with copies of its last step."""
 
-    ahead: Any  # (B, W) distance of each step from the first
-    is_last: Any  # (B * W,) bool, whether a step is the last of its episode
-    within: Any  # (W, B) bool, whether a step is not padding
-    powers: Any  # (W + 1,) float64, gamma^m for m from 0 to W
+    ahead: np.ndarray  # (B, W) distance of each step from the first
+    is_last: np.ndarray  # (B * W,) bool, whether a step is the last of its episode
+    within: np.ndarray  # (W, B) bool, whether a step is not padding
+    powers: np.ndarray  # (W + 1,) float64, gamma^m for m from 0 to W
 
     @classmethod
-    def of(cls, steps_left: np.ndarray, steps_to_end: np.ndarray, gamma: float, arrays: Any) -> Windows:
-        """Return B windows, as NumPy arrays or tensors, depending on ``arrays``.
+    def of(cls, steps_left: np.ndarray, steps_to_end: np.ndarray, gamma: float) -> StepsOfWindows:
+        """Return B windows.
 
         ``steps_left``, (B,), is the number of steps that each window may have at most. ``steps_to_end``,
         (B,), is the number of steps from the start of each window to the end of its episode.
@@ -33,35 +33,43 @@ class Windows(NamedTuple):
         order = np.arange(int(steps_left.max()))
         ahead = np.minimum(order, steps_left[:, None] - 1)
         is_last = (ahead == steps_to_end[:, None] - 1).reshape(-1)
-        parts = ahead, is_last, order[:, None] < steps_left, gamma ** np.arange(len(order) + 1.0)
-        return cls(*map(arrays.from_numpy, parts))
+        return cls(ahead, is_last, order[:, None] < steps_left, gamma ** np.arange(len(order) + 1.0))
 
 
-def n_step_returns(windows: Windows, steps: Batch, arrays: Any) -> tuple[Any, ...]:
-    """Return five (B,) arrays: number of steps m, sum of rewards, termination, truncation and discount.
+class NStepReturns(NamedTuple):
+    """The n-step returns of B windows, as (B,) arrays."""
 
-    These are the n-step returns of B windows of up to W steps. ``steps`` has W steps for each window, window
-    after window; the windows with fewer steps are padded.
+    lengths: np.ndarray  # number of steps m
+    rewards: np.ndarray  # discounted sum of m rewards
+    terminations: np.ndarray  # whether the last of the m steps is terminal
+    truncations: np.ndarray  # whether it truncated the episode
+    discounts: np.ndarray  # gamma^m, or 0 if terminated
+
+
+def n_step_returns(windows: StepsOfWindows, steps: Batch) -> NStepReturns:
+    """Return the n-step returns of B windows of up to W steps.
+
+    ``steps`` has W steps for each window, window after window; the windows with fewer steps are padded.
     """
     width = len(windows.within)
-    columns = [each.reshape(-1, width).T for each in (steps.rewards, steps.terminations, steps.truncations)]
-    if not arrays.is_torch:  # NumPy sums contiguous columns in half the time
-        columns = [np.ascontiguousarray(values) for values in columns]
-    rewards, terminations, truncations = columns
+    rewards, terminations, truncations = (  # NumPy sums contiguous columns in half the time
+        np.ascontiguousarray(each.reshape(-1, width).T)
+        for each in (steps.rewards, steps.terminations, steps.truncations)
+    )
     # False after the first step that terminates.
     counted = windows.within & (terminations.cumsum(0) <= terminations)
     lengths = counted.sum(0)
-    terminated = (terminations & counted).any(0)
+    terminated, truncated = (np.asarray((each & counted).any(0)) for each in (terminations, truncations))
     with np.errstate(over="ignore"):  # too large sums become infinite, and are rejected
-        sums = arrays.float32((rewards * counted * windows.powers[:-1, None]).sum(0))
-    if not arrays.is_torch and not np.isfinite(sums).all():  # with tensors, this would wait for the device
+        sums = (rewards * counted * windows.powers[:-1, None]).sum(0).astype(np.float32)
+    if not np.isfinite(sums).all():
         row = int(np.isfinite(sums).argmin())
         raise ValueError(
             f"the sum of {lengths[row]} rewards is too large for float32, got {sums[row]} at row {row} of "
             "the batch; scale the rewards down, or reduce n_steps="
         )
-    discounts = arrays.float32(windows.powers[lengths] * ~terminated)
-    return lengths, sums, terminated, (truncations & counted).any(0), discounts
+    discounts = (windows.powers[lengths] * ~terminated).astype(np.float32)
+    return NStepReturns(lengths, sums, terminated, truncated, discounts)
 
 
 def window_lengths(discounts: np.ndarray, gamma: float) -> np.ndarray:

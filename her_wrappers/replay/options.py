@@ -1,64 +1,188 @@
-"""Options of a buffer (not spaces, functions, seed, device): validation, and conversion to and from JSON."""
+"""BufferOptions: the validated arguments of a buffer, and their conversion to and from JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
 from her_wrappers.data import Json
-from her_wrappers.replay.demonstrations import Demonstrations
+from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
+from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.goal_selection import (
     DEFAULT_SAMPLED_GOALS,
     ORIGINAL,
     STRATEGIES,
     Geometric,
     GoalMixture,
+    GoalSelection,
     Mixture,
 )
 from her_wrappers.replay.priorities import Priority
-from her_wrappers.replay.relabeling import require_termination
-from her_wrappers.support.arguments import require_count, require_flag, require_gamma, require_keys
+from her_wrappers.replay.relabeling import BatchFunction, TerminationMode, require_termination
+from her_wrappers.support.arguments import require_count, require_gamma, require_keys
 
-InfoFormat = Literal["list", "columns"]
+if TYPE_CHECKING:
+    import torch
 
-SHARES = ("n_sampled_goal", "her_ratio")  # options that give the relabeled share
+# Options that compute rewards or terminations
+FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 # Options on which the sampled steps and goals depend
-SAMPLING = (*SHARES, "goal_selection_strategy", "resample_achieved_goals", "prioritized")
-FUNCTION = {"user's function": None}  # JSON of a user's function, which cannot be saved
+SAMPLING = ("n_sampled_goal", "goal_selection_strategy", "prioritized")
 MAX_SIZE = 2**62  # largest `buffer_size`: step numbers are int64
 
+# Options that are saved; the share of the demonstrations is saved too
+SAVED = (
+    "buffer_size", "n_steps", "gamma", "info_keys", "n_sampled_goal", "goal_selection_strategy",
+    "termination", "prioritized",
+)  # fmt: skip
+# Removed options, each with the value that it had by default, and advice in place of other values
+REMOVED: dict[str, tuple[Json, str]] = {
+    "her_ratio": (None, "pass n_sampled_goal=, or a Mixture that has a share of 'original'"),
+    "resample_achieved_goals": (False, "for fewer trivial goals, pass a Mixture with 'random' or 'desired'"),
+    "info_format": ("list", "leave it out: functions get a list of dicts, one for each row"),
+    "tensor_functions": (False, "leave it out: functions get arrays, and device= copies the batches"),
+}
+REMOVED_ADVICE = {name: advice for name, (_, advice) in REMOVED.items()}
 
-def require_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the validated options among the arguments of a buffer, or raise TypeError or ValueError."""
-    resample = arguments["resample_achieved_goals"]
-    options: dict[str, Any] = {
-        "buffer_size": require_count("buffer_size", arguments["buffer_size"], at_least=1),
-        "n_steps": require_count("n_steps", arguments["n_steps"], at_least=1),
-        "gamma": require_gamma(arguments["gamma"]),
-        "resample_achieved_goals": require_flag("resample_achieved_goals", resample),
-        "info_keys": require_keys("info_keys", arguments["info_keys"]),
-    }
-    others = (*SHARES, "goal_selection_strategy", "termination", "info_format", "prioritized")
-    options |= {name: arguments[name] for name in others}
-    demonstrations = arguments["demonstrations"]
-    if not isinstance(demonstrations, Demonstrations | None):
-        got = type(demonstrations).__name__
-        raise TypeError(f"demonstrations must be None or Demonstrations(episodes), got {got}")
-    options["demonstrations"] = None if demonstrations is None else demonstrations.share
-    if options["buffer_size"] > MAX_SIZE:
-        raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {options['buffer_size']}")
-    goal_mixture(options)
-    if not _has_share(options["goal_selection_strategy"]) and all(options[name] is None for name in SHARES):
-        options["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
-    require_termination(options["termination"])
-    if options["info_format"] not in get_args(InfoFormat):
-        raise ValueError(f"unknown info_format {options['info_format']!r}; choose from 'list', 'columns'")
-    prioritized = options["prioritized"]
-    if not isinstance(prioritized, Priority | None):
-        raise TypeError(f"prioritized must be a Priority or None, got {prioritized!r}; pass Priority()")
-    return options
+
+@runtime_checkable
+class HasEpisodes(Protocol):
+    """An object with a method ``episodes``, such as a `HindsightReplayBuffer`."""
+
+    def episodes(self) -> Iterable[Episode]:
+        """Return the episodes."""
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Episodes of an expert or another policy, and their share of each batch.
+
+    Attributes:
+        episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, a `HindsightReplayBuffer`, `Episodes` or an
+            iterable of `Episode`. A buffer that is made with these demonstrations copies the episodes.
+        share: Share of demonstrations among the rows of each batch, in (0, 1). If ``share`` times the
+            batch size is not an integer, it is rounded up or down at random, so that the mean is exact.
+
+    Raises:
+        TypeError: ``episodes`` is a single `Episode`.
+        ValueError: ``share`` is not a number in (0, 1).
+
+    Example:
+        >>> import gymnasium as gym, her_envs
+        >>> from her_wrappers import Collector, Demonstrations, HindsightReplayBuffer
+        >>> env = gym.make("her_envs/PointReach-v0")
+        >>> demonstrations = Demonstrations(archive, share=0.25)  # doctest: +SKIP
+        >>> HindsightReplayBuffer.for_env(env, demonstrations=demonstrations)  # doctest: +SKIP
+    """
+
+    episodes: Iterable[Episode] | Dataset | HasEpisodes
+    share: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.share, Real) and 0 < self.share < 1):
+            raise ValueError(f"share of Demonstrations must be a number in (0, 1), got {self.share!r}")
+        if isinstance(self.episodes, Episode):
+            raise TypeError("Demonstrations() takes an iterable of episodes, got one Episode; pass [episode]")
+        object.__setattr__(self, "share", float(self.share))  # the same as from a saved file
+
+    def read(self) -> list[Episode]:
+        """Return all episodes; raise ValueError if the source is empty."""
+        source: Any = self.episodes
+        if isinstance(source, Dataset):
+            errors = EpisodeErrors("raise")
+            source = errors.counted(episodes_of(source, errors))
+        elif isinstance(source, HasEpisodes):
+            source = source.episodes()
+        try:
+            listed = list(source)
+        except TypeError as error:
+            got = f"got {self.episodes!r}"
+            raise TypeError(f"Demonstrations() takes an iterable of episodes, {got}") from error
+        for each in listed:
+            if not isinstance(each, Episode):
+                got = f"but the iterable contains an object of type {type(each).__name__}"
+                raise TypeError(f"Demonstrations() takes an iterable of Episode objects, {got}")
+        if not listed:
+            raise ValueError("Demonstrations must contain at least one episode, got none")
+        return listed
+
+
+def functions_missing(*_: Any) -> NoReturn:
+    """Stand for the functions of a buffer that is loaded without functions, which cannot relabel."""
+    raise ValueError(
+        "relabeled transitions need a reward function, but the buffer was loaded without functions; pass "
+        "env=, compute_reward= or reward_fn= to load()"
+    )
+
+
+@dataclass(frozen=True)
+class BufferOptions:
+    """The arguments of `HindsightReplayBuffer` except the spaces, validated and with resolved defaults.
+
+    Raise TypeError or ValueError if an argument has a wrong type or value, or if a function is missing.
+    """
+
+    buffer_size: int
+    compute_reward: GoalFunction | None
+    reward_fn: BatchFunction | None
+    compute_terminated: GoalFunction | None
+    n_sampled_goal: int | None  # None only if the strategy is a `Mixture` with a share of "original"
+    goal_selection_strategy: GoalSelection
+    termination: TerminationMode | GoalFunction | None  # None: "keep", with a warning if this is wrong
+    n_steps: int
+    gamma: float
+    info_keys: Sequence[str]  # a tuple, once validated
+    prioritized: Priority | None
+    seed: int | None
+    device: str | torch.device | None
+    demonstrations: Demonstrations | None
+    mixture: GoalMixture = field(init=False, repr=False)  # of the strategies; the original rows are the rest
+
+    def __post_init__(self) -> None:
+        def resolve(**values: Any) -> None:
+            for name, value in values.items():
+                object.__setattr__(self, name, value)
+
+        resolve(
+            buffer_size=require_count("buffer_size", self.buffer_size, at_least=1),
+            n_steps=require_count("n_steps", self.n_steps, at_least=1),
+            gamma=require_gamma(self.gamma),
+            info_keys=require_keys("info_keys", self.info_keys),
+            mixture=GoalMixture(self.goal_selection_strategy, self.n_sampled_goal),
+        )
+        if self.buffer_size > MAX_SIZE:
+            raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {self.buffer_size}")
+        if self.n_sampled_goal is None and not _has_share(self.goal_selection_strategy):
+            resolve(n_sampled_goal=DEFAULT_SAMPLED_GOALS)
+        require_termination(self.termination)
+        if not isinstance(self.prioritized, Priority | None):
+            got = f"got {self.prioritized!r}; pass Priority()"
+            raise TypeError(f"prioritized must be a Priority or None, {got}")
+        if not isinstance(self.demonstrations, Demonstrations | None):
+            got = type(self.demonstrations).__name__
+            raise TypeError(f"demonstrations must be None or Demonstrations(episodes), got {got}")
+        try:
+            np.random.default_rng(self.seed)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"seed must be a non-negative integer or None, got {self.seed!r}") from error
+        if self.compute_reward is not None and self.reward_fn is not None:
+            raise ValueError("compute_reward and reward_fn must not both be given; pass only one of them")
+        if self.mixture.components and self.compute_reward is None and self.reward_fn is None:
+            raise ValueError(
+                "relabeling needs compute_reward(achieved_goal, desired_goal, info), got None; pass "
+                "compute_reward= or reward_fn=, or turn relabeling off with n_sampled_goal=0"
+            )
+
+    @property
+    def can_relabel(self) -> bool:
+        """Whether rows are relabeled, and the functions for this are known."""
+        return bool(self.mixture.components) and self.compute_reward is not functions_missing
 
 
 def _has_share(strategy: Any) -> bool:
@@ -66,10 +190,10 @@ def _has_share(strategy: Any) -> bool:
     return isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
 
 
-def goal_mixture(options: Mapping[str, Any]) -> GoalMixture:
-    """Return the goal selection strategies with their shares of a batch, or raise TypeError or ValueError."""
+def relabels(options: Mapping[str, Any]) -> bool:
+    """Return whether a buffer with these arguments relabels rows; raise an error if they are wrong."""
     strategy = options.get("goal_selection_strategy", "future")
-    return GoalMixture(strategy, *(options.get(name) for name in SHARES))
+    return bool(GoalMixture(strategy, options.get("n_sampled_goal")).components)
 
 
 def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,17 +205,35 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
             "leave info_keys= out"
         )
     merged = {**saved, **given}
-    if _has_share(given.get("goal_selection_strategy")) or any(
-        given.get(name) is not None for name in SHARES
-    ):
-        merged |= {name: given.get(name) for name in SHARES}  # instead of the saved share
+    if _has_share(given.get("goal_selection_strategy")):
+        merged["n_sampled_goal"] = given.get("n_sampled_goal")  # instead of the saved share
     return merged
 
 
-def options_to_json(options: Mapping[str, Any]) -> dict[str, Json]:
-    """Return options as JSON, leaving out each option that is or contains a function of the user."""
-    described = {name: _to_json(value) for name, value in options.items()}
-    return {name: value for name, value in described.items() if str(FUNCTION) not in str(value)}
+def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Json]:
+    """Return saved options without those that were removed; raise ValueError if one of these was in use."""
+    options = dict(saved)
+    for name, (default, advice) in REMOVED.items():
+        value = options.pop(name, default)
+        has_share = given.get("n_sampled_goal") is not None or _has_share(
+            given.get("goal_selection_strategy")
+        )
+        if value != default and not (name == "her_ratio" and has_share):
+            raise ValueError(f"the buffer was saved with {name}={value!r}, which was removed; {advice}")
+    return options
+
+
+class _UserFunctionError(Exception):
+    """An option is or contains a function of the user, which cannot be saved."""
+
+
+def options_to_json(options: BufferOptions) -> dict[str, Json]:
+    """Return the saved options as JSON, leaving out each that is or contains a function of the user."""
+    described = {}
+    for name in SAVED:
+        with contextlib.suppress(_UserFunctionError):
+            described[name] = _to_json(getattr(options, name))
+    return described
 
 
 def _to_json(value: Any) -> Json:
@@ -103,7 +245,9 @@ def _to_json(value: Any) -> Json:
         return {"priority": [value.alpha, value.beta, value.eps]}
     if callable(value):
         names = [name for name, strategy in STRATEGIES.items() if strategy is value]
-        return {"strategy": names[0]} if names else FUNCTION
+        if not names:
+            raise _UserFunctionError
+        return {"strategy": names[0]}
     if isinstance(value, np.generic):
         return value.item()
     return list(value) if isinstance(value, tuple) else value

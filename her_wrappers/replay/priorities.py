@@ -154,7 +154,7 @@ class PrioritySampler:
 
     def _set_range(self, first: int, scaled: np.ndarray) -> None:
         """Set the (n,) scaled priorities of n consecutive steps, from the step number ``first`` on."""
-        for slots, part in ring_slices(first % self._capacity, len(scaled), self._capacity):
+        for slots, part in ring_slices(first, len(scaled), self._capacity):
             if slots.stop > slots.start:
                 self._tree.set_range(slots.start, slots.stop, scaled[part])
 

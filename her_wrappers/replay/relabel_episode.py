@@ -11,7 +11,6 @@ from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.arrays import NumPyArrays
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.goal_selection import GoalMixture, GoalSelection, uniform_below
 from her_wrappers.replay.relabeling import (
@@ -85,7 +84,7 @@ def relabel_episode(
     """
     _require_goals(episode)
     copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
-    mixture = GoalMixture(strategy, copies, None)
+    mixture = GoalMixture(strategy, copies)
     for each in mixture.components:
         if each.select is None and not (each.takes_desired and desired_goals is not None):
             fix = "pass desired_goals=" if each.takes_desired else "use another strategy, such as 'future'"
@@ -96,11 +95,10 @@ def relabel_episode(
     gamma = require_gamma(gamma)
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}; use np.random.default_rng(seed)")
-    options = {"info_keys": tuple(episode.infos), "info_format": "list", "gamma": gamma}
     rule = resolve_termination(termination, None)
-    relabeler = Relabeler(compute_reward, None, *rule, options, NumPyArrays())
+    relabeler = Relabeler(compute_reward, None, rule, tuple(episode.infos), gamma)
     length, episodes = len(episode), Episodes.of([episode])
-    (goal_independent,) = relabeler.goal_independent(episodes)
+    (goal_independent,), relabeler.seen = relabeler.goal_independent(episodes)
     EpisodeChecks(relabeler).warn_of_kept_terminations(episodes)
 
     t = np.repeat(np.arange(length), copies)

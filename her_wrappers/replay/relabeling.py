@@ -17,9 +17,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from her_wrappers.data import Json
 from her_wrappers.data.trees import NUMBERS, map_tree, take_rows
-from her_wrappers.goals.functions import GoalFunction, batched_terminated
+from her_wrappers.goals.functions import GoalFunction, are_trivial, batched_terminated
+from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch
@@ -30,8 +30,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 BatchFunction: TypeAlias = Callable[[Batch], Any]  # from transitions with new goals to (B,) rewards
 TerminationMode = Literal["recompute", "success", "keep", "never"]
 
-# Infos in the form that goal functions get: a list of dicts, or one dict of (B, ...) arrays
-Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+Infos: TypeAlias = Sequence[Mapping[str, Any]]  # an info for each step
 
 
 class WatchedInfo(dict[str, Any]):
@@ -59,10 +58,8 @@ class WatchedInfo(dict[str, Any]):
 def missing_keys(function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> list[str]:
     """Call a goal function, and return the keys that it tries to read, but that ``info`` lacks."""
     missing: set[str] = set()
-    is_list = not isinstance(info, dict)
-    watched: Any = [WatchedInfo(each, missing) for each in info] if is_list else WatchedInfo(info, missing)
     with contextlib.suppress(Exception):
-        function(achieved_goal, desired_goal, watched)
+        function(achieved_goal, desired_goal, [WatchedInfo(each, missing) for each in info])
     return sorted(missing)
 
 
@@ -88,52 +85,42 @@ class GoalTransition(NamedTuple):
     goal_independent: Any  # (B,) bool, whether the step terminated independently of the goal
 
 
+class TerminationRule(NamedTuple):
+    """How the terminations of relabeled steps are set."""
+
+    mode: TerminationMode
+    compute_terminated: GoalFunction | None  # only for the mode "recompute"
+    is_chosen: bool  # whether the user chose the mode; "keep" that was not chosen causes a warning if wrong
+
+
+class SeenRewards(NamedTuple):
+    """The rewards of achieved and of missed goals, for the mode "success"; None if no step had them."""
+
+    achieved: float | None = None
+    missed: float | None = None
+
+
 class Relabeler:
-    """Calls the reward function and applies the termination rule, for many steps at once.
+    """Calls the reward function and applies the termination rule, for many steps at once."""
 
-    `resolve_termination` returns the arguments ``termination`` and ``compute_terminated``. All functions of
-    the user get tensors if ``arrays`` is a `TorchArrays`, and NumPy arrays otherwise.
-    """
-
-    def __init__(  # noqa: PLR0917 - the parts of a buffer
+    def __init__(
         self,
         compute_reward: GoalFunction | None,
         reward_fn: BatchFunction | None,
-        termination: str,
-        compute_terminated: GoalFunction | None,
-        options: Mapping[str, Any],
-        arrays: Any,
+        rule: TerminationRule,
+        info_keys: Sequence[str],
+        gamma: float,
     ) -> None:
         self.reward_name = "compute_reward" if reward_fn is None else "reward_fn"
         self._reward: Any = compute_reward if reward_fn is None else reward_fn
         require_function(self.reward_name, self._reward, *(["batch"] if reward_fn is not None else []))
-        self._compute_terminated = compute_terminated
-        self.termination = termination
-        self._info_keys: tuple[str, ...] = options["info_keys"]
-        self._info_format: str = options["info_format"]
-        self._gamma: float = options["gamma"]
-        self._arrays = arrays
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the two observed rewards: that of steps that achieve their goal, and that of other steps."""
-        self.state: dict[str, Json] = {
-            "termination": self.termination,
-            "achieved_reward": None,  # this and the next: for the rule "success"
-            "missed_reward": None,
-        }
-
-    def load_state(self, state: dict[str, Json]) -> None:
-        """Restore a saved `state`, which must belong to the episodes that are stored now."""
-        for name in ("achieved_reward", "missed_reward"):
-            if not isinstance(state[name], float | None):
-                raise TypeError(f"{name!r} must be a float or None, got {state[name]!r}")
-        self.state = {name: state[name] for name in self.state} | {"termination": self.termination}
+        self.rule, self._info_keys, self._gamma = rule, info_keys, gamma
+        self.seen = SeenRewards()  # of the stored steps
 
     def relabel(
         self, batch: Batch, infos: Mapping[str, Any] | None, goal_independent: Any, count: int
-    ) -> None:
-        """Replace the first ``count`` rewards and terminations of ``batch`` by those for its new goals.
+    ) -> tuple[NDArray[np.float32], Bools]:
+        """Return the rewards and terminations of the first ``count`` rows of ``batch`` for their new goals.
 
         ``goal_independent``, bools, is True for steps that terminated independently of their recorded goal.
         """
@@ -146,15 +133,12 @@ class Relabeler:
             goal_independent[:count],
         )
         rewards = self.rewards(transition, batch)
-        batch.rewards[:count] = rewards
-        if not self.termination.startswith("keep"):
-            batch.terminations[:count] = self.terminations(transition, rewards)
+        return rewards, self.terminations(transition, rewards)
 
     def rewards(self, transition: GoalTransition, batch: Batch | None) -> Any:
         """Return the rewards, (B,) float32, of the B steps in ``transition``.
 
-        ``batch`` is only needed for ``reward_fn``; its first B rows must be the same B steps. Tensors are not
-        checked for NaN and infinity: a check would wait until the device has computed them.
+        ``batch`` is only needed for ``reward_fn``; its first B rows must be the same B steps.
         """
         name, count = self.reward_name, len(transition.terminated)
         if name == "reward_fn" and batch is not None:
@@ -162,8 +146,6 @@ class Relabeler:
             rewards = self._call(name, self._reward, (first,), transition.terminated)
         else:
             rewards = self._call(name, self._reward, transition[:3], transition.terminated)
-        if self._arrays.is_torch:
-            return rewards.detach().float()
         with np.errstate(over="ignore"):  # too large values become infinite, and are rejected
             array = rewards.astype(np.float32, copy=False)
         if np.count_nonzero(np.isfinite(array)) < count:  # half the time of `all`
@@ -174,21 +156,36 @@ class Relabeler:
 
     def terminations(self, transition: GoalTransition, rewards: Any) -> Any:
         """Return (B,) bool: whether steps terminate. ``rewards`` are the rewards for their desired goals."""
-        if self.termination == "recompute":
+        mode = self.rule.mode
+        if mode == "recompute":
             return self._by_goal(transition) | transition.goal_independent
-        if self.termination == "success":
-            achieved = rewards == self.state["achieved_reward"]
-            if not self._arrays.is_torch:
-                self._missed_reward(self.state["achieved_reward"], rewards[~achieved])
+        if mode == "success":
+            achieved = rewards == self.seen.achieved
+            _require_two_rewards(self.seen, rewards[~achieved])
             return achieved | transition.goal_independent
-        return transition.terminated & False if self.termination == "never" else transition.terminated
+        return transition.terminated & False if mode == "never" else transition.terminated
+
+    def are_trivial(self, batch: Batch, infos: Mapping[str, Any] | None) -> Bools:
+        """Return whether the new goal of each relabeled row of ``batch`` is trivial; see `are_trivial`."""
+        count = int(np.count_nonzero(batch.relabeled))
+
+        def rewards(achieved_goal: Any, desired_goal: Any, info: Infos) -> Any:
+            flags = batch.terminations[:count]
+            achieved, desired = (read_only(each, count) for each in (achieved_goal, desired_goal))
+            after = batch.next_observations | {"achieved_goal": achieved_goal}
+            changed = replace(batch, next_observations=after)  # for reward_fn
+            return self.rewards(GoalTransition(achieved, desired, info, flags, flags), changed).copy()
+
+        achieved_goal, goal = (batch.observations[key] for key in OBSERVATION_KEYS[1:])
+        trivial: Bools = are_trivial(rewards, achieved_goal, goal, self._info_rows(infos, count))
+        return trivial
 
     def _by_goal(self, transition: GoalTransition) -> Any:
         """Call ``compute_terminated``, and return its (B,) results as bools."""
         name, count = "compute_terminated", len(transition.terminated)
-        result = self._call(name, self._compute_terminated, transition[:3], transition.terminated, "bools")
-        if self._arrays.is_torch:
-            return result.bool()
+        result = self._call(
+            name, self.rule.compute_terminated, transition[:3], transition.terminated, "bools"
+        )
         bools = result.astype(np.bool_, copy=False)
         if bools is not result and np.count_nonzero(result == bools) < count:
             got = f"the value {result[(result != bools).argmax()]} of dtype {result.dtype}"
@@ -210,83 +207,55 @@ class Relabeler:
                 ) from error
             error.add_note(f"{name} raised this for a batch of steps; the stored transitions are unchanged")
             raise
-        if not self._arrays.is_torch:
-            result = np.asarray(result)
-            is_number, where = result.dtype.kind in NUMBERS, ""
-        elif isinstance(result, type(like)):
-            is_number = not result.dtype.is_complex and result.device == like.device
-            expected, where = f"{expected} on {like.device}", f" on {result.device}"
-        else:
-            got = type(result).__name__
-            raise ValueError(f"with tensor_functions=True, {name} must return a tensor, got {got}")
-        if result.shape != like.shape or not is_number:
+        result = np.asarray(result)
+        if result.shape != like.shape or result.dtype.kind not in NUMBERS:
             fix = f"convert the result to {expected}"
             if result.shape != like.shape:
                 fix = "reduce over the goal's own axes only, such as axis=-1"
             raise ValueError(
-                f"{name} must return {expected} of shape {tuple(like.shape)}, one for each step, got dtype "
-                f"{result.dtype} and shape {tuple(result.shape)}{where}; {fix}"
+                f"{name} must return {expected} of shape {like.shape}, one for each step, got dtype "
+                f"{result.dtype} and shape {result.shape}; {fix}"
             )
         return result
-
-    def _missed_reward(self, achieved: float, others: np.ndarray) -> float | None:
-        """Return the reward of a missed goal, or None if no goal was missed so far.
-
-        ``achieved`` is the reward of an achieved goal. ``others`` are rewards that differ from it, so they
-        are for missed goals. Raise ValueError unless all rewards of missed goals, in ``others`` and in
-        earlier episodes, are equal.
-        """
-        missed: float | None = self.state["missed_reward"]
-        if not len(others):
-            return missed
-        second = float(others[0]) if missed is None else missed
-        if (others != second).any():
-            values = sorted({float(achieved), second, *others.tolist()})
-            raise ValueError(
-                'termination="success" needs rewards with only two values, one for an achieved goal and one '
-                f"for a missed goal, got the values {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
-                "use a sparse reward, or pass a function as termination="
-            )
-        return second
 
     def _info_rows(self, infos: Mapping[str, Any] | None, count: int) -> Infos:
         """Return the infos of the first ``count`` steps in the form that goal functions get."""
         if infos is None:
-            return {} if self._info_format == "columns" else [{}] * count
+            return [{}] * count
         rows = {key: read_only(infos[key], count) for key in self._info_keys}
-        if self._info_format == "columns":
-            return rows
         return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
 
-    def goal_independent(self, episodes: Episodes) -> Bools:
-        """Return (n,) bool: whether each of n validated episodes terminated independently of its goal."""
-        last, terminated = episodes.ends[1:] - 1, episodes.terminated
+    def goal_independent(self, episodes: Episodes) -> tuple[Bools, SeenRewards]:
+        """Return (n,) bool, whether each of n validated episodes terminated independently of its goal.
+
+        Also return the rewards that are seen once these episodes are stored.
+        """
+        last, terminated, seen = episodes.ends[1:] - 1, episodes.terminated, self.seen
         goal_independent = np.zeros(len(terminated), np.bool_)
-        if self.termination == "success":
+        if self.rule.mode == "success":
             rewards, self_goal_rewards = (
                 self.rewards_of(episodes, key) for key in ("desired_goal", "achieved_goal")
             )
-            known = self.state["achieved_reward"]
-            achieved = float(self_goal_rewards[0]) if known is None else known
-            missed = rewards != achieved
-            others = np.append(rewards[missed], self_goal_rewards[self_goal_rewards != achieved])
-            missed_reward = self._missed_reward(achieved, others)
-            self.state = self.state | {"achieved_reward": achieved, "missed_reward": missed_reward}
-            goal_independent = terminated & missed[last]
-        elif self.termination == "recompute" and terminated.any():
+            if seen.achieved is None:
+                seen = seen._replace(achieved=float(self_goal_rewards[0]))
+            is_missed = rewards != seen.achieved
+            others = np.append(rewards[is_missed], self_goal_rewards[self_goal_rewards != seen.achieved])
+            seen = _require_two_rewards(seen, others)
+            goal_independent = terminated & is_missed[last]
+        elif self.rule.mode == "recompute" and terminated.any():
             goal_independent[terminated] = ~self.terminated_by_goal(episodes, last[terminated])
-        return goal_independent
+        return goal_independent, seen
 
     def terminated_by_goal(self, episodes: Episodes, steps: np.ndarray) -> Bools:
         """Return the results of ``compute_terminated`` for the recorded steps with indices ``steps``."""
-        bools: Bools = self._arrays.to_numpy(self._by_goal(self.recorded(episodes, steps)))
+        bools: Bools = self._by_goal(self.recorded(episodes, steps))
         return bools
 
     def missing_infos(self, name: str, episodes: Episodes) -> list[str]:
         """Return the info keys that the goal function ``name`` reads, but that the buffer does not store."""
         if name == "reward_fn":  # a batch has no infos
             return []
-        function = self._compute_terminated if name == "compute_terminated" else self._reward
+        function = self.rule.compute_terminated if name == "compute_terminated" else self._reward
         return missing_keys(function, *self.recorded(episodes, np.arange(len(episodes.rewards)))[:3])
 
     def recorded(
@@ -299,16 +268,15 @@ class Relabeler:
         after, count = episodes.state_of_step[steps] + 1, len(steps)
 
         def goals(key: str) -> Any:
-            rows = map_tree(self._arrays.from_numpy, take_rows(episodes.observations[key], after))
-            return read_only(rows, count)
+            return read_only(take_rows(episodes.observations[key], after), count)
 
-        infos = {key: self._arrays.from_numpy(episodes.infos[key][steps]) for key in self._info_keys}
+        infos = {key: episodes.infos[key][steps] for key in self._info_keys}
         return GoalTransition(
             goals("achieved_goal"),
             goals(goal_key),
             self._info_rows(infos or None, count),
-            self._arrays.from_numpy(flags_of_steps(episodes, episodes.terminated)[steps]),
-            self._arrays.from_numpy(np.zeros(count, np.bool_)),
+            flags_of_steps(episodes, episodes.terminated)[steps],
+            np.zeros(count, np.bool_),
         )
 
     def rewards_of(
@@ -322,11 +290,8 @@ class Relabeler:
         batch: Batch[Any] | None = None
         if self.reward_name == "reward_fn":
             batch = recorded_batch(episodes, steps, goal_key, self._gamma)
-            if self._arrays.is_torch:
-                batch = batch.to_torch(self._arrays.device)
         rewards = self.rewards(self.recorded(episodes, steps, goal_key), batch)
-        # A copy, since a function may return the same array at every call.
-        copied: NDArray[np.float32] = self._arrays.to_numpy(self._arrays.copy(rewards))
+        copied: NDArray[np.float32] = rewards.copy()  # a function may return the same array at every call
         return copied
 
 
@@ -361,15 +326,31 @@ def flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
 
 
 def read_only(tree: Any, count: int) -> Any:
-    """Return read-only views of the first ``count`` rows of a tree of arrays; tensors stay writable."""
+    """Return read-only views of the first ``count`` rows of a tree of arrays."""
+    if type(tree) is not np.ndarray:
+        return map_tree(lambda leaf: read_only(leaf, count), tree)
+    rows = tree[:count]
+    rows.setflags(write=False)
+    return rows
 
-    def view(leaf: Any) -> Any:
-        rows = leaf[:count]
-        if isinstance(rows, np.ndarray):
-            rows.setflags(write=False)
-        return rows
 
-    return map_tree(view, tree)
+def _require_two_rewards(seen: SeenRewards, others: np.ndarray) -> SeenRewards:
+    """Return ``seen`` with the reward of a missed goal, if there is one.
+
+    ``others`` are rewards that differ from that of an achieved goal, so they are for missed goals. Raise
+    ValueError unless all rewards of missed goals are equal.
+    """
+    if not len(others):
+        return seen
+    missed = float(others[0]) if seen.missed is None else seen.missed
+    if (others != missed).any():
+        values = sorted({float(seen.achieved or 0), missed, *others.tolist()})
+        raise ValueError(
+            'termination="success" needs rewards with only two values, one for an achieved goal and one for '
+            f"a missed goal, got the values {', '.join(f'{value + 0.0:g}' for value in values[:5])}; use a "
+            "sparse reward, or pass a function as termination="
+        )
+    return seen._replace(missed=missed)
 
 
 def require_termination(choice: object) -> None:
@@ -384,11 +365,11 @@ def resolve_termination(
     choice: TerminationMode | GoalFunction | None,
     compute_terminated: GoalFunction | None,
     goal_space: spaces.Space[Any] | None = None,
-) -> tuple[str, GoalFunction | None]:
-    """Return the values to pass to `Relabeler` as ``termination`` and ``compute_terminated``.
+) -> TerminationRule:
+    """Return the rule for ``choice``, the argument ``termination`` of a buffer.
 
-    ``choice`` is the argument ``termination`` of a buffer. If ``goal_space`` is given, the function to return
-    is called with goals sampled from this space, to find out whether it accepts batches.
+    If ``goal_space`` is given, the function of the rule is called with goals sampled from this space, to find
+    out whether it accepts batches.
     """
     require_termination(choice)
     if choice is None or choice == "recompute" or callable(choice):
@@ -396,10 +377,10 @@ def resolve_termination(
         if goal_space is not None:
             function = batched_terminated(function, goal_space)
         if function is not None:
-            return "recompute", function
+            return TerminationRule("recompute", function, is_chosen=True)
         if choice is not None:
             raise ValueError(
                 'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info), but '
                 "there is no such function; define it in the environment, or pass it as termination="
             )
-    return ("keep by default" if choice is None else str(choice)), None
+    return TerminationRule("keep" if choice is None else choice, None, is_chosen=choice is not None)

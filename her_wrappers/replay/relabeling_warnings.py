@@ -55,7 +55,7 @@ class EpisodeChecks:
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:
             return
-        ends = np.append(np.unique(storage.stored_runs()[:, FIRST]), storage.stored.end)
+        ends = np.append(np.unique(storage.stored_spans()[:, FIRST]), storage.stored.end)
         ends = ends[-STORED_EPISODES - 1 :]
         row = sum(matrix.width * matrix.dtype.itemsize for matrix in storage.matrices)
         ends = ends[ends >= ends[-1] - STORED_BYTES // max(row, 1)]
@@ -64,7 +64,7 @@ class EpisodeChecks:
         episodes, goal_independent = storage.read_episodes(int(ends[0]), int(ends[-1]))
         with np.errstate(all="ignore"):  # recorded numbers may be infinite or NaN
             try:
-                at_goal = self._are_at_goals(episodes)
+                at_goal = self.are_at_goals(episodes)
             except Exception:  # the episodes are stored already, and a batch will raise again
                 return
             self._find_ends_at_goals(episodes, goal_independent, at_goal)
@@ -85,10 +85,10 @@ class EpisodeChecks:
     def warn_of_kept_terminations(self, episodes: Episodes) -> None:
         """Warn if an episode terminates at its goal, and the user did not choose a rule for terminations."""
         terminated = episodes.terminated
-        is_chosen = self._relabeler.termination != "keep by default"
+        is_chosen = self._relabeler.rule.is_chosen
         if is_chosen or not terminated.any() or "kept terminations" in self.warned:
             return
-        if self._are_at_goals(episodes, episodes.ends[1:][terminated] - 1).any():
+        if self.are_at_goals(episodes, episodes.ends[1:][terminated] - 1).any():
             self._warn(
                 "kept terminations",
                 "an episode terminated at its goal, but relabeled steps that achieve their new goal do not "
@@ -97,7 +97,7 @@ class EpisodeChecks:
                 "this warning",
             )
 
-    def _are_at_goals(self, episodes: Episodes, steps: NDArray[np.intp] | None = None) -> Bools:
+    def are_at_goals(self, episodes: Episodes, steps: NDArray[np.intp] | None = None) -> Bools:
         """Return whether each step has the same reward if its achieved goal replaces its desired goal."""
         pair = (self._relabeler.rewards_of(episodes, key, steps) for key in ("desired_goal", "achieved_goal"))
         return np.equal(*pair)
@@ -144,7 +144,7 @@ class EpisodeChecks:
 
     def _find_missing_terminations(self, episodes: Episodes) -> None:
         """Warn if a recorded step did not terminate, but ``compute_terminated`` returns True for it."""
-        if self._relabeler.termination != "recompute" or "missing terminations" in self.warned:
+        if self._relabeler.rule.mode != "recompute" or "missing terminations" in self.warned:
             return
         expected = self._relabeler.terminated_by_goal(episodes, np.arange(len(episodes.rewards)))
         expected[episodes.ends[1:][episodes.terminated] - 1] = False
@@ -167,7 +167,7 @@ class EpisodeChecks:
         if at_goal.sum() > ends_at_goal.sum():  # success does not end episodes: some continue at their goals
             return
         count, contradicts = len(episodes), ends_at_goal & episodes.terminated & goal_independent
-        if self._relabeler.termination == "recompute" and contradicts.sum() >= 3:
+        if self._relabeler.rule.mode == "recompute" and contradicts.sum() >= 3:
             keys = self._relabeler.missing_infos("compute_terminated", episodes)
             fix = (
                 f"compute_terminated reads infos that this buffer does not store; {remedy_for_infos(keys)}"

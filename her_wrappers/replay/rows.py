@@ -10,13 +10,19 @@ is stored twice: the next state of a step is in the next row. States have rows, 
     row               r       r + 1   ...     r + T-1   r + T    r + T+1
     step number       n       n + 1   ...     n + T-1   (none)   n + T
 
-A *step number* is never used twice. A *goal run* is a sequence of steps of one episode without a change of
-the desired goal, or a single step that changes it; most episodes are one goal run. Each stored step refers to
-its goal run, and the goal run to its episode.
+A *step number* is never used twice. A *goal span* is a sequence of steps of one episode without a change of
+the desired goal, or a single step that changes it; most episodes are one goal span. Each stored step refers
+to its goal span, and the goal span to its episode.
+
+There are three rings: states, goal spans and steps. Everything in a ring is numbered in the order of its
+addition, and number i lies in slot i % capacity, so a number is converted to a slot only where an array is
+accessed. If a ring grows, its content moves to the slots 0, 1, 2, ..., and its numbers begin at 0 again; step
+numbers never change, since the ring of steps never grows. Two slots are stored, since each batch needs them:
+`Stored.steps` has the slots of goal spans, and the column ROW has the slot of a first state, the *row*.
 
 The arrays (leaves) of observations and actions that have the same dtype are columns of one matrix, so a batch
 needs one ``take`` per dtype. The achieved goals have separate matrices, since new goals are taken from them.
-The desired goals have separate matrices with one row for each goal run.
+The desired goals have separate matrices with one row for each goal span.
 
 `RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
 to rows that no stored episode uses, and become visible by one assignment. After an interruption at any
@@ -35,12 +41,10 @@ from gymnasium import spaces
 
 from her_wrappers.data.spaces import LeafSpec, SpaceSpec
 from her_wrappers.data.trees import FLOAT32_OVERFLOW, NUMBERS, Path, Tree, concatenate_trees, copy_tree
-from her_wrappers.recording.episode import unchecked
-from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.arrays import NumPyArrays
+from her_wrappers.recording.episodes import Episodes, unchecked
 
-# Columns of `Stored.runs`: number of the first step, row of the first state, length, flags and number of the
-# episode of a run; and the number of the step after the run
+# Columns of `Stored.goal_spans`. Of the episode: number of the first step, row of the first state, number of
+# steps, flags, and number of the episode. Of the goal span: number of the step after its last step.
 FIRST, ROW, LENGTH, FLAGS, EPISODE, END = range(6)
 # Bits of FLAGS: terminated, truncated, terminated independently of the goal
 FLAG_BITS = np.array([1, 2, 4], np.int8)
@@ -48,24 +52,25 @@ FLAG_BITS = np.array([1, 2, 4], np.int8)
 FAST_SIZES = 1, 2, 4, 8, 16, 32
 READ_BYTES = 2**23  # approximate size of the blocks in which episodes are read
 MAX_BLOCKS = 256  # maximum number of blocks; larger storages have larger blocks
-MIN_RUNS = 64  # number of runs for which memory is allocated at first
+MIN_SPANS = 64  # number of goal spans for which memory is allocated at first
 
 
 class Stored(NamedTuple):
-    """Everything that a storage contains."""
+    """Everything that a storage contains. The numbers ``first...`` to ``end...`` - 1 are stored."""
 
     first: int  # number of the oldest step
     end: int  # number of the next step that will be added
     first_episode: int  # number of the oldest episode, counted from the first that was ever added
     end_episode: int
-    end_row: int  # row of the next state that will be added
-    num_runs: int
-    end_run: int  # index in `runs` of the next run that will be added
-    steps: np.ndarray  # (buffer_size,) index in `runs` of the step `number`, at `number % buffer_size`
-    runs: np.ndarray  # (n, 6) int64, see FIRST and the other columns
+    first_span: int  # number of the oldest goal span
+    end_span: int
+    end_row: int  # number of the next state that will be added; see `num_rows`
+    steps: np.ndarray  # (buffer_size,) slot of the goal span of each step
+    goal_spans: np.ndarray  # (n, 6) int64, see FIRST and the other columns
     states: Sequence[Any]  # matrices; None for an observation that equals the achieved goal in all states
-    desired: Sequence[Any]  # matrices of desired goals before and after a run, for the first of `states`
-    infos: Mapping[str, Any]  # arrays (buffer_size, ...), with the index of `steps`
+    # matrices with the desired goals before and after a goal span, for the first matrices in `states`
+    desired: Sequence[Any]
+    infos: Mapping[str, Any]  # arrays (buffer_size, ...) with the slots of `steps`
 
     @property
     def num_steps(self) -> int:
@@ -76,6 +81,11 @@ class Stored(NamedTuple):
     def num_rows(self) -> int:
         """Number of rows in use: one for each state. An episode of T steps has T + 1 states."""
         return self.end - self.first + self.end_episode - self.first_episode
+
+    @property
+    def num_spans(self) -> int:
+        """Number of goal spans."""
+        return self.end_span - self.first_span
 
 
 class Matrix(NamedTuple):
@@ -98,7 +108,10 @@ class Column(NamedTuple):
 
 
 class RowStorage:
-    """Stores complete episodes, with at most ``buffer_size`` steps in total. The oldest are evicted first."""
+    """Stores complete episodes, with at most ``buffer_size`` steps in total. The oldest are evicted first.
+
+    ``first`` is the number of the first step that will be added.
+    """
 
     stored: Stored  # a new object after every change
     matrices: Sequence[Matrix]
@@ -108,16 +121,15 @@ class RowStorage:
         self,
         observation_space: spaces.Dict,
         action_space: spaces.Space[Any],
-        options: Mapping[str, Any],
-        arrays: Any,
+        buffer_size: int,
+        info_keys: Sequence[str],
+        first: int,
     ) -> None:
-        self.buffer_size: int = options["buffer_size"]
-        self._info_keys: tuple[str, ...] = options["info_keys"]
+        self.buffer_size, self._info_keys = buffer_size, info_keys
         self.observations = SpaceSpec.of("observations", observation_space)
         self.actions = SpaceSpec.of("actions", action_space)
-        self.arrays = arrays
         self._lay_out()
-        self.clear(0)
+        self.clear(first)
 
     def _lay_out(self) -> None:
         """Assign a matrix and columns to each leaf."""
@@ -158,24 +170,23 @@ class RowStorage:
         rows = size + size // 32 + 1  # enough for episodes of 32 steps or more; the ring grows for others
         try:
             states = [
-                None if matrix.may_equal_goal else self.arrays.zeros((rows, matrix.width), matrix.dtype)
+                None if matrix.may_equal_goal else np.zeros((rows, matrix.width), matrix.dtype)
                 for matrix in self.matrices
             ]
             desired = [
-                self.arrays.zeros((MIN_RUNS, 2 * matrix.width), matrix.dtype)
+                np.zeros((MIN_SPANS, 2 * matrix.width), matrix.dtype)
                 for matrix in self.matrices
                 if matrix.has_goals
             ]
             steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
             row_bytes = sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
-            where = f" on {self.arrays.device}" if self.arrays.is_torch else ""
             raise MemoryError(
-                f"buffer_size={size} needs {rows * row_bytes / 2**30:.1f} GiB{where}, and there is not "
+                f"buffer_size={size} needs {rows * row_bytes / 2**30:.1f} GiB, and there is not "
                 "enough memory; use a smaller buffer_size"
             ) from error
-        runs = np.zeros((MIN_RUNS, 6), np.int64)
-        self.stored = Stored(first, first, 0, 0, 0, 0, 0, steps, runs, states, desired, {})
+        spans = np.zeros((MIN_SPANS, 6), np.int64)
+        self.stored = Stored(first, first, 0, 0, 0, 0, 0, steps, spans, states, desired, {})
 
     @property
     def nbytes(self) -> int:
@@ -183,7 +194,7 @@ class RowStorage:
         stored = self.stored
         parts = [*stored.states, *stored.desired, *stored.infos.values()]
         of_parts = sum(int(part.nbytes) for part in parts if part is not None)
-        return stored.steps.nbytes + stored.runs.nbytes + of_parts
+        return stored.steps.nbytes + stored.goal_spans.nbytes + of_parts
 
     @property
     def equal_to_goal(self) -> set[int]:
@@ -243,46 +254,46 @@ class RowStorage:
             episodes, goal_independent = episodes[number:], goal_independent[number:]
             num_steps -= skipped
         observed = _leaf_rows(self.observations, episodes.observations)
-        run_begins = self._run_begins(episodes, observed)
-        num_states, num_runs = num_steps + len(episodes.lengths), len(run_begins)
+        span_begins = self._span_begins(episodes, observed)
+        num_states, num_spans = num_steps + len(episodes.lengths), len(span_begins)
         stored = self._without(self._with_columns(self.stored, episodes, observed), first_left)
         if skipped:
             stored = stored._replace(first=stored.first + skipped, end=stored.end + skipped)
-        stored = self._with_room(stored, num_states, num_runs)
-        capacity, run_capacity = len(stored.states[0]), len(stored.runs)
+        stored = self._with_room(stored, num_states, num_spans)
+        capacity, span_capacity = len(stored.states[0]), len(stored.goal_spans)
 
         actions, rewards = _leaf_rows(self.actions, episodes.actions), episodes.rewards.astype(np.float32)
         rows_of_steps = (stored.end_row + episodes.state_of_step) % capacity
-        runs, goals = self._make_runs(stored, episodes, goal_independent, observed, run_begins)
-        run_of_step = (stored.end_run + np.arange(num_runs)) % run_capacity
-        run_of_step = run_of_step.repeat(runs[:, END] - run_begins - stored.end)
+        spans, goals = self._make_spans(stored, episodes, goal_independent, observed, span_begins)
+        span_of_step = (stored.end_span + np.arange(num_spans)) % span_capacity
+        span_of_step = span_of_step.repeat(spans[:, END] - span_begins - stored.end)
 
         # This evicts the oldest episodes, so that the rows written next are not in use. From here on nothing
         # large is allocated, since a MemoryError must not lose the evicted episodes.
-        self.stored, assign = stored, self.arrays.assign
+        self.stored = stored
         state_slices = ring_slices(stored.end_row, num_states, capacity)
         for column, values in zip(self._observed, observed, strict=True):
             matrix = None if column.is_desired else stored.states[column.matrix]
             if matrix is not None:
                 for rows, part in state_slices:
-                    assign(matrix, (rows, column.columns), values[part])
+                    matrix[rows, column.columns] = values[part]
         for column, values in zip(self._acted, actions, strict=True):
-            assign(stored.states[column.matrix], (rows_of_steps, column.columns), values)
-        assign(stored.states[self.reward[0]], (rows_of_steps, self.reward[1]), rewards)
-        for slots, part in ring_slices(stored.end_run, num_runs, run_capacity):
-            stored.runs[slots] = runs[part]
+            stored.states[column.matrix][rows_of_steps, column.columns] = values
+        stored.states[self.reward[0]][rows_of_steps, self.reward[1]] = rewards
+        for slots, part in ring_slices(stored.end_span, num_spans, span_capacity):
+            stored.goal_spans[slots] = spans[part]
             for matrix, new in zip(stored.desired, goals, strict=True):
-                assign(matrix, (slots, slice(None)), new[part])
-        for slots, part in ring_slices(stored.end % size, num_steps, size):
-            stored.steps[slots] = run_of_step[part]
+                matrix[slots] = new[part]
+        for slots, part in ring_slices(stored.end, num_steps, size):
+            stored.steps[slots] = span_of_step[part]
             for key, column in stored.infos.items():
-                assign(column, (slots,), episodes.infos[key][part])
+                column[slots] = episodes.infos[key][part]
+        # This makes the new episodes visible.
         self.stored = stored._replace(
             end=stored.end + num_steps,
             end_episode=stored.end_episode + len(episodes.lengths),
-            end_row=(stored.end_row + num_states) % capacity,
-            num_runs=stored.num_runs + num_runs,
-            end_run=(stored.end_run + num_runs) % run_capacity,
+            end_span=stored.end_span + num_spans,
+            end_row=stored.end_row + num_states,
         )
 
     def _with_columns(self, stored: Stored, episodes: Episodes, observed: list[np.ndarray]) -> Stored:
@@ -293,19 +304,19 @@ class RowStorage:
                 if not (row_bytes(values) == row_bytes(goals)).all():
                     states = list(stored.states)  # the observation was equal to the achieved goal so far
                     goals, capacity = states[0][:, : self.matrices[column.matrix].width], len(states[0])
-                    states[column.matrix] = self._resized(goals, 0, capacity, capacity)
+                    states[column.matrix] = _resized(goals, 0, capacity, capacity)
                     stored = stored._replace(states=states)
         infos = dict(stored.infos)
         for key, new in episodes.infos.items():
             old = infos.get(key)
             if old is None:
-                old = self.arrays.zeros((self.buffer_size, *new.shape[1:]), new.dtype)
-            dtypes = {self.arrays.to_numpy(old[:0]).dtype, new.dtype}
-            if len(dtypes) > 1:  # infos that are integers at first, such as a cost of 0, may become floats
-                whole = self.arrays.to_numpy(old)
-                in_use = whole[np.arange(stored.first, stored.end) % self.buffer_size]
+                old = np.zeros((self.buffer_size, *new.shape[1:]), new.dtype)
+            if (
+                old.dtype != new.dtype
+            ):  # infos that are integers at first, such as a cost of 0, may become floats
+                in_use = old[np.arange(stored.first, stored.end) % self.buffer_size]
                 concatenate_trees(f"infos/{key}", [in_use, new])  # raises ValueError unless exact
-                old = self.arrays.from_numpy(whole.astype(np.result_type(*dtypes)))
+                old = old.astype(np.result_type(old.dtype, new.dtype))
             infos[key] = old
         return stored._replace(infos=infos)
 
@@ -313,48 +324,48 @@ class RowStorage:
         """Return ``stored`` without the episodes that begin before the step ``number``."""
         if number <= stored.first:
             return stored
-        size, steps, runs = self.buffer_size, stored.steps, stored.runs
-        run = steps[(number - 1) % size]
-        first, episode = int(runs[run, FIRST] + runs[run, LENGTH]), int(runs[run, EPISODE]) + 1
-        left = (stored.end_run - 1 - int(steps[first % size])) % len(runs) + 1
-        num_runs = 0 if first == stored.end else left
-        return stored._replace(first=first, first_episode=episode, num_runs=num_runs)
+        span = stored.goal_spans[
+            stored.steps[(number - 1) % self.buffer_size]
+        ]  # of the last episode to evict
+        first, first_span = int(span[FIRST] + span[LENGTH]), stored.end_span
+        if first < stored.end:
+            # Only the slot of the goal span is stored. Its number is the only one with this slot from the
+            # oldest stored number on, since the ring has at most as many numbers as slots.
+            slot = int(stored.steps[first % self.buffer_size])
+            first_span = stored.first_span + (slot - stored.first_span) % len(stored.goal_spans)
+        return stored._replace(first=first, first_episode=int(span[EPISODE]) + 1, first_span=first_span)
 
-    def _with_room(self, stored: Stored, num_states: int, num_runs: int) -> Stored:
-        """Return ``stored`` with room for ``num_states`` more states and ``num_runs`` more rows of `runs`."""
-        capacity, run_capacity = len(stored.states[0]), len(stored.runs)
+    def _with_room(self, stored: Stored, num_states: int, num_spans: int) -> Stored:
+        """Return ``stored`` with room for ``num_states`` more states and ``num_spans`` more goal spans.
+
+        If a ring grows, its oldest content is moved to slot 0, and its numbers begin at 0.
+        """
+        capacity, span_capacity = len(stored.states[0]), len(stored.goal_spans)
         num_rows = stored.num_rows
         if num_rows + num_states > capacity:
             # T steps have T + 1 states, so twice as many rows as steps are always enough.
             larger = min(max(num_rows + num_states, capacity * 5 // 4), 2 * self.buffer_size)
-            span = (stored.end_row - num_rows) % capacity, num_rows, larger
-            states = [None if each is None else self._resized(each, *span) for each in stored.states]
-            runs = stored.runs.copy()
-            runs[:, ROW] = (runs[:, ROW] - span[0]) % capacity
-            stored = stored._replace(states=states, runs=runs, end_row=num_rows % larger)
-        if stored.num_runs + num_runs > run_capacity:
-            larger = max(stored.num_runs + num_runs, run_capacity * 5 // 4)
-            span = (stored.end_run - stored.num_runs) % run_capacity, stored.num_runs, larger
+            moved = stored.end_row - num_rows, num_rows, larger
+            spans = stored.goal_spans.copy()
+            spans[:, ROW] = (spans[:, ROW] - moved[0]) % capacity
+            states = [None if each is None else _resized(each, *moved) for each in stored.states]
+            stored = stored._replace(states=states, goal_spans=spans, end_row=num_rows)
+        if stored.num_spans + num_spans > span_capacity:
+            larger = max(stored.num_spans + num_spans, span_capacity * 5 // 4)
+            moved = stored.first_span, stored.num_spans, larger
             stored = stored._replace(
-                desired=[self._resized(each, *span) for each in stored.desired],
-                runs=self._resized(stored.runs, *span, NumPyArrays),
-                steps=((stored.steps - span[0]) % run_capacity).astype(stored.steps.dtype),
-                end_run=stored.num_runs % larger,
+                desired=[_resized(each, *moved) for each in stored.desired],
+                goal_spans=_resized(stored.goal_spans, *moved),
+                steps=((stored.steps - stored.first_span) % span_capacity).astype(stored.steps.dtype),
+                first_span=0,
+                end_span=stored.num_spans,
             )
         return stored
 
-    def _resized(self, matrix: Any, first: int, count: int, capacity: int, arrays: Any = None) -> Any:
-        """Return a ring of ``capacity`` rows: ``count`` rows of ``matrix`` from ``first`` on, then zeros."""
-        arrays = arrays or self.arrays
-        resized = arrays.zeros((capacity, *matrix.shape[1:]), arrays.to_numpy(matrix[:0]).dtype)
-        for rows, part in ring_slices(first, count, len(matrix)):
-            resized[part] = matrix[rows]
-        return resized
+    def _span_begins(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
+        """Return the indices of the steps that begin a goal span.
 
-    def _run_begins(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
-        """Return the indices of the steps that begin a goal run.
-
-        A goal run begins with the first step of an episode, with a step that changes the desired goal, and
+        A goal span begins with the first step of an episode, with a step that changes the desired goal, and
         with the step after such a step.
         """
         is_begin = np.zeros(len(episodes.rewards) + 1, np.bool_)
@@ -367,7 +378,7 @@ class RowStorage:
                 is_begin[1:] |= changed
         return is_begin[:-1].nonzero()[0]
 
-    def _make_runs(
+    def _make_spans(
         self,
         stored: Stored,
         episodes: Episodes,
@@ -375,19 +386,19 @@ class RowStorage:
         observed: list[np.ndarray],
         begins: np.ndarray,
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return new rows for `Stored.runs` and `Stored.desired`, one for each run of steps with one goal."""
+        """Return new rows for `Stored.goal_spans` and `Stored.desired`, one for each goal span."""
         states = episodes.state_of_step[begins]
         episode, ends = states - begins, np.empty_like(begins)
         ends[:-1], ends[-1] = begins[1:], len(episodes.rewards)
         first = episodes.ends[episode]
         flags = 1 * episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
-        runs = np.empty((len(begins), 6), np.int64)
-        runs[:, FIRST] = first + stored.end
-        runs[:, ROW] = (first + episode + stored.end_row) % len(stored.states[0])
-        runs[:, LENGTH] = episodes.lengths[episode]
-        runs[:, END] = ends + stored.end
-        runs[:, FLAGS] = flags[episode]
-        runs[:, EPISODE] = episode + stored.end_episode
+        spans = np.empty((len(begins), 6), np.int64)
+        spans[:, FIRST] = first + stored.end
+        spans[:, ROW] = (stored.end_row + first + episode) % len(stored.states[0])
+        spans[:, LENGTH] = episodes.lengths[episode]
+        spans[:, END] = ends + stored.end
+        spans[:, FLAGS] = flags[episode]
+        spans[:, EPISODE] = episode + stored.end_episode
         before_and_after, all_goals = states[:, None] + np.arange(2), []
         for number, matrix in enumerate(stored.desired):
             width = matrix.shape[1] // 2
@@ -396,28 +407,29 @@ class RowStorage:
                 if column.is_desired and column.matrix == number:
                     pairs[:, :, column.columns] = goals[before_and_after]
             all_goals.append(pairs.reshape(len(pairs), 2 * width))
-        return runs, all_goals
+        return spans, all_goals
 
-    def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
+    def take_goals(
+        self, goal_rows: np.ndarray, goal_spans: np.ndarray, num_achieved: int, num_relabeled: int
+    ) -> tuple[list[Any], list[Any]]:
         """Return the desired goals of B steps: a list for the states before them, and a list for those after.
 
-        Each list has one array, (B, width), for each matrix in `Stored.desired`. ``goals``, (B,), has one row
-        index for each step:
+        Each list has one array, (B, width), for each matrix in `Stored.desired`. The arguments are those of
+        `Draws` for one batch:
 
-        - ``goals[:num_achieved]``, relabeled steps: rows of states. Both lists get their achieved goals.
-        - ``goals[num_achieved:num_relabeled]``, relabeled steps: rows of `Stored.desired`. A row has the
-          desired goals before and after a recorded step. Both lists get the goal after it.
-        - ``goals[num_relabeled:]``, steps that are not relabeled: rows of `Stored.desired`. The first list
-          gets the goal before the step, and the second list gets the goal after it.
+        - The first ``num_achieved`` steps get the achieved goals of the states in ``goal_rows``, (B,).
+        - The next steps, up to ``num_relabeled``, get the desired goals after the ``goal_spans``, (B,).
+        - The other steps are not relabeled. They get their own desired goals, before and after their
+          ``goal_spans``.
         """
-        take, stored = self.arrays.take, self.stored
+        stored, count = self.stored, len(goal_rows)
         before: list[Any] = []
         after: list[Any] = []
         for achieved, desired in zip(stored.states, stored.desired, strict=False):
-            pairs = take(desired, goals[num_achieved:], 0, None, "wrap")
+            pairs = desired.take(goal_spans[num_achieved:], 0, None, "wrap")
             width = achieved.shape[1]
-            taken = self.arrays.zeros((2, len(goals), width), self.matrices[len(before)].dtype)
-            taken[:, :num_achieved] = take(achieved, goals[:num_achieved], 0, None, "wrap")
+            taken = np.empty((2, count, width), desired.dtype)
+            taken[:, :num_achieved] = achieved.take(goal_rows[:num_achieved], 0, None, "wrap")
             taken[0, num_achieved:] = pairs[:, :width]
             taken[1, num_achieved:] = pairs[:, width:]
             taken[0, num_achieved:num_relabeled] = taken[1, num_achieved:num_relabeled]
@@ -431,11 +443,10 @@ class RowStorage:
         ``rows``, (2, B), are the rows of the states before and after the steps. ``desired``, the result of
         `take_goals`, are the desired goals in the observations and next observations.
         """
-        take = self.arrays.take
         before: list[Any] = []
         after: list[Any] = []
         for matrix, layout in zip(self.stored.states, self.matrices, strict=True):
-            block = [None] if matrix is None else take(matrix, rows[: layout.parts], 0, None, "wrap")
+            block = [None] if matrix is None else matrix.take(rows[: layout.parts], 0, None, "wrap")
             before.append(block[0])
             after.append(block[-1])
         number, column = self.reward
@@ -454,10 +465,12 @@ class RowStorage:
         for leaf, number, place, is_desired in columns:
             block = desired[number] if is_desired else blocks[number]
             if block is None:  # equal to the achieved goal
-                block = self.arrays.copy(blocks[0])
+                block = blocks[0].copy()
             values = block[:, place]
             leaves.append(values.reshape(len(values), *leaf.shape) if len(leaf.shape) > 1 else values)
-        return spec.build(leaves)
+        if spec.flat_keys is not None:
+            return dict(zip(spec.flat_keys, leaves, strict=True))
+        return leaves[0] if spec.structure == 0 else spec.build(leaves)
 
     def take_infos(self, index: Any) -> dict[str, Any] | None:
         """Return copies of the infos of steps, given their step numbers; None if no infos are stored."""
@@ -465,26 +478,15 @@ class RowStorage:
         if not infos:
             return None
         slots = index % self.buffer_size
-        return {key: self.arrays.take(column, slots, 0, None, "wrap") for key, column in infos.items()}
+        return {key: column.take(slots, 0, None, "wrap") for key, column in infos.items()}
 
-    def were_achieved(self, rows: np.ndarray, goals: np.ndarray, num_achieved: int) -> np.ndarray:
-        """Return (B,) bool: whether B states achieve B goals, which are given as in `take_goals`."""
-        arrays, same = self.arrays, np.ones(len(rows), np.bool_)
-        desired = self.take_goals(arrays.from_numpy(goals), num_achieved, len(goals))[1]
-        for _, number, columns, is_desired in self._observed:
-            if is_desired:
-                achieved = arrays.take(self.stored.states[number], arrays.from_numpy(rows), 0, None, "wrap")
-                pair = (arrays.to_numpy(each[:, columns]) for each in (achieved, desired[number]))
-                some, others = map(row_bytes, pair)
-                same &= some == others
-        return same
-
-    def stored_runs(self) -> np.ndarray:
-        """Return the used rows of the ring `Stored.runs`, oldest first."""
+    def stored_spans(self) -> np.ndarray:
+        """Return the used rows of `Stored.goal_spans`, oldest first."""
         stored = self.stored
-        order = stored.end_run - stored.num_runs + np.arange(stored.num_runs)
-        runs: np.ndarray = stored.runs[order % len(stored.runs)]
-        return runs
+        spans: np.ndarray = stored.goal_spans[
+            np.arange(stored.first_span, stored.end_span) % len(stored.goal_spans)
+        ]
+        return spans
 
     def episode_blocks(self) -> list[np.ndarray]:
         """Divide the stored episodes into blocks of successive episodes, to read one block at a time.
@@ -492,10 +494,9 @@ class RowStorage:
         A block of n episodes is an array of n + 1 step numbers: the first step of each episode, and the step
         after the last episode.
         """
-        runs, row = self.stored_runs(), 32
-        row += sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
+        row = 32 + sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
         steps = max(1, READ_BYTES // row, self.stored.num_steps // MAX_BLOCKS)
-        firsts = np.append(np.unique(runs[:, FIRST]), self.stored.end)
+        firsts = np.append(np.unique(self.stored_spans()[:, FIRST]), self.stored.end)
         cuts = np.flatnonzero(np.diff((firsts[:-1] - self.stored.first) // steps)) + 1
         cuts = np.array([0, *cuts, len(firsts) - 1])
         return [firsts[begin : end + 1] for begin, end in itertools.pairwise(cuts) if end > begin]
@@ -506,31 +507,31 @@ class RowStorage:
         The flags, (n,) bool, mark episodes that terminated independently of their goals. The rewards of the
         episodes are float32.
         """
-        arrays, stored, index = self.arrays, self.stored, np.arange(first, end)
-        run = stored.steps[index % self.buffer_size].astype(np.int64)
-        runs = stored.runs[run]
-        begins = (index == runs[:, FIRST]).nonzero()[0]
-        lengths = runs[begins, LENGTH]
+        stored, index = self.stored, np.arange(first, end)
+        span = stored.steps[index % self.buffer_size].astype(np.int64)
+        spans = stored.goal_spans[span]
+        begins = (index == spans[:, FIRST]).nonzero()[0]
+        lengths = spans[begins, LENGTH]
         last = begins + lengths - 1
         state_of_step = np.arange(len(index)) + np.arange(len(begins)).repeat(lengths)
         num_states = len(index) + len(begins)
 
         def rows_of(matrix: Any, rows: np.ndarray) -> Any:
-            return arrays.to_numpy(arrays.take(matrix, arrays.from_numpy(rows), 0, None, "wrap"))
+            return matrix.take(rows, 0, None, "wrap")
 
-        rows = runs[0, ROW] + np.arange(num_states)
+        rows = spans[0, ROW] + np.arange(num_states)
         # An observation without a matrix equals the achieved goal, which the first matrix has.
         blocks = [rows_of(stored.states[0] if matrix is None else matrix, rows) for matrix in stored.states]
         desired = []
         for matrix in stored.desired:
-            pairs, width = rows_of(matrix, run), matrix.shape[1] // 2
+            pairs, width = rows_of(matrix, span), matrix.shape[1] // 2
             goals = np.empty((num_states, width), pairs.dtype)
             goals[state_of_step] = pairs[:, :width]
             goals[state_of_step[last] + 1] = pairs[last, width:]
             desired.append(goals)
         steps = [block[state_of_step] for block in blocks]
-        terminated, truncated, goal_independent = (runs[begins, FLAGS] & FLAG_BITS[:, None]) > 0
-        infos = self.take_infos(arrays.from_numpy(index)) or {}
+        terminated, truncated, goal_independent = (spans[begins, FLAGS] & FLAG_BITS[:, None]) > 0
+        infos = self.take_infos(index) or {}
         number, at = self.reward
         episodes = Episodes(
             observations=copy_tree(self._build(self.observations, self._observed, blocks, desired)),
@@ -539,29 +540,30 @@ class RowStorage:
             lengths=lengths,
             terminated=terminated,
             truncated=truncated,
-            infos={key: arrays.to_numpy(column) for key, column in infos.items()},
+            infos=infos,
         )
         return episodes, goal_independent
 
     def verify(self) -> None:
         """Raise RuntimeError if the fields of `stored` contradict each other."""
-        stored, runs = self.stored, self.stored_runs()
-        is_first = np.diff(runs[:, EPISODE], prepend=-1) != 0
-        lengths, begins = runs[is_first, LENGTH], np.diff(runs[:, END], prepend=stored.first)
+        stored, spans = self.stored, self.stored_spans()
+        is_first = np.diff(spans[:, EPISODE], prepend=-1) != 0
+        lengths, begins = spans[is_first, LENGTH], np.diff(spans[:, END], prepend=stored.first)
         expected = np.stack([stored.first + lengths.cumsum() - lengths, lengths], axis=1)
         episode = is_first.cumsum() - 1
         row = expected[:, 0] - stored.first + np.arange(len(lengths)) + stored.end_row - stored.num_rows
         slots = np.arange(stored.first, stored.end) % self.buffer_size
-        order = (stored.steps[slots] - stored.end_run + stored.num_runs) % len(stored.runs)
+        order = (stored.steps[slots] - stored.first_span) % len(stored.goal_spans)
         agreement = {
             "lengths of episodes": lengths.sum() == stored.num_steps <= self.buffer_size,
-            "episode numbers": np.array_equal(runs[:, EPISODE], stored.first_episode + episode)
+            "episode numbers": np.array_equal(spans[:, EPISODE], stored.first_episode + episode)
             and len(lengths) == stored.end_episode - stored.first_episode,
-            "first steps of episodes": np.array_equal(runs[:, [FIRST, LENGTH]], expected[episode]),
-            "places of states": np.array_equal(runs[:, ROW], row[episode] % len(stored.states[0])),
+            "first steps of episodes": np.array_equal(spans[:, [FIRST, LENGTH]], expected[episode]),
+            "places of states": np.array_equal(spans[:, ROW], row[episode] % len(stored.states[0])),
             "desired goals": bool((begins > 0).all())
-            and np.array_equal(order, np.arange(len(runs)).repeat(begins.clip(0))),
-            "array sizes": stored.num_rows <= len(stored.states[0]) and stored.num_runs <= len(stored.runs),
+            and np.array_equal(order, np.arange(len(spans)).repeat(begins.clip(0))),
+            "array sizes": stored.num_rows <= len(stored.states[0])
+            and stored.num_spans <= len(stored.goal_spans),
         }
         for name, agrees in agreement.items():
             if not agrees:
@@ -591,16 +593,25 @@ def row_bytes(rows: np.ndarray) -> np.ndarray:
 
 
 def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
-    """Return the slices at which ``count`` values lie in a ring of ``capacity`` rows, from row ``first`` on.
+    """Return the slots of ``count`` numbers from ``first`` on in a ring of ``capacity`` slots, as slices.
 
     Each element of the list is a pair: a slice of the ring, and the slice of the values that belong there.
-    The list has one pair, or two if the values continue at row 0.
+    The list has one pair, or two if the values continue at slot 0.
     """
-    until_end = min(count, capacity - first)
-    slices = [(slice(first, first + until_end), slice(0, until_end))]
+    slot = first % capacity
+    until_end = min(count, capacity - slot)
+    slices = [(slice(slot, slot + until_end), slice(0, until_end))]
     if until_end < count:
         slices.append((slice(0, count - until_end), slice(until_end, count)))
     return slices
+
+
+def _resized(matrix: np.ndarray, first: int, count: int, capacity: int) -> np.ndarray:
+    """Return a ring of ``capacity`` slots with the ``count`` values of a ring from number ``first`` on."""
+    resized = np.zeros((capacity, *matrix.shape[1:]), matrix.dtype)
+    for rows, part in ring_slices(first, count, len(matrix)):
+        resized[part] = matrix[rows]
+    return resized
 
 
 def _leaf_rows(spec: SpaceSpec, tree: Tree) -> list[np.ndarray]:

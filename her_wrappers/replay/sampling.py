@@ -7,14 +7,14 @@ priority or the batch size change. The batches have the same distribution as bat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from her_wrappers.data import Json
 from her_wrappers.replay.batch import Provenance
-from her_wrappers.replay.goal_selection import GoalMixture, MixtureComponent, uniform_below
+from her_wrappers.replay.goal_selection import MixtureComponent, uniform_below
+from her_wrappers.replay.options import BufferOptions
 from her_wrappers.replay.priorities import PrioritySampler
 from her_wrappers.replay.rows import FLAG_BITS, RowStorage, Stored
 from her_wrappers.support.arguments import require_count
@@ -23,18 +23,45 @@ MAX_ROWS = 4096  # maximum number of rows that are drawn at once, unless a singl
 MAX_BATCHES = 16  # maximum number of batches that are drawn at once; more would save little
 
 
+class Steps(NamedTuple):
+    """Facts about n stored steps, each an (n,) integer array."""
+
+    number: np.ndarray  # step number
+    row: np.ndarray  # row of the state in which the step begins; may be beyond the ring by less than its size
+    t: np.ndarray  # index of the step in its episode
+    length: np.ndarray  # number of steps of the episode
+    span: np.ndarray  # row of `Stored.goal_spans`
+    span_end: np.ndarray  # number of the first step after the goal span
+    flags: np.ndarray  # bits of FLAGS of the episode
+
+    def chosen(self, rows: np.ndarray) -> Steps:
+        """Return the facts about the steps with these positions."""
+        return Steps(*[column[rows] for column in self])
+
+
+class Windows(NamedTuple):
+    """K batches of B windows for n-step returns; the steps of a window are successive steps of an episode."""
+
+    steps_left: np.ndarray  # (K, B) largest number of steps in each window
+    steps_to_end: np.ndarray  # (K, B) number of steps from the start of each window to the end of its episode
+    end_flags: np.ndarray  # (3, K, B) bool, terminated, truncated and goal-independent, of the episode's end
+
+
 class Draws(NamedTuple):
     """K batches of B sampled steps and their goals; in each batch, the relabeled steps come first."""
 
     index: Any  # (K, B) step numbers
-    rows: Any  # (K, 2, B) rows of the states before and after the steps
-    goals: Any  # (K, B) rows of states or goal runs, see `RowStorage.take_goals`
-    relabeled: Any  # (K, B) bool, whether the row gets a new goal
-    flags: Any  # (3, K, B) bool, bits of FLAGS: of the step, or with n-step returns of its episode
-    discounts: Any  # (K, B) float32, gamma
-    weights: Any  # (K, B) ones; or the scaled priorities, as an array
+    rows: np.ndarray  # (K, 2, B) rows of the states before and after the steps
+    goal_rows: (
+        np.ndarray
+    )  # (K, B) rows of the states whose achieved goals are the new goals, if there are any
+    goal_spans: np.ndarray  # (K, B) rows of `Stored.goal_spans`, for the steps that get a desired goal
+    relabeled: np.ndarray  # (K, B) bool, whether the row gets a new goal
+    flags: np.ndarray  # (3, K, B) bool, whether the step is terminated, truncated, goal-independent
+    discounts: np.ndarray  # (K, B) float32, gamma
+    weights: np.ndarray  # (K, B) ones, or the scaled priorities
     counts: list[tuple[int, int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
-    windows: np.ndarray | None  # (2, K, B) largest length of each window, steps to the end of its episode
+    windows: Windows | None  # None without n-step returns
     provenance: Provenance  # (K, B) arrays
 
 
@@ -42,23 +69,13 @@ class Sampler:
     """Draws batches from a storage, uniformly or by priorities."""
 
     def __init__(
-        self,
-        storage: RowStorage,
-        priorities: PrioritySampler | None,
-        mixture: GoalMixture,
-        options: Mapping[str, Any],
-        seed: int | None,
+        self, storage: RowStorage, priorities: PrioritySampler | None, options: BufferOptions
     ) -> None:
         self._storage = storage
-        self._mixture = mixture
+        self._mixture = options.mixture
         self._priorities = priorities
-        self._n_steps: int = options["n_steps"]
-        self._gamma: float = options["gamma"]
-        self._resample: bool = options["resample_achieved_goals"]
-        try:
-            self.rng = np.random.default_rng(seed)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"seed must be a non-negative integer or None, got {seed!r}") from error
+        self._n_steps, self._gamma = options.n_steps, options.gamma
+        self.rng = np.random.default_rng(options.seed)
         self.invalidate()
 
     def invalidate(self) -> None:
@@ -73,24 +90,25 @@ class Sampler:
         is_current = self._stored is self._storage.stored and batch_size == self._batch_size
         draws = self._draws if is_current else None
         if draws is None or self._used == self._num_batches:
-            batch_size = require_count("batch_size", batch_size, at_least=1)
+            if type(batch_size) is not int or batch_size < 1:  # a NumPy integer, or an error
+                batch_size = require_count("batch_size", batch_size, at_least=1)
             num_batches = 2 * self._num_batches if is_current else 1
             draws = self._prefetch(max(1, min(num_batches, MAX_BATCHES, MAX_ROWS // batch_size)), batch_size)
         self._used += 1
         return draws, self._used - 1
 
     def _prefetch(self, num_batches: int, batch_size: int) -> Draws:
-        self.invalidate()  # if this is interrupted, the next call draws new batches
+        self._stored = None  # if this is interrupted, the next call draws new batches
         self._generator = self.rng.bit_generator.state
         draws = self.draw(num_batches, batch_size, self.rng)
-        self._stored, self._batch_size = self._storage.stored, batch_size
-        self._num_batches, self._used, self._draws = num_batches, 0, draws
+        self._batch_size, self._num_batches, self._used = batch_size, num_batches, 0
+        self._draws, self._stored = draws, self._storage.stored
         return draws
 
     def draw(self, num_batches: int, batch_size: int, rng: np.random.Generator) -> Draws:
         """Draw batches, or raise ValueError if no episode is stored."""
-        storage, mixture, priorities = self._storage, self._mixture, self._priorities
-        stored, count, shape = storage.stored, num_batches * batch_size, (num_batches, batch_size)
+        stored, priorities = self._storage.stored, self._priorities
+        count, shape = num_batches * batch_size, (num_batches, batch_size)
         if stored.first == stored.end:
             raise ValueError(
                 "cannot sample: the buffer has no complete episode; add steps until can_sample is True "
@@ -102,100 +120,78 @@ class Sampler:
             priorities.follow(stored.first, stored.end)
             ahead = priorities.sample(count, rng)
         steps = self._look_up(stored, ahead)
-        index, row, t, length, _, run_end, bits = steps
-        component, counts = mixture.sample_components(num_batches, batch_size, rng)
-        of_step = component.reshape(-1)
-        goals, goal_index = self._select_goals(stored, steps, of_step, rng)
-        if self._resample:
-            # Steps that get an achieved goal come first, then those that get a desired goal.
-            order = of_step.argsort(kind="stable")
-            ends = of_step[order].searchsorted((mixture.num_achieved, len(mixture.components)))
-            again = order[: ends[1]]
-            again = again[storage.were_achieved(row[again], goals[again], ends[0])]
-            some = tuple(column[again] for column in steps)
-            goals[again], goal_index[again] = self._select_goals(stored, some, of_step[again], rng)
+        component, counts = self._mixture.sample_components(num_batches, batch_size, rng)
+        goal_rows, goal_spans, goal_index = self._select_goals(stored, steps, component.reshape(-1), rng)
         rows = np.empty((num_batches, 2, batch_size), np.int64)
-        rows[:, 0] = row.reshape(shape)
+        rows[:, 0] = steps.row.reshape(shape)
         np.add(rows[:, 0], 1, out=rows[:, 1])
-        relabeled = component < len(mixture.components)
-        flags, windows = (bits.astype(np.int8) & FLAG_BITS[:, None]) != 0, None
-        if self._n_steps == 1:
-            flags &= length - t == 1
-        else:
+        relabeled = component < len(self._mixture.components)
+        steps_to_end = steps.length - steps.t
+        end_flags, windows = (steps.flags.astype(np.int8) & FLAG_BITS[:, None]) != 0, None
+        if self._n_steps > 1:
             # The window of an original step ends before the goal changes.
-            steps_left = np.where(relabeled.reshape(-1), length - t, run_end - index)
-            windows = np.stack([steps_left.clip(max=self._n_steps), length - t]).reshape(2, *shape)
-        constants = storage.arrays.zeros((2, *shape), np.dtype(np.float32))
+            left = np.where(relabeled.reshape(-1), steps_to_end, steps.span_end - steps.number)
+            left = left.clip(max=self._n_steps)
+            windows = Windows(left.reshape(shape), steps_to_end.reshape(shape), end_flags.reshape(3, *shape))
+        constants = np.empty((2, *shape), np.float32)
         constants[0], constants[1] = self._gamma, 1
-        draws = Draws(
-            index=index.reshape(shape),
+        begin, names = steps.number - steps.t, self._mixture.names
+        return Draws(
+            index=steps.number.reshape(shape),
             rows=rows,
-            goals=goals.reshape(shape),
+            goal_rows=goal_rows.reshape(shape),
+            goal_spans=goal_spans.reshape(shape),
             relabeled=relabeled,
-            flags=flags.reshape(3, *shape),
+            flags=(end_flags & (steps_to_end == 1)).reshape(3, *shape),
             discounts=constants[0],
-            weights=constants[1] if priorities is None else priorities.scaled(index).reshape(shape),
+            weights=constants[1] if priorities is None else priorities.scaled(steps.number).reshape(shape),
             counts=counts,
             windows=windows,
-            provenance=Provenance(
-                (index - t).reshape(shape), goal_index.reshape(shape), component, mixture.names
-            ),
+            provenance=Provenance(begin.reshape(shape), goal_index.reshape(shape), component, names),
         )
-        if storage.arrays.is_torch:
-            names = ("index", "rows", "goals", "relabeled", "flags")
-            on_device = {name: storage.arrays.from_numpy(getattr(draws, name)) for name in names}
-            draws = draws._replace(**on_device)
-        return draws
 
-    def _look_up(self, stored: Stored, ahead: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return seven (n,) arrays about n steps; ``ahead`` are offsets from the oldest stored step.
-
-        In this order: number of the step; row of the state in which the step begins; index t of the step in
-        its episode; length of this episode; index, in `Stored.runs`, of the step's goal run; number of the
-        first step after this goal run; and `FLAGS` of the episode. A goal run is a sequence of steps with the
-        same desired goal, or a single step that changes the desired goal.
-        """
-        index = ahead + stored.first
-        run = stored.steps.take(ahead + stored.first % self._storage.buffer_size, 0, None, "wrap")
-        first, row, length, flags, _, run_end = stored.runs.take(run, 0, None, "wrap").T
-        t = index - first
-        return index, row + t, t, length, run, run_end, flags
+    def _look_up(self, stored: Stored, ahead: np.ndarray) -> Steps:
+        """Look up n steps; ``ahead``, (n,), are their offsets from the oldest stored step."""
+        # The index is below twice the size of the ring, and mode "wrap" subtracts the size.
+        slots = ahead + stored.first % self._storage.buffer_size
+        span = stored.steps.take(slots, 0, None, "wrap").astype(np.intp)
+        first, row, length, flags, _, span_end = stored.goal_spans.take(span, 0, None, "wrap").T
+        number = ahead + stored.first
+        t = number - first
+        return Steps(number, row + t, t, length, span, span_end, flags)
 
     def _select_goals(
-        self, stored: Stored, steps: tuple[np.ndarray, ...], component: np.ndarray, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Select n goals for n steps; return (n,) values for `Draws.goals`, and the step number of each goal.
+        self, stored: Stored, steps: Steps, component: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Select goals for n steps; return `Draws.goal_rows`, `Draws.goal_spans` and the goals' step numbers.
 
-        ``steps`` is the result of `_look_up`. ``component`` is, for each step, the index of its goal
-        selection strategy in ``mixture.components``, or the length of this list if it is not relabeled.
+        ``component``, (n,), is for each step the index of its strategy in the mixture, or the number of
+        strategies if the step is not relabeled. All results are (n,).
         """
         components = self._mixture.components
         if len(components) == 1:  # selecting goals for all rows is faster than finding the relabeled rows
-            goals, goal_index = self._select(stored, components[0], steps, rng)
-            return np.where(component == 0, goals, steps[4]), goal_index
-        goals, goal_index = steps[4].astype(np.int64), np.zeros_like(steps[0])
+            goal_rows, spans, goal_index = self._select(stored, components[0], steps, rng)
+            if components[0].takes_desired:
+                spans = np.where(component == 0, spans, steps.span)
+            return goal_rows, spans, goal_index
+        goal_rows, goal_spans, goal_index = steps.row.copy(), steps.span.copy(), np.zeros_like(steps.number)
         for number, each in enumerate(components):
             chosen = np.flatnonzero(component == number)
             if len(chosen):
-                some = tuple(column[chosen] for column in steps)
-                goals[chosen], goal_index[chosen] = self._select(stored, each, some, rng)
-        return goals, goal_index
+                found = self._select(stored, each, steps.chosen(chosen), rng)
+                goal_rows[chosen], goal_spans[chosen], goal_index[chosen] = found
+        return goal_rows, goal_spans, goal_index
 
     def _select(
-        self,
-        stored: Stored,
-        component: MixtureComponent,
-        steps: tuple[np.ndarray, ...],
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Do the same as `_select_goals`, but for steps that all have the same strategy, ``component``."""
-        index, row, t, length, *_ = steps
+        self, stored: Stored, component: MixtureComponent, steps: Steps, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Do the same as `_select_goals` for steps that all have the same strategy, ``component``."""
         if component.select is not None:
-            s = component.select(t, length, rng)
-            return row - t + s, index - t + s - 1
-        ahead = uniform_below(stored.num_steps, len(index), rng)
-        other_index, other_row, _, _, other_run, *_ = self._look_up(stored, ahead)
-        return other_run if component.takes_desired else other_row + 1, other_index
+            s = component.select(steps.t, steps.length, rng)
+            ahead = s - steps.t
+            return steps.row + ahead, steps.span, steps.number + ahead - 1
+        others = self._look_up(stored, uniform_below(stored.num_steps, len(steps.number), rng))
+        return others.row + 1, others.span if component.takes_desired else steps.span, others.number
 
     def state_dict(self) -> dict[str, Json]:
         """Return a state with which `load_state_dict` continues the same sequence of batches."""

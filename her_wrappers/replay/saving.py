@@ -3,6 +3,9 @@
 A file has arrays and a JSON header. The arrays contain blocks of episodes, the priorities, the episodes that
 `add` has begun but not ended, and the bytes of a second buffer file with the demonstrations. The header has
 spaces, options, the number of the oldest step, and the states of the relabeler and of the sampler.
+
+To load a file, `_read_header` validates the header, `_make_buffer` makes an empty buffer with its options,
+and `_restore` fills the replay of this buffer.
 """
 
 from __future__ import annotations
@@ -12,55 +15,65 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from her_wrappers.data import Json
 from her_wrappers.data.arrays import ArrayFile, as_corrupt, write_arrays
 from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.data.trees import path_name
 from her_wrappers.goals.interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
-from her_wrappers.replay.demonstrations import DemonstrationPart
+from her_wrappers.replay.demonstrations import DemonstrationReplay, MixedReplay, options_of_demonstrations
 from her_wrappers.replay.options import (
+    FUNCTIONS,
     MAX_SIZE,
     SAMPLING,
-    goal_mixture,
+    SAVED,
+    BufferOptions,
+    Demonstrations,
+    functions_missing,
     merged_options,
     option_from_json,
     options_to_json,
-    require_options,
+    relabels,
+    without_removed,
 )
+from her_wrappers.replay.relabeled_replay import RelabeledReplay
+from her_wrappers.replay.relabeling import SeenRewards
 from her_wrappers.replay.rows import RowStorage, row_bytes
 from her_wrappers.support.arguments import require_count
 
 KIND = "replay buffer"
 VERSION = 5  # version of the format; files of other versions are rejected
 SPACES = ("observation_space", "action_space")
-OF_THE_OWNER = ("buffer_size", "info_keys", "seed")  # arguments that the inner buffer does not share
-# Arguments of a buffer that compute rewards or terminations
-FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 
 
 def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
     """Write a buffer to a file; see `HindsightReplayBuffer.save`."""
-    storage, priorities, relabeler = buffer._storage, buffer._priorities, buffer._relabeler
-    stored, blocks = storage.stored, storage.episode_blocks()
+    replay, demonstrations = buffer._own, buffer.demonstrations
+    storage, priorities, stored = replay.storage, replay.priorities, replay.storage.stored
+    blocks = storage.episode_blocks()
     is_single, lengths, open_episodes = buffer._open_episodes.copy()
-    options = options_to_json(buffer._options)
-    options = {name: value for name, value in options.items() if name not in buffer._missing}
+    options = _options_json(buffer)
+    relabeler: dict[str, Json] | None = None
+    if replay.relabeler is not None:
+        seen = replay.relabeler.seen
+        relabeler = {"termination": replay.relabeler.rule.mode, "warned": sorted(replay.checks.warned)}
+        relabeler |= {"achieved_reward": seen.achieved, "missed_reward": seen.missed}
     header = {
         **{name: space_to_json(getattr(buffer, name)) for name in SPACES},
         "options": options,
-        "functions": sorted(buffer._options.keys() - options.keys()),
-        "first": stored.first,
-        "relabeler": relabeler and relabeler.state | {"warned": sorted(buffer._checks.warned)},
-        "sampler": buffer._sampler.state_dict(),
+        "functions": sorted(set(SAVED) - options.keys()),
+        "first": stored.first - len(demonstrations or ()),  # counted from the first step after them
+        "relabeler": relabeler,
+        "sampler": replay.sampler.state_dict(),
         "largest_priority": None if priorities is None else priorities.largest,
         "open": {"is_single": is_single, "lengths": lengths.tolist()},
         "attachment": buffer._attachment,
-        "demonstrations": buffer._demonstrations and buffer._demonstrations.generator_state,
+        "demonstrations": demonstrations and buffer._replay.rng.bit_generator.state,
         "blocks": len(blocks),
     }
 
@@ -74,8 +87,8 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         if open_episodes is not None:
             flags = np.zeros(len(open_episodes.lengths), np.bool_)
             yield from _episode_arrays("open/", storage, open_episodes, flags)
-        if buffer.demonstrations is not None:
-            yield "demonstrations", np.frombuffer(to_bytes(buffer.demonstrations), np.uint8)
+        if demonstrations is not None:
+            yield "demonstrations", np.frombuffer(to_bytes(demonstrations), np.uint8)
 
     write_arrays(path, arrays(), header, kind=KIND, version=VERSION)
 
@@ -136,65 +149,184 @@ def _read_episodes(
     return episodes, flags[2]
 
 
+class Header(NamedTuple):
+    """The header of a file, validated except for the states of generators, priorities and attachment."""
+
+    spaces: list[Any]  # of observations and actions
+    options: dict[str, Any]  # without functions, and without the demonstrations
+    options_json: dict[str, Json]  # the same, with the share of the demonstrations
+    functions: set[str]  # names of the options that were functions
+    buffer_size: int
+    first: int  # number of the oldest step, counted from the first step after the demonstrations
+    blocks: int
+    mode: str | None  # mode of the termination rule; None if the buffer could not relabel
+    seen: SeenRewards
+    warned: set[str]
+    open_lengths: list[int]  # number of steps of the open episode of each environment
+    demonstrations: Demonstrations | None  # their share of a batch, without episodes
+    others: dict[str, Any]  # the whole header
+
+    @classmethod
+    def of(cls, content: dict[str, Any], described: dict[str, Json]) -> Header:
+        """Return a header with the options ``described``, or raise an error if it is not valid."""
+        share, functions, state = described["demonstrations"], set(content["functions"]), content["relabeler"]
+        options = {name: option_from_json(each) for name, each in described.items() if name in SAVED}
+        if not {"goal_selection_strategy", "termination"} >= functions:
+            raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
+        unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device", "demonstrations"))
+        defaults = {"goal_selection_strategy": "future", "termination": None}  # in place of functions
+        validated = BufferOptions(**unsaved | {"compute_reward": functions_missing} | defaults | options)
+        first, blocks = (require_count(name, content[name], at_least=0) for name in ("first", "blocks"))
+        if first > MAX_SIZE:
+            raise ValueError(f"'first' in the header must be at most {MAX_SIZE}, got {first}")
+        found = [space_from_json(content[name]) for name in SPACES]
+        require_goal_space(found[0])
+        mode, seen, warned = None, SeenRewards(), set[str]()
+        if state is not None:
+            mode = state["termination"].removesuffix(" by default")  # of older files
+            seen = SeenRewards(state["achieved_reward"], state["missed_reward"])
+            warned = set(map(str, state["warned"]))
+        for value in seen:
+            if not isinstance(value, float | None):
+                raise TypeError(f"a reward in 'relabeler' must be a float or None, got {value!r}")
+        return cls(
+            spaces=found,
+            options=options,
+            options_json=described,
+            functions=functions,
+            buffer_size=validated.buffer_size,
+            first=first,
+            blocks=blocks,
+            mode=mode,
+            seen=seen,
+            warned=warned,
+            open_lengths=[require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]],
+            demonstrations=None if share is None else Demonstrations((), share),
+            others=content,
+        )
+
+
+def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
+    """Return the header of a file; ``given`` are the arguments of `load`."""
+    with as_corrupt(_damaged(file.path)):
+        described = dict(file.header["options"])
+    described = without_removed(described, given)
+    with as_corrupt(_damaged(file.path)):
+        return Header.of(file.header, described)
+
+
 def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        header, damaged = file.header, f"{path} is damaged: its content is not a replay buffer"
-        with as_corrupt(damaged):
-            spaces = [space_from_json(header[name]) for name in SPACES]
-            described = header["options"].items()
-            saved = {name: option_from_json(value) for name, value in described if name != "demonstrations"}
-            size = require_options(cls.__init__.__kwdefaults__ | saved)["buffer_size"]
-            state, info_keys = header["relabeler"], saved["info_keys"]
-            if not {"goal_selection_strategy", "termination"} >= set(header["functions"]):
-                raise ValueError(f"'functions' in the header has an unknown name: {header['functions']}")
-            rule = None if state is None else state["termination"]
-            first, blocks = (require_count(name, header[name], at_least=0) for name in ("first", "blocks"))
-            if first > MAX_SIZE:
-                raise ValueError(f"'first' in the header must be at most {MAX_SIZE}, got {first}")
-            require_goal_space(spaces[0])
-            lengths = [require_count("lengths", each, at_least=0) for each in header["open"]["lengths"]]
+        damaged, header = _damaged(path), _read_header(file, given)
         if env is not None:
-            _require_same_spaces(spaces, goal_spaces(env), "env")
-        arguments, functions = merged_options(saved, given), set(header["functions"])
-        buffer = _make_buffer(cls, spaces, env, arguments, functions)
-        _require_room(max((each for each in lengths if each <= size), default=0), buffer.buffer_size)
-        storage, priorities, relabeler = buffer._storage, buffer._priorities, buffer._relabeler
-        storage.stored = storage.stored._replace(first=first, end=first)
-        is_inspected = relabeler is None or (rule == relabeler.termination and "termination" not in given)
-        if relabeler is not None and is_inspected:
-            with as_corrupt(damaged):
-                relabeler.load_state(state)
-                buffer._checks.warned = set(map(str, state["warned"]))
-        for number in range(blocks):
-            with as_corrupt(damaged):
-                episodes, goal_independent = _read_episodes(file, f"{number}/", storage, info_keys)
-                longest = int(episodes.lengths.max())
-                if longest <= buffer.buffer_size or longest > size:
-                    episodes = storage.validate(episodes)
-            _require_room(longest, buffer.buffer_size)
-            storage.add(episodes, goal_independent if is_inspected else relabeler.goal_independent(episodes))
-        with as_corrupt(damaged):
-            stored = storage.stored
-            if priorities is not None:
-                priorities.follow(stored.first, stored.end)
-                if saved["prioritized"] is not None:
-                    priorities.restore(
-                        file.read("priorities"), float(header["largest_priority"]), saved["prioritized"]
-                    )
+            _require_same_spaces(header.spaces, goal_spaces(env), "env")
+        buffer = _make_buffer(cls, header, env, given)
+        if header.demonstrations is not None and buffer.demonstrations is None:  # they were not given again
+            demonstrations = _load_demonstrations(buffer._own, file, given)
+            mixed = MixedReplay(buffer._own, demonstrations, header.demonstrations.share)
             if "seed" not in given:
-                now, then = options_to_json(buffer._options), header["options"]
-                is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
-                buffer._sampler.load_state_dict(header["sampler"] | ({} if is_same else {"batches": 0}))
-            buffer._attachment = dict(header["attachment"])
-            if any(lengths):
-                buffer._open_episodes.resume(
-                    bool(header["open"]["is_single"]),
-                    np.array(lengths),
-                    _read_episodes(file, "open/", storage, info_keys)[0],
-                )
-            _restore_demonstrations(buffer, file, env, given)
+                with as_corrupt(damaged):
+                    mixed.rng.bit_generator.state = header.others["demonstrations"]
+            buffer._compose(mixed)
+        longest = max((each for each in header.open_lengths if each <= header.buffer_size), default=0)
+        _require_room(longest, buffer.buffer_size)
+        _restore(buffer._own, file, header, given, len(buffer.demonstrations or ()))
+        with as_corrupt(damaged):
+            buffer._attachment = dict(header.others["attachment"])
+            if any(header.open_lengths):
+                episodes, _ = _read_episodes(file, "open/", buffer._own.storage, header.options["info_keys"])
+                is_single = bool(header.others["open"]["is_single"])
+                buffer._open_episodes.resume(is_single, np.array(header.open_lengths), episodes)
     return buffer
+
+
+def _options_json(buffer: Any) -> dict[str, Json]:
+    """Return the options of a buffer, without functions, and the share of its demonstrations, or None."""
+    options = options_to_json(buffer._own.options)
+    found = {name: value for name, value in options.items() if name not in buffer._missing}
+    return found | {"demonstrations": buffer._replay.share}
+
+
+def _damaged(path: Any) -> str:
+    return f"{path} is damaged: its content is not a replay buffer"
+
+
+def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
+    """Return an empty buffer. Without ``env`` and without given functions, it cannot relabel."""
+    arguments = merged_options(header.options, given)
+    missing = header.functions - arguments.keys()
+    if not relabels(arguments):
+        return cls(*header.spaces, **arguments)
+    if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
+        buffer = cls(*header.spaces, **arguments | {"compute_reward": functions_missing})
+        buffer._missing = missing
+        return buffer
+    for name in missing:
+        raise ValueError(
+            f"the buffer had a function as {name}, which its file does not contain; pass {name}= to load()"
+        )
+    return cls(*header.spaces, **arguments) if env is None else cls.for_env(env, **arguments)
+
+
+def _load_demonstrations(
+    own: RelabeledReplay, file: ArrayFile, given: Mapping[str, Any]
+) -> DemonstrationReplay:
+    """Return the demonstrations in the file of a buffer, whose other steps are in ``own``."""
+
+    def read(path: Path) -> DemonstrationReplay:
+        with ArrayFile(path, kind=KIND, version=VERSION) as inner:
+            header = _read_header(inner, given)
+            sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
+            options = options_of_demonstrations(own.options, **sizes)
+            observation_space, action_space = header.spaces
+            replay = DemonstrationReplay(observation_space, action_space, options)
+            _restore(replay, inner, header, given)
+        return replay
+
+    replay: DemonstrationReplay = _read_bytes(file.read("demonstrations").tobytes(), read)
+    return replay
+
+
+def _restore(
+    replay: RelabeledReplay,
+    file: ArrayFile,
+    header: Header,
+    given: Mapping[str, Any],
+    num_demonstrations: int = 0,
+) -> None:
+    """Fill an empty replay with the episodes, priorities and states in a file."""
+    storage, priorities, relabeler = replay.storage, replay.priorities, replay.relabeler
+    damaged, first = _damaged(file.path), header.first + num_demonstrations
+    storage.stored = storage.stored._replace(first=first, end=first)
+    # Whether the saved flags of episodes are those of the present termination rule.
+    is_inspected = relabeler is None or (header.mode == relabeler.rule.mode and "termination" not in given)
+    if relabeler is not None and replay.checks is not None and is_inspected:
+        relabeler.seen, replay.checks.warned = header.seen, header.warned
+    size = replay.options.buffer_size
+    for number in range(header.blocks):
+        with as_corrupt(damaged):
+            episodes, goal_independent = _read_episodes(
+                file, f"{number}/", storage, header.options["info_keys"]
+            )
+            longest = int(episodes.lengths.max())
+            if longest <= size or longest > header.buffer_size:
+                episodes = storage.validate(episodes)
+        _require_room(longest, size)
+        if relabeler is not None and not is_inspected:
+            goal_independent, relabeler.seen = relabeler.goal_independent(episodes)
+        storage.add(episodes, goal_independent)
+    with as_corrupt(damaged):
+        stored = storage.stored
+        if priorities is not None:
+            priorities.follow(stored.first, stored.end)
+            if header.options["prioritized"] is not None:
+                scaled, largest = file.read("priorities"), float(header.others["largest_priority"])
+                priorities.restore(scaled, largest, header.options["prioritized"])
+        if "seed" not in given:
+            now, then = options_to_json(replay.options), header.options_json
+            is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
+            replay.sampler.load_state_dict(header.others["sampler"] | ({} if is_same else {"batches": 0}))
 
 
 def _require_room(length: int, buffer_size: int) -> None:
@@ -210,21 +342,22 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     """
     if isinstance(source, bytes):
         return _read_bytes(source, lambda path: load_same(buffer, path))
-    damaged = f"{source} is damaged: its content is not a replay buffer"
-    with ArrayFile(source, kind=KIND, version=VERSION) as file, as_corrupt(damaged):
-        saved = dict(file.header["options"])
-        spaces = [space_from_json(file.header[name]) for name in SPACES]
-    _require_same_spaces(spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
-    mine = options_to_json(buffer._options)
-    for name in buffer._options:
-        here, there = (options.get(name, "a function") for options in (mine, saved))
+    with ArrayFile(source, kind=KIND, version=VERSION) as file:
+        header = _read_header(file, {})
+    _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
+    options = buffer._own.options
+    mine = _options_json(buffer)
+    for name in (*SAVED, "demonstrations"):
+        here, there = (each.get(name, "a function") for each in (mine, header.options_json))
         if here != there:
             raise ValueError(
                 f"{name} of this buffer must be {there}, as in the saved buffer, got {here}; make this "
                 "buffer with the options of the saved buffer"
             )
-    functions = {name: value for name, value in buffer._options.items() if name not in mine}
-    return type(buffer).load(source, **buffer._arguments, **functions)
+    taken = {name: getattr(options, name) for name in SAVED if name not in mine}
+    taken |= {name: getattr(options, name) for name in (*FUNCTIONS, "device")}
+    given = {name: value for name, value in taken.items() if value is not None}
+    return type(buffer).load(source, **given)
 
 
 def to_bytes(buffer: Any) -> bytes:
@@ -233,22 +366,6 @@ def to_bytes(buffer: Any) -> bytes:
         path = Path(folder, "buffer")
         buffer.save(path)
         return path.read_bytes()
-
-
-def _restore_demonstrations(
-    buffer: Any, file: ArrayFile, env: AnyEnv | None, given: Mapping[str, Any]
-) -> None:
-    """Restore the saved demonstrations; do nothing if the file has none, or if others are ``given``."""
-    share = file.header["options"]["demonstrations"]
-    if buffer.demonstrations is not None or share is None:  # given again, or not in the file
-        return
-    own = {name: value for name, value in given.items() if name not in OF_THE_OWNER}
-    content = file.read("demonstrations").tobytes()
-    loaded = _read_bytes(content, lambda path: load_buffer(type(buffer), path, env, own))
-    buffer._options["demonstrations"] = share
-    buffer._demonstrations = DemonstrationPart(loaded, share, given.get("seed"))
-    if "seed" not in given:
-        buffer._demonstrations.generator_state = file.header["demonstrations"]
 
 
 def _read_bytes(content: bytes, read: Callable[[Path], Any]) -> Any:
@@ -270,27 +387,3 @@ def _require_same_spaces(saved: Sequence[Any], others: Sequence[Any], owner: str
                     f"{there.get(leaf, 'missing')} in {owner} and {here.get(leaf, 'missing')} in the saved "
                     "buffer; use the environment with which the saved buffer was recorded"
                 )
-
-
-def _make_buffer(
-    cls: Any, spaces: Any, env: AnyEnv | None, arguments: dict[str, Any], functions: set[str]
-) -> Any:
-    """Return an empty buffer. Without ``env`` and without functions in ``arguments``, it cannot relabel.
-
-    ``functions`` names the options that were functions when the buffer was saved.
-    """
-    if not goal_mixture(arguments).components:
-        return cls(*spaces, **arguments)
-    defaults, missing = cls.__init__.__kwdefaults__, functions - arguments.keys()
-    if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
-        unknown = arguments.keys() - defaults.keys()
-        if unknown:
-            raise TypeError(f"load() got the argument {min(unknown)!r}, which {cls.__name__} does not have")
-        buffer = cls.__new__(cls)
-        buffer._set_up(*spaces, defaults | arguments, missing)
-        return buffer
-    for name in missing:
-        raise ValueError(
-            f"the buffer had a function as {name}, which its file does not contain; pass {name}= to load()"
-        )
-    return cls(*spaces, **arguments) if env is None else cls.for_env(env, **arguments)

@@ -13,7 +13,7 @@ def record_some_play(tmp_path_factory):
 
 
 def test_value_goals_have_their_shares_and_next_states_are_successes(play):
-    batch = fill(play, 0, her_ratio=1.0, goal_selection_strategy=VALUE_GOALS).sample(20_000)
+    batch = fill(play, 0, VALUE_GOALS).sample(20_000)
     names, counts = np.unique(batch.strategy, return_counts=True)
     shares = dict(zip(names.tolist(), counts / 20_000, strict=True))
     assert shares == pytest.approx(

@@ -253,10 +253,10 @@ def test_demonstrations_are_a_share_of_each_batch_and_have_priorities(env):
     buffer.sample(64)
     batch = buffer.last_batch
     assert batch.is_demonstration.sum() == 16
-    errors = torch.as_tensor(np.where(batch.index == -3, -5.0, 0.0))
+    errors = torch.as_tensor(np.where(batch.index == 2, -5.0, 0.0))
     update_priorities_in_episode_replay_buffer(
         replay_buffer=buffer, td_errors={"default_policy": {"td_error": errors}}
     )
     buffer.sample(64)
     demonstrated = buffer.last_batch.index[buffer.last_batch.is_demonstration]
-    assert (demonstrated == -3).mean() > 0.9
+    assert (demonstrated == 2).mean() > 0.9

@@ -74,12 +74,8 @@ DEVICES = [None, "cpu"] + ["cuda:0"] * torch.cuda.is_available()
 
 
 def device_options(device, options):
-    """Return options with a device whose functions take tensors, or lists of infos, which are arrays."""
-    if device is None:
-        return options
-    as_dicts = bool(options.get("info_keys")) and options.get("info_format", "list") == "list"
-    tensors = {} if as_dicts else {"tensor_functions": True}
-    return {"device": device} | tensors | options
+    """Return options with a device."""
+    return options if device is None else {"device": device} | options
 
 
 def make_buffer(device, world=None, **options):

@@ -102,10 +102,10 @@ def first_number(tree: Any) -> Any:
 class World:
     """Numbered episodes in any space, with functions of goals, infos, states and actions.
 
-    Rewards are -1, or 0 where the goal is achieved, minus a cost: from the infos (``"list"`` or
-    ``"columns"``), or from state and action (``"batch"``, for `reward_fn`). Goals have few values and are
-    often achieved. Every second episode has other goals from its middle on. Where the spaces are equal,
-    the observation is the achieved goal in most episodes. Rewards are multiples of 1/8, exact in every dtype.
+    Rewards are -1, or 0 where the goal is achieved, minus a cost: from the infos (``"infos"``), or from state
+    and action (``"batch"``, for `reward_fn`). Goals have few values and are often achieved. Every second
+    episode has other goals from its middle on. Where the spaces are equal, the observation is the achieved
+    goal in most episodes. Rewards are multiples of 1/8, exact in every dtype.
 
     Args:
         observation: Space of the observations.
@@ -117,7 +117,7 @@ class World:
     def __init__(self, observation: Any, goal: Any, action: Any, cost: str | None = None) -> None:
         self.space = spaces.Dict(observation=observation, achieved_goal=goal, desired_goal=goal)
         self.action_space, self.cost = action, cost
-        self.info_keys = ["cost", "force"] if cost in {"list", "columns"} else []
+        self.info_keys = ["cost", "force"] if cost == "infos" else []
 
     def episode(self, number: int, length: int) -> Episode:
         """Return episode ``number``; one of three terminates."""
@@ -148,18 +148,17 @@ class World:
         return {"cost": cost, "force": np.stack([t / 8, -t / 8], axis=1).astype(np.float32)}
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of a buffer: functions for arrays and tensors, and the form of the infos."""
+        """Return the arguments of a buffer: its functions, and the keys of the infos."""
         rewards = {"reward_fn" if self.cost == "batch" else "compute_reward": self.reward}
         options = rewards | {"compute_terminated": self.terminated}
-        return options | ({"info_keys": self.info_keys, "info_format": self.cost} if self.info_keys else {})
+        return options | ({"info_keys": self.info_keys} if self.info_keys else {})
 
     def costs(self, infos: Any) -> Any:
         """Return the costs of infos, (B,)."""
         if not self.info_keys:
             return 0.0
-        if self.cost == "list":
-            infos = {key: np.array([info[key] for info in infos]) for key in self.info_keys}
-        return 1.0 * infos["cost"] - infos["force"][:, 1]
+        cost, force = (np.array([info[key] for info in infos]) for key in self.info_keys)
+        return 1.0 * cost - force[:, 1]
 
     def reward(self, batch: Any, desired: Any = None, infos: Any = None) -> Any:
         """Return the rewards of a `Batch`, or of achieved goals, desired goals and infos, (B,)."""

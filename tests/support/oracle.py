@@ -306,7 +306,6 @@ def leaf_spaces(space: Any) -> list[Any]:
 def shares_of(
     goal_selection_strategy: Any = "future",
     n_sampled_goal: int | None = None,
-    her_ratio: float | None = None,
     **_: Any,
 ) -> dict[str, float]:
     """Return the share of each strategy in all rows, by name."""
@@ -316,7 +315,7 @@ def shares_of(
     if "original" in named:
         return named
     k = 4 if n_sampled_goal is None else n_sampled_goal
-    total = k / (k + 1) if her_ratio is None else her_ratio
+    total = k / (k + 1)
     return {name: share * total for name, share in named.items()} | {"original": 1 - total}
 
 

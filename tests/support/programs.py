@@ -24,9 +24,9 @@ from tests.support.oracle import Oracle, halfway
 GOALS = (
     {},
     {"goal_selection_strategy": "final", "n_sampled_goal": 1},
-    {"goal_selection_strategy": "episode", "her_ratio": 0.9},
+    {"goal_selection_strategy": Mixture({"episode": 0.9, "original": 0.1})},
     {"goal_selection_strategy": "geometric"},
-    {"goal_selection_strategy": "random", "her_ratio": 1.0},
+    {"goal_selection_strategy": Mixture({"random": 1, "original": 0})},
     {"goal_selection_strategy": "desired"},
     {"goal_selection_strategy": halfway},
     {"goal_selection_strategy": Mixture({"desired": 0.3, "future": 0.3, "random": 0.2, "original": 0.2})},
@@ -60,11 +60,10 @@ class Program:
         self.num_envs: int | None = None  # None: transitions of one environment, without a leading axis
         observation, goal, action = (self.pick(LEAVES + TREES) for _ in range(3))
         observation = self.pick((observation, goal, spaces.Dict(image=goal, more=observation)))
-        self.world = World(observation, goal, action, self.pick((None, None, "list", "columns", "batch")))
+        self.world = World(observation, goal, action, self.pick((None, None, "infos", "infos", "batch")))
         size = self.integer(1, 40)
         options = {
             "buffer_size": size,
-            "resample_achieved_goals": self.pick((False, True)),
             "n_steps": self.pick((1, 1, 2, 3, 100)),
             "gamma": self.pick((0.99, 0.9, 1.0)),
             "prioritized": self.pick(PRIORITIES),
@@ -86,9 +85,9 @@ class Program:
             episodes = [self.world.episode(1000 + i, self.integer(1, 6)) for i in range(self.integer(1, 3))]
             given = Demonstrations(episodes, self.pick((0.25, 0.5, 0.9)))
             self.demonstrations = Oracle(self.world, **options | {"buffer_size": sum(map(len, episodes))})
-            self.demonstrations.next_step = -1 - self.demonstrations.buffer_size
             for episode in episodes:
                 self.demonstrations.add_episode(episode)
+            self.oracle.next_step = self.demonstrations.next_step
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.buffer = make_buffer(device, self.world, seed=seed, demonstrations=given, **options)
@@ -137,7 +136,7 @@ class Program:
         """Add several episodes, as a list, a generator or `Episodes`."""
         episodes = [self.episode() for _ in range(self.integer(1, self.pick((3, 20))))]
         form = self.pick((list, iter, Episodes.of))
-        if form is Episodes.of and self.world.cost in {"list", "columns"}:
+        if form is Episodes.of and self.world.cost == "infos":
             form = list  # the dtypes of infos differ
         getattr(self.buffer, method)(form(episodes))
         for episode in episodes:
@@ -212,12 +211,13 @@ class Program:
 
     def update_priorities(self) -> None:
         """Update priorities of stored and evicted transitions; an index can occur several times."""
-        if self.oracle.priority is None or not self.oracle.next_step:
+        first = 0 if self.demonstrations is None else self.demonstrations.next_step
+        if self.oracle.priority is None or self.oracle.next_step == first:
             return
         count = self.integer(0, 12)
-        index = [self.integer(0, self.oracle.next_step - 1) for _ in range(count)]
+        index = [self.integer(first, self.oracle.next_step - 1) for _ in range(count)]
         if self.demonstrations is not None:
-            index += [self.integer(-1 - self.demonstrations.buffer_size, -2) for _ in range(count)]
+            index += [self.integer(0, first - 1) for _ in range(count)]
         priorities = [self.integer(0, 8) / 4 for _ in index]
         given = np.array(index, np.int64), np.array(priorities)
         ignored = self.oracle.update_priorities(index[:count], priorities[:count])

@@ -101,7 +101,7 @@ def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     implies=("GD601",),
 )
 def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
-    found = (facts.future_distances <= facts.tolerance).mean()
+    found = facts.trivial_share
     if found >= 0.8:
         yield Violation(
             f"{found:.1%} of the goals that the strategy future can choose were achieved before the step",

@@ -8,7 +8,6 @@ import copy
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 
 from her_wrappers import Episode, Episodes, Geometric, HindsightReplayBuffer, Mixture, Priority
@@ -23,10 +22,12 @@ ARGUMENTS = [
     ({"buffer_size": 10**400}, ValueError, "buffer_size"),
     ({"buffer_size": 2**62}, MemoryError, "buffer_size"),
     ({"n_sampled_goal": -1}, ValueError, "n_sampled_goal"),
-    ({"her_ratio": 1.5}, ValueError, "her_ratio"),
-    ({"her_ratio": 0.5, "n_sampled_goal": 4}, ValueError, "once, got n_sampled_goal=4 and her_ratio"),
+    ({"her_ratio": 0.5}, TypeError, "her_ratio"),
+    ({"resample_achieved_goals": True}, TypeError, "resample_achieved_goals"),
+    ({"tensor_functions": True}, TypeError, "tensor_functions"),
+    ({"info_format": "columns"}, TypeError, "info_format"),
     (
-        {"her_ratio": 0.5, "goal_selection_strategy": Mixture({"final": 0.5, "original": 0.5})},
+        {"n_sampled_goal": 4, "goal_selection_strategy": Mixture({"final": 0.5, "original": 0.5})},
         ValueError,
         "once",
     ),
@@ -41,9 +42,7 @@ ARGUMENTS = [
     ({"compute_reward": 5}, TypeError, "compute_reward"),
     ({"compute_reward": None, "reward_fn": 5}, TypeError, "reward_fn"),
     ({"reward_fn": lambda batch: np.zeros(len(batch))}, ValueError, "compute_reward and reward_fn"),
-    ({"resample_achieved_goals": "no"}, TypeError, "resample_achieved_goals"),
     ({"info_keys": "cost"}, TypeError, "info_keys"),
-    ({"info_format": "rows"}, ValueError, "info_format"),
     ({"prioritized": Priority}, TypeError, "prioritized"),
     ({"device": "gpu"}, ValueError, "device must be a device of this machine"),
     ({"buffersize": 5}, TypeError, "buffersize"),
@@ -185,7 +184,7 @@ INFOS = [
 
 @pytest.mark.parametrize(("infos", "words"), INFOS)
 def test_bad_infos_store_nothing(device, infos, words):
-    buffer = make_buffer(device, info_keys=["cost"], info_format="columns")
+    buffer = make_buffer(device, info_keys=["cost"])
     buffer.add_episode(counting_episode(0, 3, infos={"cost": np.full(3, 0.5)}))
     for add in (
         buffer.add_episode,
@@ -267,29 +266,6 @@ def test_wrong_rewards_are_an_error_in_add_and_sample(name, function, error, wor
     assert len(buffer) == 29
 
 
-def test_a_wrong_reward_on_a_device_leaves_the_buffer_usable():
-    wrong = []
-
-    def reward(achieved, desired, info):
-        if wrong and isinstance(achieved, torch.Tensor):
-            return wrong[0](len(achieved))
-        return -1.0 + (achieved == desired).all(-1)
-
-    buffer = make_buffer("cpu", compute_reward=reward)
-    buffer.add_episode(counting_episode(0, 9))
-    for result, word in [
-        (lambda count: torch.zeros(3), "shape"),
-        (lambda count: torch.zeros(count) * 1j, "complex64"),
-        (lambda count: torch.zeros(count, device="meta"), "meta"),
-        (np.zeros, "ndarray"),
-    ]:
-        wrong[:] = [result]
-        with pytest.raises(ValueError, match=f"compute_reward .*{word}"):
-            buffer.sample(32)
-    wrong.clear()
-    assert len(buffer.sample(32)) == 32
-
-
 @pytest.mark.parametrize("ends", [-1.0, 0.3, np.nan, "False", None])
 def test_terminations_that_are_not_bools_are_an_error(ends):
     buffer = counting_buffer(compute_terminated=lambda a, d, i: np.full(len(a), ends))
@@ -314,7 +290,6 @@ def write(tree):
 
 WRITERS = [
     {"compute_reward": lambda a, d, i: write(a)},
-    {"compute_reward": lambda a, d, i: write(i["cost"])},
     {"compute_terminated": lambda a, d, i: write(a) if len(a) > 3 else a[:, 0] > 9},
     {"compute_reward": None, "reward_fn": lambda batch: write(batch.observations["observation"])},
     {"compute_reward": None, "reward_fn": lambda batch: write(batch.next_observations["achieved_goal"])},
@@ -325,7 +300,7 @@ WRITERS = [
 
 @pytest.mark.parametrize("functions", WRITERS)
 def test_functions_cannot_write_to_their_arguments(functions):
-    buffer = counting_buffer(info_keys=["cost"], info_format="columns", **functions)
+    buffer = counting_buffer(info_keys=["cost"], **functions)
     episode = counting_episode(0, 9, infos={"cost": np.zeros(9)})
     with pytest.raises(ValueError, match="read-only"):
         (buffer.add_episode(episode), buffer.sample(50))

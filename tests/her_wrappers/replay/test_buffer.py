@@ -73,11 +73,22 @@ def test_statistics_of_empty_sets_of_rows_are_nan_and_goals_of_desired_have_no_d
     buffer = counting_buffer(goal_selection_strategy=Mixture({"desired": 0.5, "final": 0.5}))
     buffer.add_episodes([counting_episode(number, 1) for number in range(50)])
     assert buffer.statistics().mean_ahead == 0
-    still = counting_episode(0, 4)
-    still.observations["achieved_goal"][:] = 0
-    buffer = counting_buffer()
-    buffer.add_episode(still)
-    assert buffer.statistics().trivial_share == 1
+
+
+@pytest.mark.parametrize("name", ["compute_reward", "reward_fn"])
+@pytest.mark.parametrize(("radius", "share"), [(2.5, 1), (0.5, 0)])
+@pytest.mark.filterwarnings("ignore")  # recorded rewards are for another radius
+def test_goals_are_trivial_if_they_have_the_reward_of_an_achieved_goal_before_the_step(name, radius, share):
+    def near(achieved, desired, info):
+        return -1.0 * (abs(achieved - desired).max(-1) > radius)
+
+    def of_batch(batch):
+        return near(batch.next_observations["achieved_goal"], batch.observations["desired_goal"], None)
+
+    options = {"compute_reward": None, name: near if name == "compute_reward" else of_batch}
+    buffer = counting_buffer(**options, goal_selection_strategy="final", termination="keep")
+    buffer.add_episode(counting_episode(0, 2))
+    assert buffer.statistics().trivial_share == share
 
 
 def test_episodes_iterates_over_copies_of_the_episodes_of_its_beginning(device):

@@ -50,15 +50,16 @@ def test_the_share_is_exact_in_expectation_for_any_batch_size(batch_size, share)
 def test_each_demonstrated_step_is_equally_likely():
     batch = with_demonstrations(seed=0).sample(20_000)
     steps = Counter(batch.index[batch.is_demonstration].tolist())
-    assert_proportional(steps, dict.fromkeys(range(-9, -1), 1))
+    assert_proportional(steps, dict.fromkeys(range(8), 1))
 
 
 def test_rows_say_where_they_come_from(device):
     batch = with_demonstrations(device).sample(400).to_numpy()
     assert (batch.is_demonstration == (numbers_of(batch) >= 100)).all()
-    assert set(batch.episode[batch.is_demonstration]) == {-9, -6}
+    assert set(batch.episode[batch.is_demonstration]) == {0, 3}
+    assert (batch.is_demonstration == (batch.index < 8)).all()
     goals = batch.goal_index[batch.is_demonstration & batch.relabeled]
-    assert ((goals >= batch.index[batch.is_demonstration & batch.relabeled]) & (goals < -1)).all()
+    assert ((goals >= batch.index[batch.is_demonstration & batch.relabeled]) & (goals < 8)).all()
     assert (batch.goal_index[~batch.relabeled] == -1).all()
 
 
@@ -80,7 +81,7 @@ def test_without_demonstrations_the_batches_are_the_same(device):
     mixed, plain = with_demonstrations(device, share=0.5, seed=3), filled(device, seed=3)
     for _ in range(20):
         batch, expected = mixed.sample(16).to_numpy(), plain.sample(8).to_numpy()
-        assert (batch.index[~batch.is_demonstration] == expected.index).all()
+        assert (batch.index[~batch.is_demonstration] == expected.index + 8).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"prioritized": Priority(), "n_steps": 3}])
@@ -127,17 +128,17 @@ def test_the_share_must_be_that_of_the_saved_buffer(tmp_path):
 
 def test_priorities_of_demonstrations_are_updated():
     buffer = with_demonstrations(prioritized=Priority(alpha=1))
-    index = np.concatenate([np.arange(-9, -1), np.arange(12)])
-    assert buffer.update_priorities(index, np.where(np.isin(index, (-3, 4)), 1.0, 0.0)) == 0
-    assert set(buffer.sample(200).index) == {-3, 4}
+    index = np.arange(20)
+    assert buffer.update_priorities(index, np.where(np.isin(index, (6, 12)), 1.0, 0.0)) == 0
+    assert set(buffer.sample(200).index) == {6, 12}
 
 
-@pytest.mark.parametrize("index", [-1, -10, 12])
+@pytest.mark.parametrize("index", [-1, 20])
 def test_an_update_with_an_unknown_step_number_changes_nothing(index):
     buffer = with_demonstrations(prioritized=Priority())
     twin = with_demonstrations(prioritized=Priority())
     with pytest.raises(ValueError, match="step numbers of this buffer"):
-        buffer.update_priorities([-2, 0, index], [9.0, 9.0, 9.0])
+        buffer.update_priorities([7, 8, index], [9.0, 9.0, 9.0])
     assert_same_batches(buffer, twin)
 
 

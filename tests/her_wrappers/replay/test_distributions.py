@@ -78,12 +78,11 @@ def test_the_relabeled_share_is_exact_for_every_batch_size_and_independent_of_ag
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 50])
-@pytest.mark.parametrize("her_ratio", [None, 0.05, 0.9])
-def test_each_strategy_of_a_mixture_has_its_share(device, batch_size, her_ratio):
-    shares = {"desired": 0.2, "future": 0.45, "final": 0.35}
-    mixture = Mixture(shares if her_ratio else shares | {"final": 0.1, "original": 0.25})
-    options = {"goal_selection_strategy": mixture, "resample_achieved_goals": True}
-    buffer, oracle = filled(device, **options, **({"her_ratio": her_ratio} if her_ratio else {}))
+@pytest.mark.parametrize("original", [None, 0.25, 0])
+def test_each_strategy_of_a_mixture_has_its_share(device, batch_size, original):
+    shares = {"desired": 0.2, "future": 0.45, "final": 0.35 - (original or 0)}
+    mixture = Mixture(shares if original is None else shares | {"original": original})
+    buffer, oracle = filled(device, goal_selection_strategy=mixture)
     found = Counter()
     for _ in range(1500):
         batch = buffer.sample(batch_size)
@@ -91,40 +90,6 @@ def test_each_strategy_of_a_mixture_has_its_share(device, batch_size, her_ratio)
     for name, share in oracle.shares.items():
         assert stats.binomtest(found[name], found.total(), share).pvalue > 1e-4
     oracle.check_batch(batch, batch_size)
-
-
-def standing_still(number, length):
-    """Return an episode whose achieved goal changes at its last step only."""
-    episode = counting_episode(number, length)
-    episode.observations["achieved_goal"][:-1] = 0
-    return episode
-
-
-@pytest.mark.parametrize("strategy", ["future", Mixture({"future": 0.4, "desired": 0.4, "original": 0.2})])
-def test_goals_achieved_before_the_step_are_sampled_once_more_on_request(device, strategy):
-    shares = []
-    for resample in (False, True):
-        options = {"goal_selection_strategy": strategy, "resample_achieved_goals": resample}
-        buffer = make_buffer(device, **options)
-        buffer.add_episodes([standing_still(0, 4), standing_still(1, 6)])
-        batch = buffer.sample(40_000).to_numpy()
-        trivial = (batch.observations["desired_goal"] == 0).all(-1)
-        shares.append(trivial[batch.strategy == "future"].mean())
-        assert not trivial[batch.strategy != "future"].any()
-    odds = np.concatenate([1 - 1 / np.arange(1, length + 1) for length in (4, 6)])
-    np.testing.assert_allclose(shares, [odds.mean(), (odds**2).mean()], atol=0.01)
-
-
-def test_desired_goals_that_are_already_achieved_are_sampled_once_more_on_request():
-    options = {"goal_selection_strategy": "desired", "her_ratio": 1.0, "resample_achieved_goals": True}
-    buffer = make_buffer(None, **options)
-    for number, goal in enumerate([0, 0, 0, 1]):
-        episode = counting_episode(number, 1)
-        episode.observations["achieved_goal"][0] = 0
-        episode.observations["desired_goal"][:] = goal
-        buffer.add_episode(episode)
-    trivial = (buffer.sample(40_000).observations["desired_goal"] == 0).all(-1)
-    np.testing.assert_allclose(trivial.mean(), (3 / 4) ** 2, atol=0.01)
 
 
 # --- priorities -----------------------------------------------------------------------------------

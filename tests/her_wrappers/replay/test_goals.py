@@ -61,7 +61,10 @@ def test_no_evicted_step_is_sampled_after_a_strategy_raised():
 def test_shares_and_gammas_of_float32_are_converted_to_float64():
     """Files store float64, so shorter floats would give other batches after loading."""
     share, gamma = np.float32(0.7), np.float32(0.999)
-    short, long = (filled(her_ratio=kind(share)) for kind in (np.float32, float))
+    short, long = (
+        filled(goal_selection_strategy=Mixture({"future": 1 - float(share), "original": kind(share)}))
+        for kind in (np.float32, float)
+    )
     for size in (1_000_003, 1_000_003):
         assert short.sample(size).relabeled.sum() == long.sample(size).relabeled.sum()
     assert Geometric(gamma) == Geometric(float(gamma))

@@ -53,7 +53,7 @@ def test_windows_longer_than_int32_are_the_whole_episode(device):
 
 
 def test_sampled_rows_and_goals_do_not_depend_on_n_steps(device):
-    options = {"gamma": GAMMA, "resample_achieved_goals": True}
+    options = {"gamma": GAMMA}
     one, five = (filled(device, LENGTHS, n_steps=n_steps, **options) for n_steps in (1, 5))
     for _ in range(20):
         batch, other = one.sample(30).to_numpy(), five.sample(30).to_numpy()

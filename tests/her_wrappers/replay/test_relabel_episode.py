@@ -28,8 +28,8 @@ TERMINATIONS = "success", "keep", "never", None
 def test_every_copy_is_explained_by_the_oracle(strategy, termination, sizes, seed):
     """Copies have the rewards and flags that sampled rows with the same step and goal have."""
     (length, copies), number = sizes, seed % 30
-    world = World(COUNTS, COUNTS, ACTIONS, None if termination == "success" else "list")
-    asked = {"goal_selection_strategy": strategy, "her_ratio": 1.0, "termination": termination, "gamma": 0.5}
+    world = World(COUNTS, COUNTS, ACTIONS, None if termination == "success" else "infos")
+    asked = {"goal_selection_strategy": strategy, "termination": termination, "gamma": 0.5}
     oracle = Oracle(world, buffer_size=9, **asked)
     oracle.add_episode(episode := world.episode(number, length))
     options = {"termination": termination or world.terminated, "gamma": 0.5, "seed": seed}

@@ -15,6 +15,9 @@ from her_wrappers import (
     Mixture,
     Priority,
 )
+from her_wrappers.data.arrays import ArrayFile, write_arrays
+from her_wrappers.replay.options import REMOVED
+from her_wrappers.replay.saving import KIND, VERSION
 from tests.support.buffers import DEVICES, FUNCTIONS, filled, load_buffer, make_buffer, transitions, wrapped
 from tests.support.counting import (
     SPACE,
@@ -36,7 +39,7 @@ def reloaded(buffer, folder, device=None, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"goal_selection_strategy": Geometric(0.8), "resample_achieved_goals": np.True_, "n_steps": 4},
+        {"goal_selection_strategy": Geometric(0.8), "n_steps": 4},
         {"prioritized": Priority(alpha=np.float32(0.7)), "n_sampled_goal": np.int64(1)},
     ],
 )
@@ -55,7 +58,7 @@ def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, optio
 
 @pytest.mark.parametrize("loaded", DEVICES)
 def test_a_buffer_saved_on_one_device_continues_on_another(tmp_path, device, loaded):
-    buffer = wrapped(device, resample_achieved_goals=True)
+    buffer = wrapped(device)
     for _ in range(2):
         buffer.sample(16)
     twin = reloaded(buffer, tmp_path, loaded)
@@ -87,7 +90,7 @@ def test_another_seed_begins_another_sequence(tmp_path):
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({"her_ratio": 1}, {"future"}),
+        ({"goal_selection_strategy": Mixture({"future": 1, "original": 0})}, {"future"}),
         ({"goal_selection_strategy": "episode", "n_sampled_goal": 0}, {"original"}),
     ],
 )
@@ -232,6 +235,20 @@ def test_the_first_episodes_after_loading_are_compared(tmp_path):
 
 
 # --- paths ----------------------------------------------------------------------------------------
+
+
+def test_removed_options_in_older_files_are_ignored_unless_they_were_used(tmp_path):
+    buffer, path = wrapped(), tmp_path / "buffer"
+    buffer.save(path)
+    with ArrayFile(path, kind=KIND, version=VERSION) as file:
+        header, arrays = file.header, {name: file.read(name) for name in file.arrays}
+    header["options"] |= {name: default for name, (default, _) in REMOVED.items()}
+    write_arrays(path, arrays.items(), header, kind=KIND, version=VERSION)
+    assert_same_batches(buffer, load_buffer(path, None))
+    header["options"]["resample_achieved_goals"] = True
+    write_arrays(path, arrays.items(), header, kind=KIND, version=VERSION)
+    with pytest.raises(ValueError, match="resample_achieved_goals"):
+        load_buffer(path, None)
 
 
 def test_a_failed_save_leaves_the_old_file_and_the_buffer(tmp_path):

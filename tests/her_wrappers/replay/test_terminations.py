@@ -49,7 +49,7 @@ def three_values(achieved, desired, info):
 
 
 def test_success_raises_for_rewards_of_more_than_two_values():
-    options = {"termination": "success", "goal_selection_strategy": "random", "her_ratio": 1}
+    options = {"termination": "success", "goal_selection_strategy": "random"}
     buffer = counting_buffer(compute_reward=three_values, **options)
     buffer.add_episodes([counting_episode(number, 3) for number in range(2)])
     with pytest.raises(ValueError, match=r"two values.*got the values -5, -1, 0"):
@@ -100,13 +100,12 @@ def test_a_scalar_compute_terminated_is_called_row_by_row_with_one_warning():
     def scalar(achieved, desired, info):
         return bool((achieved == desired).all() and info["cost"] > 1)
 
-    for form in ("list", "columns"):
-        buffer = counting_buffer(compute_terminated=scalar, info_keys=["cost"], info_format=form)
-        with pytest.warns(UserWarning, match="called once for each row, 5 times"):
-            buffer.add_episode(counting_episode(0, 5, infos={"cost": np.arange(5.0)}))
-        batch = buffer.sample(100)
-        np.testing.assert_array_equal(batch.terminations, (batch.rewards == 0) & (batch.index > 1))
-        buffer.sample(100)
+    buffer = counting_buffer(compute_terminated=scalar, info_keys=["cost"])
+    with pytest.warns(UserWarning, match="called once for each row, 5 times"):
+        buffer.add_episode(counting_episode(0, 5, infos={"cost": np.arange(5.0)}))
+    batch = buffer.sample(100)
+    np.testing.assert_array_equal(batch.terminations, (batch.rewards == 0) & (batch.index > 1))
+    buffer.sample(100)
 
 
 def test_zeros_and_ones_are_bools():

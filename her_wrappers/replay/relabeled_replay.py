@@ -1,0 +1,215 @@
+"""RelabeledReplay: stored episodes, and batches of their steps with new goals.
+
+A batch is made in three steps: the `Sampler` draws steps and the origins of their new goals, the `RowStorage`
+copies their values, and the `Relabeler` computes rewards and terminations for the new goals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.replay.batch import Batch, Provenance, Statistics, compute_statistics
+from her_wrappers.replay.n_step import StepsOfWindows, n_step_returns
+from her_wrappers.replay.options import BufferOptions, functions_missing
+from her_wrappers.replay.priorities import INITIAL_PRIORITY, PrioritySampler
+from her_wrappers.replay.relabeling import Relabeler, SeenRewards, resolve_termination
+from her_wrappers.replay.relabeling_warnings import EpisodeChecks
+from her_wrappers.replay.rows import RowStorage
+from her_wrappers.replay.sampling import Draws, Sampler, Windows
+
+
+class RelabeledReplay:
+    """The stored episodes of a buffer, without a lock, open episodes and torch.
+
+    ``first`` is the number of the first step that will be added.
+    """
+
+    demonstrations: RelabeledReplay | None = None  # this and the next: see `MixedReplay`
+    share: float | None = None
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        options: BufferOptions,
+        first: int = 0,
+    ) -> None:
+        size, keys = options.buffer_size, options.info_keys
+        self.storage = RowStorage(observation_space, action_space, size, keys, first)
+        self.relabeler: Relabeler | None = None  # None if nothing is relabeled, or the functions are missing
+        if options.can_relabel:
+            goal_space = observation_space["achieved_goal"]
+            rule = resolve_termination(options.termination, options.compute_terminated, goal_space)
+            if options.termination is None and rule.mode == "recompute":
+                options = replace(options, termination="recompute")  # also after a load without functions
+            self.relabeler = Relabeler(
+                options.compute_reward, options.reward_fn, rule, options.info_keys, options.gamma
+            )
+        self.options = options
+        self.checks = None if self.relabeler is None else EpisodeChecks(self.relabeler)
+        priority = options.prioritized
+        self.priorities = None if priority is None else PrioritySampler(size, priority)
+        self.sampler = Sampler(self.storage, self.priorities, options)
+
+    def __len__(self) -> int:
+        """Return the number of stored steps."""
+        return self.storage.stored.num_steps
+
+    @property
+    def own(self) -> RelabeledReplay:
+        """This replay; see `MixedReplay`."""
+        return self
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated memory in bytes."""
+        return self.storage.nbytes + (0 if self.priorities is None else self.priorities.nbytes)
+
+    def add(self, episodes: Sequence[Episode]) -> None:
+        """Validate and store episodes; check some of them, and warn if relabeling would be wrong."""
+        validated = self._validated(episodes)
+        goal_independent = np.zeros(len(validated.lengths), np.bool_)
+        if self.relabeler is None or self.checks is None:
+            self.storage.add(validated, goal_independent)
+            return
+        self.checks.inspect(validated)
+        if self.relabeler.rule.mode == "success" or validated.terminated.any():
+            # The relabeler must know the rewards of all stored steps, also after an interruption.
+            goal_independent, self.relabeler.seen = self.relabeler.goal_independent(validated)
+        self.storage.add(validated, goal_independent)
+        with contextlib.suppress(MemoryError):  # the episodes are stored already
+            self.checks.inspect_stored(self.storage, len(validated.lengths))
+
+    def _validated(self, episodes: Sequence[Episode]) -> Episodes:
+        """Return the episodes in the dtypes of the spaces; raise ValueError for the first invalid episode."""
+        try:
+            return self.storage.validate(Episodes.of(episodes))
+        except ValueError:
+            if len(episodes) == 1:
+                raise
+        # Either an episode is not valid, or the episodes have different dtypes and can be cast one by one.
+        validated = []
+        for number, episode in enumerate(episodes):
+            try:
+                validated.append(self._validated([episode])[0])
+            except ValueError as error:
+                raise ValueError(f"episodes[{number}]: {error}") from error
+        return Episodes.of(validated)
+
+    def sample(self, batch_size: int, beta: float | None) -> Batch:
+        """Sample a batch; see `HindsightReplayBuffer.sample`."""
+        return self._make_batch(*self.sampler.next(batch_size), beta)
+
+    def _make_batch(self, draws: Draws, k: int, beta: float | None = None) -> Batch:
+        """Return batch k of ``draws``."""
+        num_achieved, num_relabeled = draws.counts[k]
+        goals = self.storage.take_goals(draws.goal_rows[k], draws.goal_spans[k], num_achieved, num_relabeled)
+        weights = draws.weights[k]
+        if self.priorities is not None:
+            weights = self.priorities.weights(weights, beta)
+        if draws.windows is None:
+            terminated, truncated, goal_independent = draws.flags[:, k]
+            observations, actions, rewards, after = self.storage.take_steps(draws.rows[k], goals)
+            flags = terminated, truncated, draws.discounts[k]
+            batch = Batch(
+                observations, actions, rewards, after, *flags, weights, draws.relabeled[k], draws.index[k]
+            )
+            self._relabel(batch, goal_independent, num_relabeled)
+            np.putmask(batch.discounts, batch.terminations, 0)
+        else:
+            batch = self._make_windows(draws, draws.windows, k, goals, weights)
+        episode, goal_index, component, names, _ = draws.provenance
+        batch.provenance = Provenance(episode[k], goal_index[k], component[k], names)
+        return batch
+
+    def _make_windows(self, draws: Draws, windows: Windows, k: int, goals: Any, weights: np.ndarray) -> Batch:
+        """Return batch k of ``draws`` with n-step returns.
+
+        All steps of the windows are relabeled as single steps. Then the rewards of each window are summed.
+        ``goals`` are the desired goals of the batch, as `RowStorage.take_goals` returns them.
+        """
+        storage, index, row, relabeled = self.storage, draws.index[k], draws.rows[k, 0], draws.relabeled[k]
+        steps = StepsOfWindows.of(windows.steps_left[k], windows.steps_to_end[k], self.options.gamma)
+        width = len(steps.within)
+
+        def repeated(values: np.ndarray) -> np.ndarray:
+            return values.repeat(width, 0)
+
+        rows = (row[:, None] + steps.ahead).reshape(-1)
+        terminated, truncated, goal_independent = windows.end_flags[:, k].repeat(width, 1) & steps.is_last
+        goals_of_steps = tuple([repeated(each) for each in part] for part in goals)
+        observations, actions, rewards, after = storage.take_steps(np.array((rows, rows + 1)), goals_of_steps)
+        singles = Batch(
+            observations,
+            actions,
+            rewards,
+            after,
+            terminated,
+            truncated,
+            repeated(draws.discounts[k]),
+            repeated(weights),
+            repeated(relabeled),
+            (index[:, None] + steps.ahead).reshape(-1),
+        )
+        self._relabel(singles, goal_independent, draws.counts[k][1] * width)
+        returns = n_step_returns(steps, singles)
+        ends = np.array((row, row + returns.lengths))
+        observations, actions, _, after = storage.take_steps(ends, goals)
+        outcome = returns.terminations, returns.truncations, returns.discounts
+        return Batch(observations, actions, returns.rewards, after, *outcome, weights, relabeled, index)
+
+    def _relabel(self, batch: Batch, goal_independent: np.ndarray, num_relabeled: int) -> None:
+        """Write the rewards and terminations for the new goals to the relabeled rows of ``batch``."""
+        if not num_relabeled:
+            return
+        if self.relabeler is None:
+            functions_missing()
+        infos = self.storage.take_infos(batch.index)
+        rewards, terminations = self.relabeler.relabel(batch, infos, goal_independent, num_relabeled)
+        batch.rewards[:num_relabeled] = rewards
+        batch.terminations[:num_relabeled] = terminations
+
+    def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> int:
+        """Set the priorities of steps; return how many steps in ``index`` are no longer stored."""
+        if self.priorities is None:
+            raise ValueError("this buffer has no priorities; make it with prioritized=Priority()")
+        stored = self.storage.stored
+        self.priorities.follow(stored.first, stored.end)
+        ignored = self.priorities.update(index, priorities)
+        self.sampler.invalidate()
+        return ignored
+
+    def statistics(self, batch_size: int) -> Statistics:
+        """Return statistics of the episodes and of a batch, drawn with a copy of the random generator."""
+        stored = self.storage.stored
+        draws = self.sampler.draw(1, batch_size, copy.deepcopy(self.sampler.rng))
+        batch, num_episodes = self._make_batch(draws, 0), stored.end_episode - stored.first_episode
+        is_trivial = np.zeros(0, np.bool_)
+        if self.relabeler is not None and batch.relabeled.any():
+            is_trivial = self.relabeler.are_trivial(batch, self.storage.take_infos(batch.index))
+        return compute_statistics(batch, is_trivial, len(self), num_episodes, self.nbytes)
+
+    def verify(self) -> None:
+        """Raise RuntimeError if the internal data are inconsistent."""
+        self.storage.verify()
+        if self.priorities is not None:
+            self.priorities.follow(self.storage.stored.first, self.storage.stored.end)
+            self.priorities.verify()
+
+    def clear(self) -> None:
+        """Remove all steps; the numbers of removed steps are not used again."""
+        self.storage.clear(self.storage.stored.end)
+        if self.relabeler is not None:
+            self.relabeler.seen = SeenRewards()
+            self.checks = EpisodeChecks(self.relabeler)
+        if self.priorities is not None:
+            self.priorities.largest = INITIAL_PRIORITY

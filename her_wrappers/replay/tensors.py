@@ -1,0 +1,43 @@
+"""Torch devices, and conversions of arrays to tensors; the only module of the buffer that imports torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def find_device(name: str | torch.device) -> torch.device:
+    """Return the torch device ``name`` with its number, as in ``cuda:0``, or raise ValueError."""
+    try:
+        probe = torch.zeros(1, dtype=torch.uint8, device=torch.device(name))
+        probe.cpu()  # fails for a device that holds no data, such as "meta"
+    except (RuntimeError, AssertionError, TypeError) as error:  # AssertionError: torch without CUDA
+        names = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        raise ValueError(f"device must be a device of this machine, such as {names}, got {name!r}") from error
+    return probe.device
+
+
+def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
+    """Return torch's dtype for the NumPy dtype of an array ``name``; raise TypeError if torch lacks it."""
+    found = getattr(torch, "bool" if dtype.kind == "b" else dtype.name, None)
+    if not isinstance(found, torch.dtype) or not dtype.isnative:
+        raise TypeError(f"{name} has dtype {dtype}, which torch does not support; leave device= out")
+    return found
+
+
+def to_tensor(values: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return an array or a tensor as a tensor on a device.
+
+    On the CPU, the result shares the memory of ``values``. Copies to CUDA go through pinned memory and are
+    asynchronous.
+    """
+    tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+    if device.type == "cpu" and tensor.device.type == "cpu":
+        return tensor  # a third of the time of `to`
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        # `Tensor.pin_memory` does not make the memory contiguous, and a synchronous copy would follow.
+        pinned = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
+        tensor = pinned.copy_(tensor)
+    return tensor.to(device, non_blocking=device.type == "cuda")
