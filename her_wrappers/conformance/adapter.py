@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Set
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
+from her_wrappers.conformance.oracle import Eviction
+
 if TYPE_CHECKING:
     import gymnasium as gym
     import numpy as np
@@ -46,6 +48,12 @@ class ReplayAdapter(ABC):
     Attributes:
         name: Name and version of the buffer.
         offers: Features that the buffer supports: a set of keys of `OFFERS`, at least one of them a strategy.
+        samples_open_episodes: Whether steps of open episodes are sampled, with goals from the steps so far;
+            None if this is not stated, so that both are accepted.
+        evicts: Whether a full buffer removes whole ``"episodes"`` or single ``"steps"``; None if this is not
+            stated, so that both are accepted.
+        ends_all_episodes: Whether `end_episode` ends the open episodes of all environments, as the buffer
+            documents it.
         termination: When relabeled transitions terminate, as the buffer documents it.
             ``"recompute"``: a transition terminates if it reaches the new goal, or if the recorded step
             terminated independently of the goal. ``"success"``: the same, but the buffer sees from the reward
@@ -69,6 +77,9 @@ class ReplayAdapter(ABC):
     name: ClassVar[str]
     offers: ClassVar[Set[str]]
     termination: ClassVar[Terminations | None] = "recompute"
+    samples_open_episodes: ClassVar[bool | None] = None
+    evicts: ClassVar[Eviction | None] = None
+    ends_all_episodes: ClassVar[bool] = False
 
     @abstractmethod
     def __init__(
@@ -161,6 +172,8 @@ class ReplayAdapter(ABC):
     def save(self, path: str) -> None:
         """Save the transitions of the buffer, and their priorities if `offers` contains ``"priorities"``.
 
+        Open episodes are saved too: after loading, the next step of each environment continues its episode.
+
         Args:
             path: Path of the new file or folder, which does not exist yet.
 
@@ -211,6 +224,8 @@ def require_adapter(adapter: Any) -> type[ReplayAdapter]:
     if not offers & set(STRATEGIES):
         valid = ", ".join(map(repr, STRATEGIES))
         raise ValueError(f"{label}.offers must contain at least one of {valid}, got {set(offers)}")
+    if adapter.evicts not in {"episodes", "steps", None}:
+        raise ValueError(f'{label}.evicts must be "episodes", "steps" or None, got {adapter.evicts!r}')
     if adapter.termination not in TERMINATIONS:
         raise ValueError(f"{label}.termination must be one of {TERMINATIONS}, got {adapter.termination!r}")
     return adapter
