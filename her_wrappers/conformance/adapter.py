@@ -149,10 +149,7 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"end episode"`` without defining this method.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.offers contains 'end episode', but end_episode() is missing; define "
-            "end_episode(), or remove 'end episode' from offers"
-        )
+        raise self._missing("end episode", "end_episode")
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
         """Set the priorities of sampled transitions.
@@ -164,10 +161,7 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"priorities"`` without defining this method.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.offers contains 'priorities', but update_priorities() is missing; define "
-            "update_priorities(), or remove 'priorities' from offers"
-        )
+        raise self._missing("priorities", "update_priorities")
 
     def save(self, path: str) -> None:
         """Save the transitions of the buffer, and their priorities if `offers` contains ``"priorities"``.
@@ -180,10 +174,7 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.offers contains 'save', which needs the methods save() and load(), but "
-            "save() is missing; define save(), or remove 'save' from offers"
-        )
+        raise self._missing("save", "save")
 
     def load(self, path: str) -> None:
         """Replace the content of this buffer with the content of a saved buffer.
@@ -196,9 +187,12 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.offers contains 'save', which needs the methods save() and load(), but "
-            "load() is missing; define load(), or remove 'save' from offers"
+        raise self._missing("save", "load")
+
+    def _missing(self, offer: str, method: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"{type(self).__name__}.offers contains {offer!r}, but {method}() is missing; define {method}(), "
+            f"or remove {offer!r} from offers"
         )
 
 

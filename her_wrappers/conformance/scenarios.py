@@ -450,7 +450,7 @@ SCENARIOS: dict[str, Scenario] = {
     "episode as long as the buffer": Scenario(22, _FULL_LENGTH, "distinguish a full ring from an empty one"),
     "open episode": Scenario(23, open_episode, "sample complete episodes only"),
     "interrupted episode": Scenario(24, interrupted_episode, "end it at its last step", {"end episode"}),
-    "several environments": Scenario(
+    "interleaved steps": Scenario(
         25, interleaved_steps, "store an open episode for each environment", {"several environments"}
     ),
     "one of several interrupted": Scenario(
@@ -458,7 +458,7 @@ SCENARIOS: dict[str, Scenario] = {
         _INTERRUPTS,
         "end only the open episode of the environment env_index",
         {"several environments", "end episode"},
-        ("several environments", "interrupted episode"),
+        ("interleaved steps", "interrupted episode"),
     ),
     # Memory and files.
     "changed arguments": Scenario(27, changed_arguments, "copy arrays and infos before storing them"),
