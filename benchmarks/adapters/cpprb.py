@@ -28,6 +28,7 @@ class Cpprb(ReplayAdapter):
     name = f"cpprb {version('cpprb')}"
     offers = offers_of("cpprb:Cpprb")
     termination = None
+    samples_open_episodes, evicts = False, "steps"
 
     def __init__(
         self, env: gym.Env[Any, Any], *, buffer_size: int, n_sampled_goal: int, **options: Any

@@ -15,6 +15,7 @@ class StableBaselines3(OursForStableBaselines3):
 
     name = f"Stable-Baselines3 {sb3.__version__}"
     offers = offers_of("sb3:StableBaselines3")
+    evicts = None
     buffer_class: ClassVar[type[Any]] = sb3.HerReplayBuffer
 
     @staticmethod

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Set
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
+from her_wrappers.conformance.oracle import Eviction
+
 if TYPE_CHECKING:
     import gymnasium as gym
     import numpy as np
@@ -46,6 +48,12 @@ class ReplayAdapter(ABC):
     Attributes:
         name: Name and version of the buffer.
         offers: Features that the buffer supports: a set of keys of `OFFERS`, at least one of them a strategy.
+        samples_open_episodes: Whether steps of open episodes are sampled, with goals from the steps so far;
+            None if this is not stated, so that both are accepted.
+        evicts: Whether a full buffer removes whole ``"episodes"`` or single ``"steps"``; None if this is not
+            stated, so that both are accepted.
+        ends_all_episodes: Whether `end_episode` ends the open episodes of all environments, as the buffer
+            documents it.
         termination: When relabeled transitions terminate, as the buffer documents it.
             ``"recompute"``: a transition terminates if it reaches the new goal, or if the recorded step
             terminated independently of the goal. ``"success"``: the same, but the buffer sees from the reward
@@ -69,6 +77,9 @@ class ReplayAdapter(ABC):
     name: ClassVar[str]
     offers: ClassVar[Set[str]]
     termination: ClassVar[Terminations | None] = "recompute"
+    samples_open_episodes: ClassVar[bool | None] = None
+    evicts: ClassVar[Eviction | None] = None
+    ends_all_episodes: ClassVar[bool] = False
 
     @abstractmethod
     def __init__(
@@ -138,10 +149,7 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"end episode"`` without defining this method.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.offers contains 'end episode', but end_episode() is missing; define "
-            "end_episode(), or remove 'end episode' from offers"
-        )
+        raise self._missing("end episode", "end_episode")
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
         """Set the priorities of sampled transitions.
@@ -153,13 +161,12 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"priorities"`` without defining this method.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.offers contains 'priorities', but update_priorities() is missing; define "
-            "update_priorities(), or remove 'priorities' from offers"
-        )
+        raise self._missing("priorities", "update_priorities")
 
     def save(self, path: str) -> None:
         """Save the transitions of the buffer, and their priorities if `offers` contains ``"priorities"``.
+
+        Open episodes are saved too: after loading, the next step of each environment continues its episode.
 
         Args:
             path: Path of the new file or folder, which does not exist yet.
@@ -167,10 +174,7 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.offers contains 'save', which needs the methods save() and load(), but "
-            "save() is missing; define save(), or remove 'save' from offers"
-        )
+        raise self._missing("save", "save")
 
     def load(self, path: str) -> None:
         """Replace the content of this buffer with the content of a saved buffer.
@@ -183,9 +187,12 @@ class ReplayAdapter(ABC):
         Raises:
             NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.offers contains 'save', which needs the methods save() and load(), but "
-            "load() is missing; define load(), or remove 'save' from offers"
+        raise self._missing("save", "load")
+
+    def _missing(self, offer: str, method: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"{type(self).__name__}.offers contains {offer!r}, but {method}() is missing; define {method}(), "
+            f"or remove {offer!r} from offers"
         )
 
 
@@ -211,6 +218,8 @@ def require_adapter(adapter: Any) -> type[ReplayAdapter]:
     if not offers & set(STRATEGIES):
         valid = ", ".join(map(repr, STRATEGIES))
         raise ValueError(f"{label}.offers must contain at least one of {valid}, got {set(offers)}")
+    if adapter.evicts not in {"episodes", "steps", None}:
+        raise ValueError(f'{label}.evicts must be "episodes", "steps" or None, got {adapter.evicts!r}')
     if adapter.termination not in TERMINATIONS:
         raise ValueError(f"{label}.termination must be one of {TERMINATIONS}, got {adapter.termination!r}")
     return adapter

@@ -1,29 +1,32 @@
-"""The environment of the conformance suite; each goal encodes an episode number and a step number."""
+"""The environment of the conformance suite; each value encodes an episode number and a step number."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.recording.episode import Episode
+from her_wrappers.conformance.oracle import StoredEpisode
 
 UNREACHED = 200
 """Smallest step number in desired goals (1000 if goals are vectors); all episodes are shorter."""
 
 SHIFT = 1 / 3
-"""Added to episode numbers in float64 goals, so that a conversion to float32 changes the goals."""
+"""Added to numbers, so that a conversion to a smaller dtype changes them."""
 
 ACTION_SCALE = 1024.0
-CODES = 256
-LARGEST = 2**31
+CODES = {"vector": 2**31, "image": 2**8, "discrete": 2**22}
+"""Number of step numbers that a goal can encode; the last one needs 44 bits of an integer."""
 
 GoalKind: TypeAlias = Literal["vector", "image", "discrete"]
-EndOfEpisode: TypeAlias = Literal["time limit", "crash", "success"]
+EndOfEpisode: TypeAlias = Literal[
+    "time limit", "crash", "success", "crash at the time limit", "success at the time limit"
+]
+ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
+ALL_ENDS: tuple[EndOfEpisode, ...] = (*ENDS, "crash at the time limit", "success at the time limit")
 
 
 class Transition(NamedTuple):
@@ -38,34 +41,18 @@ class Transition(NamedTuple):
     info: dict[str, Any]
 
 
-@dataclass
-class AddedEpisode:
-    """An episode of which all steps, or only the first ones, were added to a buffer."""
-
-    number: int  # index of the episode, which the goals contain
-    end: EndOfEpisode
-    env_index: int = 0
-    length: int = 0  # number of steps added
-    is_complete: bool = False  # whether the last step was added
-
-    @property
-    def is_success(self) -> bool:
-        """Whether the last step reached the desired goal."""
-        return self.end == "success" and self.is_complete
-
-
 class ConformanceEnv(gym.Env[Any, Any]):
     """Goal environment in which step t of episode e leads from state (e, t) to state (e, t + 1).
 
     `transitions` yields the steps of an episode; `reset` and `step` are not defined.
 
-    A goal is a pair (episode, step), which is encoded as a vector, an image or an integer (``kind``). A
-    desired goal (e, s), recorded or relabeled, is reached if the achieved goal is (e, s) or (e, s + 1).
+    A goal is a pair (episode, code), which is encoded as a vector, an image or an integer (``kind``). A
+    desired goal (e, c), recorded or relabeled, is reached if the achieved goal is (e, c) or (e, c + 1).
     Therefore rewards and terminations change if the two goals are swapped, if the achieved goal before the
     step is used, or if a goal is from another episode.
 
-    In recorded desired goals (e, s), s is even and larger than any t. The achieved goal of state (e, t) is
-    (e, t), except in the last state of a successful episode, which achieves (e, s + 1). So only the last
+    In recorded desired goals (e, c), c is even and larger than any t. The achieved goal of state (e, t) is
+    (e, t), except in the last state of a successful episode, which achieves (e, c + 1). So only the last
     state of a successful episode reaches a recorded desired goal, and no achieved goal equals such a goal.
 
     Args:
@@ -91,7 +78,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         kinds: dict[str, spaces.Space[Any]] = {
             "vector": spaces.Box(-np.inf, np.inf, (2,), np.float64),
             "image": spaces.Box(0, 255, (2, 2), np.uint8),
-            "discrete": spaces.Discrete(CODES * CODES),
+            "discrete": spaces.Discrete(CODES["discrete"] ** 2),
         }
         goal = kinds[kind]
         state = spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -99,28 +86,48 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
         self.kind, self.sparse, self.costs, self.bonus, self.changing = kind, sparse, costs, bonus, changing
         self.unreached = 1000 if kind == "vector" else UNREACHED
-        self.episodes: list[AddedEpisode] = []
+        self.episodes: list[StoredEpisode] = []  # by number, also those that are no longer stored
         self.reward_calls = 0
 
-    def encode(self, episode: Any, step: Any) -> Any:
-        """Return pairs (episode, step) as goals of the environment's ``kind``, (B, ...)."""
-        episode, step = np.asarray(episode), np.asarray(step)
+    # --- arrays of numbers: each argument is an integer or a (B,) array ---
+
+    def encode(self, episode: Any, code: Any) -> Any:
+        """Return pairs (episode, code) as goals of the environment's ``kind``, (B, ...)."""
+        episode, code = np.asarray(episode), np.asarray(code)
         if self.kind == "discrete":
-            return episode * CODES + step
+            return episode * CODES["discrete"] + code
         if self.kind == "vector":
-            return np.stack([episode + SHIFT, step + 0.0], axis=-1)
-        rows = np.stack([episode, step, CODES - 1 - episode, CODES - 1 - step], axis=-1)
+            return np.stack([episode + SHIFT, code + 0.0], axis=-1)
+        rows = np.stack([episode, code, 255 - episode, 255 - code], axis=-1)
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
     def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the episode number and the step number that each goal encodes, as rounded integers."""
+        """Return the episode number and the code that each goal encodes, as rounded integers."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
-            numbers = round_to_int(goals)
-            return numbers // CODES, numbers % CODES
+            episode, code = np.divmod(round_to_int(goals, 2**62), CODES["discrete"])
+            return episode, code
         if self.kind == "vector":
             return round_to_int(goals[..., 0] - SHIFT), round_to_int(goals[..., 1])
         return round_to_int(goals[..., 0, 0]), round_to_int(goals[..., 0, 1])
+
+    @staticmethod
+    def observation(episode: Any, t: Any) -> np.ndarray:
+        """Return the observations of states (episode, t), (B, 3); the last number needs all bits."""
+        episode, t = np.asarray(episode), np.asarray(t)
+        return np.stack([episode, t, (7 * episode + t) % 64 + SHIFT], axis=-1).astype(np.float32)
+
+    @staticmethod
+    def action(episode: Any, t: Any) -> np.ndarray:
+        """Return the actions of steps (episode, t), (B, 1)."""
+        return (np.asarray(episode) + (np.asarray(t) + SHIFT) / ACTION_SCALE)[..., None].astype(np.float32)
+
+    @staticmethod
+    def cost(episode: Any, t: Any) -> Any:
+        """Return the cost of a step, which is unique in 16 successive episodes of at most 32 steps each."""
+        return (episode % 16 * 32 + t) / 64
+
+    # --- the functions of the environment ---
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return the reward of each pair of goals, and count the call in ``reward_calls``.
@@ -133,88 +140,86 @@ class ConformanceEnv(gym.Env[Any, Any]):
     def rewards(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return the same rewards as `compute_reward`, but do not increase ``reward_calls``."""
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
-        rewards = reached - 1.0
-        if not self.sparse:
-            vectors = self.kind == "vector"  # decode is slow for single goals
-            steps = np.rint(achieved_goal[..., 1]) if vectors else self.decode(achieved_goal)[1]
-            rewards = rewards - steps / ACTION_SCALE
-        if not self.costs:
-            return rewards
-        columns = isinstance(info, dict)
-        return rewards - (np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info]))
+        vectors = self.kind == "vector"  # decode is slow for single goals
+        codes = np.rint(achieved_goal[..., 1]) if vectors else self.decode(achieved_goal)[1]
+        costs = 0.0
+        if self.costs:
+            columns = isinstance(info, dict)
+            costs = np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info])
+        return self._reward(reached, codes, costs)
+
+    def _reward(self, reached: Any, code: Any, cost: Any) -> Any:
+        return reached - 1.0 - (0.0 if self.sparse else code / ACTION_SCALE) - (cost if self.costs else 0.0)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether each achieved goal is (e, s) or (e, s + 1), where (e, s) is the desired goal."""
+        """Return whether each achieved goal is (e, c) or (e, c + 1), where (e, c) is the desired goal."""
         if self.kind == "vector":  # without decode, which is slow for single goals
             difference = np.asarray(achieved_goal) - np.asarray(desired_goal)
             if difference.ndim == 1:  # floats are faster than arrays of one element
                 number, t = difference.tolist()
                 return np.bool_(abs(number) < 0.5 and -0.5 < t < 1.5)
-            episodes, steps = difference[..., 0], difference[..., 1]
+            episodes, codes = difference[..., 0], difference[..., 1]
         else:
-            (episode, step), (goal, goal_step) = self.decode(achieved_goal), self.decode(desired_goal)
-            episodes, steps = episode - goal, step - goal_step
-        return (abs(episodes) < 0.5) & (steps > -0.5) & (steps < 1.5)
+            (episode, code), (goal, goal_code) = self.decode(achieved_goal), self.decode(desired_goal)
+            episodes, codes = episode - goal, code - goal_code
+        return (abs(episodes) < 0.5) & (codes > -0.5) & (codes < 1.5)
 
-    def transitions(
-        self, length: int, end: EndOfEpisode = "time limit", env_index: int = 0
-    ) -> Iterator[Transition]:
-        """Append a new episode to the attribute ``episodes``, and yield its ``length`` transitions."""
-        episode = AddedEpisode(len(self.episodes), end, env_index)
-        self.episodes.append(episode)
-        numbers, steps = np.full(length + 1, episode.number), np.arange(length + 1)
-        achieved, desired = steps.copy(), self.desired_step(steps)
-        if end == "success":
-            achieved[-1] = desired[-1] + 1
-        states = {
-            "observation": np.stack([numbers, steps, np.full(length + 1, 0.5)], axis=-1).astype(np.float32),
-            "achieved_goal": self.encode(numbers, achieved),
-            "desired_goal": self.encode(numbers, desired),
-        }
-        costs = self.cost(numbers, steps)
-        goals = states["achieved_goal"][1:], states["desired_goal"][1:]
-        rewards = self.rewards(*goals, {"cost": costs[:-1]}) + self.bonus
-        for t in range(length):
-            last = t + 1 == length
-            obs, next_obs = ({key: values[i].copy() for key, values in states.items()} for i in (t, t + 1))
-            episode.length, episode.is_complete = t + 1, last
-            yield Transition(
-                obs,
-                np.array([episode.number + t / ACTION_SCALE], np.float32),
-                float(rewards[t]),
-                next_obs,
-                last and end in {"crash", "success"},
-                last and end == "time limit",
-                {"cost": float(costs[t]), "is_success": False},
-            )
+    # --- the same functions of one step, with pairs (episode, code), for the oracle ---
 
-    def episode(self, length: int, end: EndOfEpisode = "time limit") -> Episode:
-        """Return a new episode as an `Episode`, and append it to ``episodes`` as an `AddedEpisode`."""
-        steps = list(self.transitions(length, end))
-        states = [*(step.obs for step in steps), steps[-1].next_obs]
-        return Episode(
-            observations={key: np.stack([state[key] for state in states]) for key in states[0]},
-            actions=np.stack([step.action for step in steps]),
-            rewards=np.array([step.reward for step in steps]),
-            terminated=steps[-1].terminated,
-            truncated=steps[-1].truncated,
-            infos={key: np.array([step.info[key] for step in steps]) for key in steps[0].info},
-        )
-
-    def desired_step(self, t: Any) -> Any:
-        """Return the step number in the desired goal of state ``t`` of an episode; ``t`` may be an array."""
-        return self.unreached + t // 2 * 2 * self.changing
+    def reward_of_step(self, observation: Any, action: Any, achieved: Any, goal: Any, info: Any) -> float:
+        """Return the reward of one step under a goal."""
+        return float(self._reward(self.reaches(achieved, goal), achieved[1], info["cost"]))
 
     @staticmethod
-    def cost(episode: Any, t: Any) -> Any:
-        """Return the cost of a step, which is unique in 16 successive episodes of at most 32 steps each."""
-        return (episode % 16 * 32 + t) / 64
+    def reaches(achieved: Any, goal: Any, info: Any = None) -> bool:
+        """Return whether the goal is reached."""
+        return achieved[0] == goal[0] and achieved[1] - goal[1] in {0, 1}
+
+    # --- episodes ---
+
+    def transitions(
+        self, length: int, end: EndOfEpisode = "time limit"
+    ) -> Iterator[tuple[Transition, Transition]]:
+        """Yield the steps of the next episode: with arrays, and with pairs (episode, code) for the oracle."""
+        episode = len(self.episodes)  # the driver appends the episode when its first step is added
+        desired = [(episode, self.desired_code(t)) for t in range(length + 1)]
+        achieved = [(episode, t) for t in range(length + 1)]
+        if end.startswith("success"):
+            achieved[-1] = episode, desired[-1][1] + 1
+        steps = np.arange(length + 1)
+        arrays = {
+            "observation": self.observation(np.full(length + 1, episode), steps),
+            "achieved_goal": self.encode(*np.transpose(achieved)),
+            "desired_goal": self.encode(*np.transpose(desired)),
+        }
+        states = [{key: np.array(values[t]) for key, values in arrays.items()} for t in range(length + 1)]
+        numbers = [
+            {"observation": (episode, t), "achieved_goal": achieved[t], "desired_goal": desired[t]}
+            for t in range(length + 1)
+        ]
+        actions = self.action(np.full(length, episode), steps[:-1])
+        for t in range(length):
+            last = t + 1 == length
+            info = {"cost": self.cost(episode, t), "is_success": last and end.startswith("success")}
+            reward = self.reward_of_step(None, None, achieved[t + 1], desired[t + 1], info) + self.bonus
+            flags = last and not end.startswith("time"), last and "time" in end
+            obs, next_obs = ({key: value.copy() for key, value in states[i].items()} for i in (t, t + 1))
+            yield (
+                Transition(obs, actions[t].copy(), reward, next_obs, *flags, dict(info)),
+                Transition(numbers[t], (episode, t), reward, numbers[t + 1], *flags, info),
+            )
+
+    def desired_code(self, t: int) -> int:
+        """Return the code of the desired goal of state ``t`` of an episode."""
+        return self.unreached + t // 2 * 2 * self.changing
 
 
-def round_to_int(values: Any) -> np.ndarray:
-    """Return values rounded to int64; -1 for floats that are NaN or at least 2**31 in absolute value."""
+def round_to_int(values: Any, limit: int = 2**31) -> np.ndarray:
+    """Return values rounded to int64; -1 for values that are NaN or at least ``limit`` in absolute value."""
     values = np.asarray(values)
     if values.dtype.kind == "f":
         values = values.astype(np.float64)
-        values = np.where(np.abs(values) < LARGEST, np.rint(values), -1)  # False for NaN
+        values = np.where(np.abs(values) < limit, np.rint(values), -1)  # False for NaN
+    if values.dtype.kind == "u":
+        values = np.where(values < limit, values, 0)
     return np.asarray(values.astype(np.int64))

@@ -6,15 +6,18 @@ import ctypes
 import threading
 import warnings
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_wrappers.conformance.adapter import OFFERS
+from her_wrappers.conformance.driver import BufferDriver, ScenarioError, first_strategy
 from her_wrappers.conformance.env import ConformanceEnv
-from her_wrappers.conformance.rows import BufferDriver, DecodedRows, ScenarioError, first_strategy
-from her_wrappers.conformance.scenarios import ENDS_OF_EPISODES, EQUAL_EPISODES, SCENARIOS
+from her_wrappers.conformance.rows import FIELDS
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, Result
+from her_wrappers.rules import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,33 +44,55 @@ class ScenarioResults:
 
     Attributes:
         failures: The error of each failed scenario, by the name of the scenario.
+        faults: What is wrong in the rows of each scenario, by aspect and name of the scenario. What was wrong
+            in an earlier scenario is left out.
         envs: Environments of all scenarios, with the episodes that were added.
     """
 
     def __init__(self, adapter: type[ReplayAdapter], seed: int, max_seconds: float) -> None:
         self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
         self.failures: dict[str, ScenarioError] = {}
+        self.faults: dict[tuple[str, str], list[Violation]] = {}
         self.envs: list[ConformanceEnv] = []
-        self._results: dict[str, Any] = {}
+        self._results: dict[str, Result | None] = {}
+        self._known_faults: set[Any] = set()
 
-    def of(self, name: str) -> Any:
+    def of(self, name: str) -> Result | None:
         """Return the result of a scenario, or None if it failed or cannot run.
 
         The first call runs the scenario. A scenario cannot run if it needs a feature that the adapter does
-        not offer, if an earlier scenario exceeded its time limit, if the first scenario failed, or if one of
-        the scenarios named in `Scenario.after` failed or sampled wrong rows.
+        not offer, if an earlier scenario exceeded its time limit, if the first scenario failed or had wrong
+        transitions, or if one of the scenarios named in `Scenario.after` failed or had wrong rows.
         """
+        if name == f"strategy {first_strategy(self.adapter)}":  # the first scenario uses this strategy
+            return None if self._stops else self.of(EQUAL_EPISODES)
         if name not in self._results:
-            if name == f"strategy {first_strategy(self.adapter)}":  # the first scenario uses this strategy
-                self._results[name] = self.rows_of(EQUAL_EPISODES)
-            else:
-                self._results[name] = self._run(name) if self._can_run(name) else None
+            self._results[name] = result = self._run(name) if self._can_run(name) else None
+            for aspect, found in self._judge(result) if result else ():
+                message = found.message if "," not in name else f"{found.message} (scenario {name!r})"
+                self.faults.setdefault((aspect, name), []).append(replace(found, message=message))
         return self._results[name]
 
-    def rows_of(self, name: str) -> DecodedRows | None:
-        """Return the rows that a scenario sampled; None if its result has no rows or several sets of rows."""
-        rows = getattr(result := self.of(name), "rows", result)
-        return rows if isinstance(rows, DecodedRows) else None
+    def _judge(self, result: Result) -> Iterator[tuple[str, Violation]]:
+        """Yield (aspect, violation) for each field that is wrong, unless it was wrong in a result before."""
+        new: set[Any] = set()
+        for rows in result.rows:
+            ignore = self._known_faults | new
+            for aspect, fields in FIELDS.items():
+                for found in rows.differences(aspect, ignore):
+                    yield aspect, found
+                new |= {
+                    (key, kind)
+                    for key in fields
+                    for kind in (True, False)
+                    if rows.wrong[key][rows.relabeled == kind].any()
+                }
+            is_mixed = any(rows.wrong[key].any() for key in FIELDS["transition"])  # some steps are unknown
+            for key, find in (("extra", rows.extra), ("missing", rows.missing)):
+                for found in find() if key not in ignore and not is_mixed else ():
+                    yield "stored", found
+                    new.add(key)
+        self._known_faults |= new
 
     def missing(self, need: str) -> str:
         """Return why the feature or scenario ``need`` is not available; an empty text if it is available."""
@@ -77,30 +102,31 @@ class ScenarioResults:
             return f"the scenario {EQUAL_EPISODES!r} failed, so no other scenario was run"
         if need in self.failures:
             return f"the scenario {need!r} failed"
-        if self._timed_out and self._results.get(need) is None and self._is_offered(need):
+        if self._stops and need != EQUAL_EPISODES and self._is_offered(need):
+            return f"the rows of the scenario {EQUAL_EPISODES!r} are wrong, so no other scenario was run"
+        if self._timed_out and self.of(need) is None and self._is_offered(need):
             return f"the scenario {self._timed_out!r} did not end, so no further scenario was run"
         return ""
-
-    def rows(self) -> Iterator[tuple[str, DecodedRows]]:
-        """Yield (name, rows) of each scenario that has a single set of rows, except "full buffer"."""
-        for name in SCENARIOS:
-            rows = self.rows_of(name)
-            if rows is not None and name != "full buffer":  # where the stored episodes change between batches
-                yield name, rows
 
     def _is_offered(self, name: str) -> bool:
         return SCENARIOS[name].offers <= self.adapter.offers
 
+    @property
+    def _stops(self) -> bool:
+        """Whether the first scenario failed or sampled rows that mix several steps."""
+        return self.of(EQUAL_EPISODES) is None or ("transition", EQUAL_EPISODES) in self.faults
+
     def _can_run(self, name: str) -> bool:
         if name == EQUAL_EPISODES:
             return True
-        stops = self.of(EQUAL_EPISODES) is None or self._timed_out
+        stops = self._stops or self._timed_out
         return self._is_offered(name) and not stops and not any(map(self._fails, SCENARIOS[name].after))
 
     def _fails(self, name: str) -> bool:
-        """Return whether a scenario failed or sampled wrong rows; False if it was not run."""
-        rows = self.rows_of(name)
-        return name in self.failures or (rows is not None and bool(rows.faults))
+        """Return whether a scenario failed or had rows with new faults."""
+        return (self._is_offered(name) and self.of(name) is None) or any(
+            name == each for _, each in self.faults
+        )
 
     @cached_property
     def _options(self) -> dict[str, Any]:
@@ -116,21 +142,13 @@ class ScenarioResults:
         """Name of the scenario that exceeded its time limit, or an empty text."""
         return next((name for name, failure in self.failures.items() if failure.code == "HB004"), "")
 
-    @cached_property
-    def _known_faults(self) -> set[str]:
-        """The `ASPECTS` in which the two simplest scenarios have wrong rows; later scenarios skip these."""
-        equal, ends = self.rows_of(EQUAL_EPISODES), self.rows_of(ENDS_OF_EPISODES)
-        of_ends = {"terminated", "truncated", "discount"} & set(ends.faults if ends else ())
-        return of_ends | set(equal.faults if equal else ())
-
-    def _run(self, name: str) -> Any:
-        is_simplest = name in {EQUAL_EPISODES, ENDS_OF_EPISODES}
-        known_faults = set() if is_simplest else self._known_faults
-        env_options = {} if is_simplest or name in OPTIONS.values() else self._options
+    def _run(self, name: str) -> Result | None:
+        is_simple = SCENARIOS[name].number <= 2 or name in OPTIONS.values()
+        env_options = {} if is_simple else self._options
 
         def make(**options: Any) -> BufferDriver:
             options.setdefault("env", ConformanceEnv(**env_options))
-            driver = BufferDriver(self.adapter, seed=self.seed, known_faults=known_faults, **options)
+            driver = BufferDriver(self.adapter, seed=self.seed, **options)
             self.envs.append(driver.env)
             return driver
 
@@ -147,7 +165,7 @@ class ScenarioResults:
         return None
 
 
-def call_within(seconds: float, function: Callable[[], Any]) -> Any:
+def call_within(seconds: float, function: Callable[[], Result]) -> Result:
     """Call a function in a new thread with warnings ignored, and return its result.
 
     Raises:
@@ -176,4 +194,5 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
             stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StoppedError))
             thread.join(1)
             raise StoppedError
-    return future.result()
+    result: Result = future.result()
+    return result

@@ -1,299 +1,208 @@
-"""BufferDriver adds numbered episodes to a buffer; DecodedRows decodes the numbers in sampled rows."""
+"""Rows: sampled rows, decoded and compared with the oracle in each of their fields."""
 
 from __future__ import annotations
 
-import itertools
-import tempfile
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
-from her_wrappers.conformance.env import ACTION_SCALE, ConformanceEnv, EndOfEpisode, round_to_int
+from her_wrappers.conformance.env import ConformanceEnv, round_to_int
+from her_wrappers.conformance.oracle import SOURCES, Oracle, StoredEpisode
 from her_wrappers.rules import Violation
 
-OBSERVATION_KEYS = ("achieved_goal", "desired_goal", "next_achieved_goal", "next_desired_goal")
-STATE_KEYS = ("observation", "next_observation")
-OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
-TOLERANCE = 1e-4
-
-MESSAGES = {
-    "transition": "the row does not match any step that was added",
-    "goal": "the strategy cannot select the goal",
-    "original goal": "the desired goal is not the desired goal of the step",
-    "next goal": "the next observation has another desired goal than the observation",
-    "precision": "a goal lost precision",
+FIELDS = {
+    "transition": ("observation", "achieved_goal", "action", "next_observation", "next_achieved_goal"),
+    "goal": ("desired_goal", "next_desired_goal"),
+    "reward": ("reward",),
+    "end": ("terminated", "truncated", "discount"),
 }
-ASPECTS = (*MESSAGES, "reward", "terminated", "truncated", "discount")
-"""Aspects in which a row can be wrong: the keys of `MESSAGES`, and columns that have an expected value."""
+"""Fields of a row by aspect; rows that are wrong in an aspect are not judged in later ones."""
+
+TOLERANCE = 1e-5
+"""Relative error of rewards and discounts, which may be float32."""
+
+ENOUGH = 25.0
+"""Expected number of rows of steps that are reported as missing if no row is found: exp(-25) is 1e-11."""
 
 Values: TypeAlias = Any
 """A (B,) array. The alias is Any, since NumPy's operators are annotated to return Any."""
 
-
-class ScenarioError(ValueError):
-    """A scenario failed; ``code`` is the code of the rule that reports this failure, HB001 to HB005."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-N_SAMPLED_GOAL = 4
-"""Number of relabeled transitions per original transition."""
-
-HORIZON = 12
-"""Maximum number of steps of an episode, except in scenarios of long episodes."""
-
 Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
 
 
-def first_strategy(adapter: type[ReplayAdapter]) -> str:
-    """Return the strategy that most scenarios use: the first of `STRATEGIES` that the adapter offers."""
-    return next(name for name in STRATEGIES if name in adapter.offers)
+class Row(NamedTuple):
+    """What the oracle says about a row of a step with a goal; the default values are those of no step."""
+
+    is_known: bool = False  # whether the step was added
+    may_be_sampled: bool = False
+    is_relabeled: bool = True  # whether the goal is not a desired goal of the row's episode
+    is_achieved: bool = False  # whether a state achieved the goal
+    is_allowed: bool = (
+        False  # whether the strategy may choose the goal, or it is the desired goal of the step
+    )
+    length: int = 0
+    goal_step: int = -1  # number of the state that achieved the goal, within its episode
+    goal_length: int = 0
+    achieved: int = 0  # codes of goals of the row's episode
+    end: int = 0  # number of the next state
+    next_achieved: int = 0
+    next_desired: int = 0
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    discount: float = 0.0
+    may_be_truncated: bool = False  # whether truncated can be True or False
+    kind_of_end: str = ""  # of the row's episode
+    env_index: int = 0
 
 
-class BufferDriver:
-    """A new buffer, with methods that add episodes and sample decoded rows.
+class Rows:
+    """The rows (sampled transitions) of several batches, and the values that each row should have.
 
-    ``options`` are passed to the adapter. If the adapter does not offer ``strategy``, the result of
-    `first_strategy` is used instead. ``known_faults`` are the `ASPECTS` in which rows of a simpler scenario
-    were already wrong; `DecodedRows.faults` omits them.
+    The B rows of all batches are concatenated. ``columns`` is a dict of the sampled (B, ...) arrays,
+    ``expected`` of the arrays that they should be. Other arrays are (B,): ``episode[i]`` and ``step[i]`` are
+    the numbers of row i, and ``wrong[field]`` is a mask of the rows that are wrong in this field. Each
+    attribute of `Row` is an array with the same name.
     """
 
     def __init__(
         self,
-        adapter: type[ReplayAdapter],
+        batches: Batches,
         *,
-        seed: int = 0,
-        seed_offset: int = 0,
-        strategy: str = "",
-        env: ConformanceEnv | None = None,
-        known_faults: AbstractSet[str] = frozenset(),
-        **options: Any,
+        env: ConformanceEnv,
+        oracle: Oracle,
+        kept: Sequence[StoredEpisode],
+        strategy: str,
+        n_sampled_goal: int,
     ) -> None:
-        self.adapter, self.seed = adapter, seed + seed_offset
-        self.known_faults = known_faults
-        self.strategy = strategy if strategy in adapter.offers else first_strategy(adapter)
-        self.env = env or ConformanceEnv()
-        self.env.sparse = adapter.termination == "success"
-        self.rng = np.random.default_rng(self.seed)
-        self.options: dict[str, Any] = {"buffer_size": 4000, "n_sampled_goal": N_SAMPLED_GOAL, "num_envs": 1}
-        self.options |= {"max_episode_steps": HORIZON, "strategy": self.strategy, **options}
-        self.buffer = adapter(self.env, seed=self.seed, **self.options)
-
-    def add_episodes(
-        self,
-        lengths: Sequence[int],
-        ends: Sequence[EndOfEpisode] = ("time limit",),
-        *,
-        steps: int | None = None,
-    ) -> BufferDriver:
-        """Add one episode for each of ``lengths``, or only the first ``steps`` steps of each; return self.
-
-        The end of episode i, if all its steps are added, is ``ends[i % len(ends)]``, such as ``"success"``.
-        """
-        for length, end in zip(lengths, itertools.cycle(ends), strict=False):
-            for transition in itertools.islice(self.env.transitions(length, end), steps):
-                self.buffer.add(*transition, env_index=0)
-        return self
-
-    def reload(self) -> None:
-        """Save the buffer and replace it by a new buffer that loads it, if the adapter offers ``"save"``."""
-        if "save" not in self.adapter.offers:
-            return
-        other = self.adapter(self.env, seed=self.seed + 1, **self.options)
-        with tempfile.TemporaryDirectory() as folder:
-            path = str(Path(folder) / "buffer")
-            self.buffer.save(path)
-            other.load(path)
-        self.buffer = other
-
-    def batches(self, count: int, rows: int = 128) -> list[dict[str, np.ndarray]]:
-        """Sample ``count`` batches of ``rows`` rows each, and return their arrays."""
-        return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
-
-    def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
-        """Return copies of a batch's arrays; raise ScenarioError unless they are valid for ``rows`` rows."""
-        spaces = self.env.observation_space.items()
-        needed = {prefix + key: space.shape or () for prefix in ("", "next_") for key, space in spaces}
-        needed |= {"action": (1,), "reward": ()}
-        if self.adapter.termination is not None:
-            needed["terminated"] = ()
-        if "prioritized" in self.options:
-            needed["index"] = ()
-        if not isinstance(batch, dict):
-            raise ScenarioError("HB002", f"sample() returned {type(batch).__name__}, not a dict")
-        missing = [key for key in needed if key not in batch]
-        if missing:
-            keys = ", ".join(map(repr, missing))
-            raise ScenarioError("HB002", f"sample() returned a dict without the keys {keys}")
-        arrays = {}
-        for key in dict.fromkeys((*needed, *(key for key in OPTIONAL_KEYS if key in batch))):
-            shape = (rows, *needed.get(key, ()))
-            try:
-                array = np.array(batch[key])
-            except Exception as error:  # anything that the conversion of a user's object raises
-                message = f"{key!r} cannot be converted from {type(batch[key]).__name__} to an array: {error}"
-                raise ScenarioError("HB003", message) from error
-            if array.shape != shape:
-                raise ScenarioError("HB003", f"{key!r} has shape {array.shape} instead of {shape}")
-            if array.dtype.kind not in "fiub":
-                raise ScenarioError("HB003", f"{key!r} has dtype {array.dtype}, which is not numeric")
-            arrays[key] = array
-        return arrays
-
-    def rows(self, count: int, rows: int = 128) -> DecodedRows:
-        """Sample ``count`` batches of ``rows`` rows each, and return all rows as `DecodedRows`."""
-        return DecodedRows(self, self.batches(count, rows))
-
-
-class StepValues(NamedTuple):
-    """Correct values, (B,) each, of the steps of B rows, or of the steps that come m steps later."""
-
-    code: Values  # step number in the next achieved goal
-    recorded_reward: Values  # reward of the step when it was added
-    reward: Values
-    is_reached: Values  # whether the next state reaches the goal of the row
-    crashed: Values
-    recorded_end: Values  # whether the step was added as terminated
-    terminated: Values
-
-
-class DecodedRows:
-    """The rows (sampled transitions) of several batches, and the values that each row should have.
-
-    The B rows of all batches are concatenated. ``columns`` is a dict of the sampled (B, ...) arrays. Other
-    arrays are (B,): for example, ``episode[i]`` and ``step[i]`` are the episode number and the step number of
-    row i, and ``wrong[aspect]`` is a mask of the rows that are wrong in this aspect, one of `ASPECTS`.
-    """
-
-    def __init__(self, driver: BufferDriver, batches: Batches) -> None:
-        env = self.env = driver.env
-        self.k: int = driver.options["n_sampled_goal"]
-        self.strategy, self._known_faults = driver.strategy, driver.known_faults
-        self.termination = driver.adapter.termination
+        self.env, self.oracle, self.strategy, self.k = env, oracle, strategy, n_sampled_goal
+        self.episodes, self.termination = list(env.episodes), oracle.termination
         columns = self.columns = {
             key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]
         }
         self.batch = np.repeat(np.arange(len(batches)), [len(batch["reward"]) for batch in batches])
-        states = [columns[key].astype(float) for key in STATE_KEYS]
+        self.must_be_sampled = list(oracle.must_be_sampled())
+        self._goals: dict[int, tuple[set[Any], dict[Any, int]]] = {}
+        self._stored = {id(each) for each in (*oracle.may_be_sampled(), *kept)}
+
         self.episode, self.step = round_to_int(columns["observation"][:, :2]).T
-        self.transition: Values = self.episode * 1024 + self.step  # no episode has 1024 steps
-        self.next_episode, self.next_step = round_to_int(columns["next_observation"][:, :2]).T
         self.goal_episode, self.goal_code = env.decode(columns["desired_goal"])
-
-        # Episode numbers that do not exist are clipped; is_added and is_achieved are False in such rows.
-        lengths = np.array([each.length for each in env.episodes])
-        successes = np.array([each.is_success for each in env.episodes])
-        crashes = np.array([each.end == "crash" and each.is_complete for each in env.episodes])
-        own, of_goal = (np.clip(each, 0, len(lengths) - 1) for each in (self.episode, self.goal_episode))
-        self.length: Values = lengths[own]  # T
-        self.is_last: Values = self.step + 1 == self.length
-        self._crashes, self._successes = crashes[own], successes[own]
-        self.is_complete: Values = np.array([each.is_complete for each in env.episodes])[own]
-
-        # The goal: relabeled if it is not a desired goal of the row's own episode.
-        self.is_own: Values = self.goal_episode == self.episode  # whether the goal is of the row's episode
-        self.relabeled: Values = (self.goal_code < env.unreached) | (self.goal_code % 2 == 1) | ~self.is_own
-        self.goal_length: Values = lengths[of_goal]
-        of_success = successes[of_goal] & (self.goal_code == env.desired_step(self.goal_length) + 1)
-        self.goal_step = np.where(of_success, self.goal_length, self.goal_code)  # s of the state
-        exact = env.encode(np.maximum(self.goal_episode, 0), np.maximum(self.goal_code, 0))
-        close = np.isclose(columns["desired_goal"].astype(float), exact.astype(float), atol=1e-3)
-        exists = (self.goal_episode == of_goal) & (self.goal_step >= 0) & (self.goal_step <= self.goal_length)
-        self.is_achieved: Values = exists & close.reshape(len(self), -1).all(axis=1)
+        self.transition: Values = self.episode * 1024 + self.step  # no episode has 1024 steps
+        keys = np.stack([self.episode, self.step, self.goal_episode, self.goal_code], axis=1)
+        different, inverse = np.unique(keys, axis=0, return_inverse=True)
+        found = [self._row(*key) for key in different.tolist()]
+        of_row = inverse.reshape(-1)
+        for name, values in zip(Row._fields, zip(*found, strict=True), strict=True):
+            setattr(self, name, np.array(values)[of_row])
+        self.relabeled: Values = self.is_relabeled
+        self.is_own: Values = self.goal_episode == self.episode
         self.has_own_goal: Values = self.relabeled & self.is_achieved & self.is_own
-        of_strategy = {
-            "future": self.is_own & (self.goal_step > self.step),
-            "geometric": self.is_own & (self.goal_step > self.step),
-            "final": self.is_own & (self.goal_step == self.length),
-            "episode": self.is_own,
-        }.get(self.strategy, np.ones(len(self), bool))
-        self.is_allowed: Values = ~self.relabeled | (self.is_achieved & of_strategy)
-        is_of_step = self.is_own & (self.goal_code == env.desired_step(self.step))
-        next_episode, next_code = env.decode(columns["next_desired_goal"])
-        is_same = (next_episode == self.goal_episode) & (next_code == self.goal_code)
-        is_next = (next_episode == self.episode) & (next_code == env.desired_step(self.step + 1))
+        self._compare()
 
-        # The transition: state, action and next state of one step that was added.
-        self.right = self.values_of_step()
-        action = self.episode + self.step / ACTION_SCALE
-        self.is_added: Values = np.logical_and.reduce([
-            self.episode == own,
-            (self.step >= 0) & (self.step < self.length),
-            (self.next_episode == self.episode) & (self.next_step == self.step + 1),
-            np.abs(columns["action"][:, 0] - action) < 0.1 / ACTION_SCALE,
-            self._is_own_state(columns["achieved_goal"], self.step),
-            self._is_own_state(columns["next_achieved_goal"], self.right.code),
-            *((each[:, 2] == 0.5) & (np.abs(each - each.round(1)).max(axis=1) < 1e-3) for each in states),
-        ])
-
-        # The found and the expected values of columns; a column that the batches do not have is right.
-        # All rows that are not terminated have the same discount.
-        self.is_terminated: Values = np.asarray(columns.get("terminated", self.right.terminated), bool)
-        discount = np.where(self.is_terminated, 0.0, columns.get("discount", np.ones(1)).max())
-        truncated = self.is_last & ~self.right.recorded_end
-        self._values: dict[str, tuple[Any, Any]] = {
-            "reward": (columns["reward"].astype(float), self.right.reward),
-            "terminated": (self.is_terminated, self.right.terminated),
-            "truncated": (columns.get("truncated", truncated).astype(bool), truncated),
-            "discount": (columns.get("discount", discount), discount),
-        }
-        self.wrong: dict[str, Values] = {
-            "transition": ~self.is_added,
-            "goal": ~self.is_allowed,
-            "original goal": ~self.relabeled & ~is_of_step,
-            "next goal": ~(is_same | (~self.relabeled & is_next)),
-            "precision": ~np.logical_and.reduce([self._is_precise(columns[key]) for key in OBSERVATION_KEYS]),
-            **{name: differ(*values) for name, values in self._values.items()},
-        }
-        # A relabeled success need not be truncated too.
-        either = self.is_last & (~self.is_complete | (self.relabeled & self.is_terminated))
-        self.wrong["truncated"] &= ~either
+    def __getattr__(self, name: str) -> Values:  # for type checkers; __init__ sets the attributes
+        raise AttributeError(name)
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.batch)
 
-    def _is_own_state(self, goals: np.ndarray, step: np.ndarray) -> Values:
-        goal_episode, goal_step = self.env.decode(goals)
-        return (goal_episode == self.episode) & (goal_step == step)
-
-    def _is_precise(self, goals: np.ndarray) -> Values:
-        """Return whether each goal stays exactly equal if it is decoded and encoded again, (B,) bool."""
-        is_equal = goals == self.env.encode(*self.env.decode(goals))
-        return is_equal.reshape(len(self), -1).all(axis=1)
-
-    def values_of_step(self, ahead: int = 0) -> StepValues:
-        """Return the correct values of step ``step + ahead`` of each row's episode, for the row's goal."""
-        env, step, episode = self.env, self.step + ahead, np.maximum(self.episode, 0)
-        is_last = step + 1 == self.length
-        code = np.where(is_last & self._successes, env.desired_step(step + 1) + 1, step + 1)
-        achieved, own_goal = env.encode(episode, code), env.encode(episode, env.desired_step(step + 1))
-        recorded_reward = self.rewards_for(achieved, own_goal, ahead) + env.bonus
-        recomputed = self.rewards_for(achieved, self.columns["desired_goal"], ahead)
-        is_reached = np.asarray(env.compute_terminated(achieved, self.columns["desired_goal"], None), bool)
-        crashed, recorded_end = is_last & self._crashes, is_last & (self._crashes | self._successes)
-        terminated = (is_reached | crashed) & (self.termination != "never")
-        is_recomputed = self.relabeled & (self.termination != "keep")
-        return StepValues(
-            code,
-            recorded_reward,
-            np.where(self.relabeled, recomputed, recorded_reward),
-            is_reached,
-            crashed,
-            recorded_end,
-            np.where(is_recomputed, terminated, recorded_end),
+    def _row(self, number: int, t: int, goal_number: int, code: int) -> Row:
+        """Return what the oracle says about the row of step ``t`` with a goal."""
+        if not (0 <= number < len(self.episodes) and 0 <= t < len(self.episodes[number])):
+            return Row()
+        episode, goal = self.episodes[number], (goal_number, code)
+        is_own = number == goal_number
+        is_relabeled = not (is_own and goal in self._goals_of(number)[0])
+        s = goal_length = -1
+        if is_relabeled and 0 <= goal_number < len(self.episodes):
+            s, goal_length = self._goals_of(goal_number)[1].get(goal, -1), len(self.episodes[goal_number])
+        is_allowed = goal == episode.states[t]["desired_goal"]
+        if s >= 0 and self.strategy in SOURCES:
+            may_be_first = s == 0 and self.strategy == "episode"
+            is_allowed = is_own and (may_be_first or s in SOURCES[self.strategy](t, len(episode)))
+        elif s >= 0:
+            is_allowed = True
+        expected = self.oracle.row(episode, t, goal if is_relabeled else None)
+        there = episode.states[expected.end]
+        return Row(
+            True,
+            id(episode) in self._stored,
+            is_relabeled,
+            s >= 0,
+            is_allowed,
+            len(episode),
+            s,
+            goal_length,
+            episode.states[t]["achieved_goal"][1],
+            expected.end,
+            there["achieved_goal"][1],
+            there["desired_goal"][1],
+            *expected[1:],
+            expected.end in {episode.saved_at, len(episode) if episode.was_interrupted else -1},
+            kind_of_end(episode),
+            episode.env,
         )
 
-    def rewards_for(self, achieved: Any, desired: Any, ahead: int = 0) -> Values:
-        """Return the (B,) rewards of B pairs of goals, with the infos of the steps ``self.step + ahead``."""
-        infos = {"cost": self.env.cost(self.episode, self.step + ahead)}
-        return np.asarray(self.env.rewards(achieved, desired, infos), float)
+    def _goals_of(self, number: int) -> tuple[set[Any], dict[Any, int]]:
+        """Return the desired goals of an episode, and the number of the state for each achieved goal."""
+        if number not in self._goals:
+            states = self.episodes[number].states
+            achieved = {state["achieved_goal"]: s for s, state in enumerate(states)}
+            self._goals[number] = {state["desired_goal"] for state in states}, achieved
+        return self._goals[number]
+
+    def _compare(self) -> None:
+        """Compare all fields; set ``expected`` and ``wrong``."""
+        env, columns, number = self.env, self.columns, np.maximum(self.episode, 0)
+        is_terminated = np.asarray(columns.get("terminated", self.terminated), bool)
+        discount = self.discount
+        if (
+            self.oracle.n_steps == 1
+        ):  # gamma is not an argument; all rows that continue have the same discount
+            discount = np.where(is_terminated, 0.0, columns.get("discount", np.ones(1)).max())
+        goal = env.encode(np.maximum(self.goal_episode, 0), np.maximum(self.goal_code, 0))
+        next_goal = env.encode(number, self.next_desired)
+        of_goal = self.relabeled.reshape(-1, *[1] * (goal.ndim - 1))
+        self.expected: dict[str, Values] = {
+            "observation": env.observation(number, self.step),
+            "achieved_goal": env.encode(number, self.achieved),
+            "action": env.action(number, self.step),
+            "next_observation": env.observation(number, self.end),
+            "next_achieved_goal": env.encode(number, self.next_achieved),
+            "desired_goal": goal,
+            "next_desired_goal": np.where(of_goal, goal, next_goal),
+            "reward": self.reward,
+            "terminated": self.terminated,
+            "truncated": self.truncated,
+            "discount": discount,
+        }
+        self.wrong: dict[str, Values] = {}
+        judged = np.ones(len(self), bool)
+        for fields in FIELDS.values():
+            wrong = {key: judged & self._differs(key) for key in fields}
+            if "observation" in wrong:
+                wrong["observation"] |= ~self.is_known
+            if "desired_goal" in wrong:
+                wrong["desired_goal"] |= judged & ~self.is_allowed
+            if "truncated" in wrong:  # whether a row that is terminated is also truncated has no effect
+                either = (self.truncated & is_terminated) | self.may_be_truncated
+                wrong["truncated"] &= ~either
+            self.wrong |= wrong
+            judged = judged & ~np.logical_or.reduce(list(wrong.values()))
+        self.is_right_until_goal: Values = ~np.logical_or.reduce([
+            self.wrong[key] for aspect in ("transition", "goal") for key in FIELDS[aspect]
+        ])
+
+    def _differs(self, key: str) -> Values:
+        """Return whether a field differs from its expected value, (B,) bool; False if it is not returned."""
+        if key not in self.columns:
+            return np.zeros(len(self), bool)
+        found, expected = self.columns[key], self.expected[key]
+        if key in {"reward", "discount"}:
+            return ~(np.abs(found - expected) <= TOLERANCE * np.maximum(np.abs(expected), 1))  # also for NaN
+        is_wrong = np.asarray(found != expected).reshape(len(self), -1).any(axis=1)
+        return is_wrong | (key.endswith("goal") and found.dtype != expected.dtype)
 
     def describe(self, i: int) -> str:
         """Return a text that names the step, the episode and the goal of row ``i``."""
@@ -301,48 +210,132 @@ class DecodedRows:
         goal = goal if self.relabeled[i] else "its desired goal"
         return f"step {self.step[i]} of episode {self.episode[i]} with {goal}"
 
-    @property
-    def faults(self) -> list[str]:
-        """The `ASPECTS` in which any row is wrong, without those that were wrong in a simpler scenario."""
-        return [name for name in ASPECTS if name not in self._known_faults and self.wrong[name].any()]
-
-    def violation(
-        self, wrong: np.ndarray, message: str, values: tuple[Any, Any] | None = None, suffix: str = ""
-    ) -> Iterator[Violation]:
-        """Yield a violation for the first wrong row, if any; ``values`` are the found and expected values."""
+    def violation(self, wrong: Values, message: str) -> Iterator[Violation]:
+        """Yield a violation for the first row in the mask ``wrong``, if any."""
         for i in np.flatnonzero(wrong)[:1].tolist():
-            if values is not None:
-                found, expected = (
-                    f"{each[i]:.5g}" if each.dtype.kind == "f" else str(each[i]) for each in values
-                )
-                message += f" is {found} instead of {expected}{suffix}"
             yield Violation(f"{message}: {int(wrong.sum())} of {len(self)} rows", self.describe(i))
 
-    def violation_in(self, aspect: str, among: Any = True, suffix: str = "") -> Iterator[Violation]:
-        """Yield one violation if ``aspect`` is wrong in any row of the mask ``among``.
+    def differences(self, aspect: str, ignore: set[tuple[str, bool]] = frozenset()) -> Iterator[Violation]:  # type: ignore[assignment]
+        """Yield a violation for each field of an aspect that is wrong in original or in relabeled rows.
 
-        ``suffix`` follows the found and the expected value in the message, if the aspect has such values.
+        The subject of a violation is the field. ``ignore`` has pairs (field, whether rows are relabeled).
         """
-        message, values = MESSAGES.get(aspect, aspect), self._values.get(aspect)
-        yield from self.violation(self.wrong[aspect] & among, message, values, suffix)
+        for key in FIELDS[aspect]:
+            kinds = [kind for kind in (True, False) if (key, kind) not in ignore]
+            wrong = self.wrong[key] & np.isin(self.relabeled, kinds)
+            for i in np.flatnonzero(wrong)[:1].tolist():
+                yield from self.violation(wrong, self._explain(key, i, wrong))
 
-    def first_violation(self) -> Iterator[Violation]:
-        """Yield a violation for the first entry of `faults`, such as "reward"; nothing without `faults`."""
-        for aspect in self.faults[:1]:
-            yield from self.violation_in(aspect)
+    def _explain(self, key: str, i: int, wrong: Values) -> str:
+        """Return a text on the wrong value of a field in row ``i``."""
+        kind = "relabeled" if self.relabeled[i] else "original"
+        if not self.is_known[i]:
+            return "the row matches no step that was added"
+        found, expected = (np.asarray(each[key][i]).tolist() for each in (self.columns, self.expected))
+        if key == "desired_goal" and found == expected and not self.is_allowed[i]:
+            return self._explain_goal(i)
+        text = f"{key} of a row that is {kind} is {found} instead of {expected}"
+        if self.columns[key].dtype != self.expected[key].dtype and found == expected:
+            text += f" with dtype {self.columns[key].dtype} instead of {self.expected[key].dtype}"
+        return text + (self._explain_reward(wrong) if key == "reward" and self.relabeled[i] else "")
+
+    def _explain_goal(self, i: int) -> str:
+        if not self.relabeled[i]:
+            return "the desired goal of the row is that of another step"
+        if not self.is_achieved[i]:
+            return "no state achieved the goal of the relabeled row"
+        if not self.is_own[i]:
+            return "the goal was achieved in another episode"
+        if self.strategy == "final":
+            return "the goal is not that of the last state of the episode"
+        place = "action of the step" if self.goal_step[i] == self.step[i] else "step"
+        return f"the goal was achieved before the {place}"
+
+    def _explain_reward(self, wrong: Values) -> str:
+        """Return a text that explains all ``wrong`` rewards, or an empty text if nothing does."""
+        columns, goal = self.columns, self.columns["desired_goal"]
+        infos = {"cost": self.env.cost(self.episode, self.step)}
+        recorded = {
+            episode: self.episodes[episode].rewards for episode in np.unique(self.episode[wrong]).tolist()
+        }
+        of_step = [
+            recorded[e][t] if w else 0.0 for e, t, w in zip(self.episode, self.step, wrong, strict=True)
+        ]
+        for rewards, text in (
+            (of_step, "it is the reward for the original goal"),
+            (
+                self.env.rewards(columns["achieved_goal"], goal, infos),
+                "it is that of the goal before the action",
+            ),
+            (self.env.rewards(goal, columns["next_achieved_goal"], infos), "both goals were swapped"),
+        ):
+            if np.allclose(columns["reward"][wrong], np.asarray(rewards)[wrong], atol=TOLERANCE):
+                return f"; {text}"
+        return ""
+
+    # --- steps ---
+
+    def features(self, episode: Values, step: Values) -> dict[str, Values]:
+        """Return values by which steps can be grouped, each a (B,) array: kinds of steps and of episodes."""
+        count = len(self.must_be_sampled)
+        age = {id(stored): 3 - 4 * i // count for i, stored in enumerate(self.must_be_sampled)}
+        facts = [
+            (len(stored), kind_of_end(stored), stored.env, age.get(id(stored), -1))
+            for stored in self.episodes
+        ]
+        length, end, env_index, ages = (np.array(values)[episode] for values in zip(*facts, strict=True))
+        return {
+            "step": step,
+            "steps to the end": length - step,
+            "length of the episode": length,
+            "end of the episode": end,
+            "env_index": env_index,
+            "age of the episode (0 oldest, 3 newest)": ages,
+        }
+
+    def judged_steps(self) -> tuple[Values, Values]:
+        """Return the episode numbers and step numbers of all steps that must be sampled."""
+        number_of = {id(stored): number for number, stored in enumerate(self.episodes)}
+        numbers = [number_of[id(stored)] for stored in self.must_be_sampled]
+        lengths = [len(stored) for stored in self.must_be_sampled]
+        steps = [np.arange(length) for length in lengths]
+        return np.repeat(numbers, lengths), np.concatenate([*steps, np.empty(0, int)])
+
+    def extra(self) -> Iterator[Violation]:
+        """Yield a violation if a row is of a step that may no longer or not yet be sampled."""
+        wrong = self.is_known & ~self.may_be_sampled
+        for i in np.flatnonzero(wrong)[:1].tolist():
+            is_open = self.kind_of_end[i] == "open"
+            state = "is open" if is_open else "was evicted, or is not part of the saved buffer"
+            yield from self.violation(wrong, f"episode {self.episode[i]} {state}")
+
+    def missing(self) -> Iterator[Violation]:
+        """Yield a violation if no row has a kind of steps of which many rows are expected."""
+        episode, step = self.judged_steps()
+        name = episode * 1024 + step
+        if not len(name):
+            return
+        expected = len(self) / len(name)
+        found = np.isin(name, self.transition)
+        for kind, values in (self.features(episode, step) | {"episode": episode, "transition": name}).items():
+            different, group = np.unique(values, return_inverse=True)
+            members, rows = np.bincount(group), np.bincount(group, found)
+            for i in np.flatnonzero((members * expected >= ENOUGH) & (rows == 0))[:1].tolist():
+                value = different[i]
+                label = f"{kind} {value}"
+                if kind == "transition":
+                    label = f"step {value % 1024} of episode {value // 1024}"
+                count = f"{members[i]} of {len(name)} stored transitions"
+                yield Violation(f"none of {len(self)} rows is of {label}, of which {count} are")
+                return
 
 
-def differ(found: Any, expected: Any) -> Values:
-    """Return, (B,) bool, whether two values differ by more than TOLERANCE; also True if either is NaN."""
-    return ~(np.abs(found.astype(float) - expected) <= TOLERANCE)
-
-
-def first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
-    """Return, among the rows in the mask ``chosen``, the index of the first row of each transition.
-
-    Statistical tests of goals use only these rows, since several rows of one transition may depend on each
-    other: a buffer that stores relabeled transitions can sample the same one twice.
-    """
-    index = np.flatnonzero(chosen)
-    _, first = np.unique(rows.transition[index], return_index=True)
-    return index[first]
+def kind_of_end(episode: StoredEpisode) -> str:
+    """Return how an episode ended."""
+    last = episode.states[-1]
+    if episode.was_interrupted:
+        return "interruption"
+    if not episode.terminated:
+        return "time limit" if episode.truncated else "open"
+    kind = "success" if ConformanceEnv.reaches(last["achieved_goal"], last["desired_goal"]) else "crash"
+    return kind + " at the time limit" * episode.truncated

@@ -24,6 +24,40 @@ def proportion_z(count: int, total: int, probability: float) -> float:
     return math.sqrt(max(deviance, 0.0))
 
 
+def share_z(chosen: np.ndarray, batch: np.ndarray, probability: float) -> float:
+    """Return how far the share of chosen rows is from a probability, in standard deviations.
+
+    The rows of a batch may depend on each other, as in stratified and systematic sampling, but those of
+    different batches may not: the standard deviation is the larger one of independent rows and of batches.
+
+    Args:
+        chosen: (B,) bool.
+        batch: (B,) number of the batch of each row.
+        probability: Expected share.
+    """
+    if not len(chosen):
+        return 0.0
+    of_rows = proportion_z(int(chosen.sum()), len(chosen), probability)
+    if of_rows <= LIMIT:
+        return of_rows
+    rest = np.bincount(batch, chosen - chosen.mean())
+    spread = math.sqrt((rest**2).sum()) / len(chosen)
+    distance = abs(float(chosen.mean()) - probability)
+    return min(of_rows, distance / spread) if spread else of_rows
+
+
+def largest_count_z(counts: np.ndarray) -> float:
+    """Return how far the largest of several equally likely counts is from the average.
+
+    This also holds if counts depend on each other; the limit allows for several thousand of them.
+    """
+    average, largest = (float(counts.mean()), float(counts.max())) if len(counts) else (0.0, 0.0)
+    if not average:
+        return 0.0
+    deviance = 2 * (largest * math.log(largest / average) - largest + average)
+    return math.sqrt(deviance) - 1.5
+
+
 def uniformity_z(groups: Sequence[np.ndarray]) -> float:
     """Return how far the counts of all groups together are from uniform, in standard deviations.
 
@@ -73,3 +107,14 @@ def bins_of(position: np.ndarray, size: np.ndarray | int, bins: int) -> np.ndarr
     """
     inside = np.random.default_rng(0).random(len(position))
     return np.asarray((position + inside) / np.maximum(size, 1) * bins).astype(int)
+
+
+def first_of_each(name: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return, among the rows in the mask ``chosen``, the index of the first row with each name.
+
+    Statistical tests of goals use only the first row of each transition, since several rows of one transition
+    may depend on each other: a buffer that stores relabeled transitions can sample the same one twice.
+    """
+    index = np.flatnonzero(chosen)
+    _, first = np.unique(name[index], return_index=True)
+    return index[first]

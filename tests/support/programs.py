@@ -19,7 +19,7 @@ from her_wrappers.replay.batch import Provenance
 from tests.support.buffers import load_buffer, make_buffer, stacked, step_of
 from tests.support.counting import LEAVES, TREES, World
 from tests.support.equality import assert_same_batches
-from tests.support.oracle import Oracle, halfway
+from tests.support.expected_buffer import ExpectedBuffer, halfway
 
 GOALS = (
     {},
@@ -80,11 +80,13 @@ class Program:
         self.again = self.functions | {key: goals[key] for key in goals if key == "goal_selection_strategy"}
         options |= goals | self.functions
         seed = self.integer(0, 999)
-        self.oracle, self.demonstrations, given = Oracle(self.world, **options), None, None
+        self.oracle, self.demonstrations, given = ExpectedBuffer(self.world, **options), None, None
         if self.integer(0, 3) == 0:
             episodes = [self.world.episode(1000 + i, self.integer(1, 6)) for i in range(self.integer(1, 3))]
             given = Demonstrations(episodes, self.pick((0.25, 0.5, 0.9)))
-            self.demonstrations = Oracle(self.world, **options | {"buffer_size": sum(map(len, episodes))})
+            self.demonstrations = ExpectedBuffer(
+                self.world, **options | {"buffer_size": sum(map(len, episodes))}
+            )
             for episode in episodes:
                 self.demonstrations.add_episode(episode)
             self.oracle.next_step = self.demonstrations.next_step
@@ -92,12 +94,12 @@ class Program:
             warnings.simplefilter("ignore")
             self.buffer = make_buffer(device, self.world, seed=seed, demonstrations=given, **options)
         self.share = given.share if given else 0
-        self.open = self.oracle.open  # episode and next step of each environment
+        self.open = self.oracle.playing  # episode and next step of each environment
         if callable(options["termination"]):
             for oracle in self.oracles():
                 oracle.termination = "recompute"
 
-    def oracles(self) -> list[Oracle]:
+    def oracles(self) -> list[ExpectedBuffer]:
         """Return the oracle of the buffer, and that of its demonstrations."""
         return [self.oracle] if self.demonstrations is None else [self.oracle, self.demonstrations]
 

@@ -19,6 +19,7 @@ class Ours(ReplayAdapter):
 
     name = "her-toolkit"
     offers = frozenset(OFFERS)
+    samples_open_episodes, evicts, ends_all_episodes = False, "episodes", True
 
     def __init__(self, env: Any, *, num_envs: int = 1, **options: Any) -> None:
         self._num_envs = num_envs

@@ -25,6 +25,7 @@ class OursForRLlib(ReplayAdapter):
 
     name = "her-toolkit, for RLlib"
     offers = frozenset(OFFERS)
+    samples_open_episodes, evicts = False, "episodes"
 
     def __init__(self, env: Any, *, buffer_size: int, n_steps: int = 1, **options: Any) -> None:
         self._n_steps, self._gamma = n_steps, options.get("gamma", 0.99)
@@ -76,5 +77,6 @@ class OursForRLlib(ReplayAdapter):
         Path(path).write_bytes(pickle.dumps(self.buffer.get_state()))
 
     def load(self, path: str) -> None:
-        """Load a saved state into the buffer with ``set_state``."""
+        """Load a saved state into the buffer with ``set_state``; then environments begin new episodes."""
+        self._open = {}
         self.buffer.set_state(pickle.loads(Path(path).read_bytes()))

@@ -26,6 +26,7 @@ class OursForStableBaselines3(ReplayAdapter):
 
     name = "her-toolkit, for Stable-Baselines3"
     offers = frozenset(OFFERS) - {"save generator", "priorities"}
+    samples_open_episodes, evicts, ends_all_episodes = False, "episodes", True
     buffer_class: ClassVar[type[Any]] = HerReplayBuffer
 
     def __init__(

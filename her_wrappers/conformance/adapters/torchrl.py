@@ -21,6 +21,7 @@ class OursForTorchRL(ReplayAdapter):
 
     name = "her-toolkit, for TorchRL"
     offers = frozenset(OFFERS)
+    samples_open_episodes, evicts, ends_all_episodes = False, "episodes", True
 
     def __init__(self, env: Any, *, num_envs: int = 1, **options: Any) -> None:
         self._env, self._num_envs = env, num_envs
@@ -70,6 +71,7 @@ class OursForTorchRL(ReplayAdapter):
 
     def load(self, path: str) -> None:
         """Load the buffer from a file."""
+        self._steps = []
         self.buffer.loads(path)
 
 

@@ -13,7 +13,7 @@ from her_wrappers.replay.goal_selection import STRATEGIES
 from tests.support.buffers import make_buffer
 from tests.support.chi_square import assert_proportional
 from tests.support.counting import COUNTING, counting_episode
-from tests.support.oracle import Oracle
+from tests.support.expected_buffer import ExpectedBuffer
 
 LENGTHS = [5, 1, 7, 2, 9, 1, 3, 6, 2, 4]
 """After these episodes a buffer of 24 has wrapped and holds the last five, steps 24 to 39."""
@@ -25,7 +25,7 @@ IN_EPISODE = (*STRATEGIES, *GEOMETRIC)
 def filled(device=None, lengths=LENGTHS, **options):
     """Return a buffer of counting episodes, and its oracle."""
     options = {"buffer_size": 24} | options
-    buffer, oracle = make_buffer(device, **options), Oracle(COUNTING, **options)
+    buffer, oracle = make_buffer(device, **options), ExpectedBuffer(COUNTING, **options)
     for number, length in enumerate(lengths):
         buffer.add_episode(counting_episode(number, length))
         oracle.add_episode(counting_episode(number, length))

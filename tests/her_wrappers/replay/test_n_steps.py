@@ -12,7 +12,7 @@ from her_wrappers.replay.n_step import window_lengths
 from tests.support.buffers import device_options, filled, make_buffer
 from tests.support.counting import ACTIONS, COUNTING, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_tree
-from tests.support.oracle import Oracle
+from tests.support.expected_buffer import ExpectedBuffer
 from tests.support.sb3_versions import needs_n_steps
 
 GAMMA = 0.9
@@ -45,7 +45,7 @@ def test_in_the_counting_environment_returns_are_arithmetic(device, n_steps):
 
 def test_windows_longer_than_int32_are_the_whole_episode(device):
     options = {"buffer_size": 40, "n_steps": 10**12, "gamma": GAMMA, "termination": "keep"}
-    buffer, oracle = make_buffer(device, **options), Oracle(COUNTING, **options)
+    buffer, oracle = make_buffer(device, **options), ExpectedBuffer(COUNTING, **options)
     for each in (buffer, oracle):
         for number in range(6):
             each.add_episode(counting_episode(number, 1 + 5 * number % 13, terminated=number % 2 == 0))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from her_wrappers import Episode, Geometric, Mixture, relabel_episode
 from tests.support.chi_square import assert_proportional
 from tests.support.counting import ACTIONS, COUNTS, World, compute_reward, counting_episode
-from tests.support.oracle import SOURCES, Oracle, halfway
+from tests.support.expected_buffer import STATES, ExpectedBuffer, halfway
 
 
 def relabeled(episode, strategy="future", n_sampled_goal=4, reward=compute_reward, seed=0, **options):
@@ -22,7 +22,7 @@ TERMINATIONS = "success", "keep", "never", None
 
 
 @pytest.mark.parametrize("termination", TERMINATIONS)
-@pytest.mark.parametrize("strategy", [*(name for name in SOURCES if name != "halfway"), halfway])
+@pytest.mark.parametrize("strategy", [*(name for name in STATES if name != "halfway"), halfway])
 @given(sizes=st.tuples(st.integers(1, 9), st.integers(1, 6)), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=30)
 def test_every_copy_is_explained_by_the_oracle(strategy, termination, sizes, seed):
@@ -30,7 +30,7 @@ def test_every_copy_is_explained_by_the_oracle(strategy, termination, sizes, see
     (length, copies), number = sizes, seed % 30
     world = World(COUNTS, COUNTS, ACTIONS, None if termination == "success" else "infos")
     asked = {"goal_selection_strategy": strategy, "termination": termination, "gamma": 0.5}
-    oracle = Oracle(world, buffer_size=9, **asked)
+    oracle = ExpectedBuffer(world, buffer_size=9, **asked)
     oracle.add_episode(episode := world.episode(number, length))
     options = {"termination": termination or world.terminated, "gamma": 0.5, "seed": seed}
     batch = relabeled(episode, strategy, copies, world.reward, **options)

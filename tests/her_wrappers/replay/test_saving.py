@@ -27,7 +27,7 @@ from tests.support.counting import (
     counting_episode,
 )
 from tests.support.equality import assert_same_batches, assert_same_episodes, assert_same_tree
-from tests.support.oracle import halfway
+from tests.support.expected_buffer import halfway
 
 
 def reloaded(buffer, folder, device=None, **options):

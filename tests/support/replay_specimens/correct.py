@@ -107,6 +107,7 @@ class SamplesOpenEpisodes(Reference):
     """Steps of open episodes are sampled with goals from the steps added so far, as in Tianshou."""
 
     offers = Reference.offers - {"seed", "save", "save generator"}
+    samples_open_episodes = True
 
     def sample(self, batch_size):
         stored = self.rows
@@ -121,10 +122,15 @@ class Ring(Reference):
     """Single transitions are overwritten, while later steps of the same episode stay stored."""
 
     offers = Reference.offers - {"random", "episode"}
+    evicts = "steps"
 
     def __init__(self, env, **options):
         super().__init__(env, **options)
         self.slots, self.added, self.steps_left = {}, 0, {}
+
+    def load(self, path):
+        self.slots, self.added, self.steps_left = {}, 0, {}
+        super().load(path)
 
     def store(self, episode):
         self.episodes.append(episode)
@@ -167,10 +173,24 @@ class StratifiedPriorities(Full):
         return self.rows[np.searchsorted(self.sums, place * self.sums[-1])]
 
 
+class SystematicPriorities(Full):
+    """The rows of a batch are at equal distances in the sums of the priorities, after one random offset."""
+
+    def sample(self, batch_size):
+        sums = np.cumsum([self.priority(episode[t]) for episode, t in self.rows])
+        places = (np.arange(batch_size) + self.rng.random()) / batch_size * sums[-1]
+        self.chosen = np.searchsorted(sums, places).tolist()
+        return super().sample(batch_size)
+
+    def choose(self):
+        return self.rows[self.chosen.pop()]
+
+
 class PrioritizedCopies(RelabelsWhenStoring):
     """Stored copies have priorities of their own, and indices that later copies use again."""
 
     offers = RelabelsWhenStoring.offers | {"priorities"}
+    evicts = "steps"
 
     def store(self, episode):
         first = len(self.rows) and self.rows[-1][-1]["index"] + 1
@@ -236,14 +256,6 @@ class WeightsAreNotNormalized(Full):
         return 3 / priorities
 
 
-class NextGoalIsThatOfTheNextState(Reference):
-    """Original rows have the desired goals of both states, which differ if goals change."""
-
-    def row(self, step, goal, relabeled):
-        next_goal = goal if relabeled else step["next_obs"]["desired_goal"]
-        return super().row(step, goal, relabeled) | {"next_desired_goal": next_goal}
-
-
 CORRECT = [
     Ring,
     Full,
@@ -259,11 +271,11 @@ CORRECT = [
     ReadOnlyBatches,
     SamplesOpenEpisodes,
     StratifiedPriorities,
+    SystematicPriorities,
     PrioritizedCopies,
     WithoutReplacement,
     RandomOfAllEpisodes,
     NewPriorityIsFive,
     WeightsAreNotNormalized,
-    NextGoalIsThatOfTheNextState,
     Demonstrated,
 ]

@@ -7,13 +7,13 @@ def achieved(step, key="next_obs"):
     return step[key]["achieved_goal"]
 
 
-class NextStateOfAnotherStep(Reference, code="HB005"):
+class NextStateOfAnotherStep(Reference, code="HB501"):
     def row(self, step, goal, relabeled):
         other, t = self.rows[self.rng.integers(len(self.rows))]
         return super().row(step | {"next_obs": other[t]["next_obs"]}, goal, relabeled)
 
 
-class ActionOfAnotherStep(Reference, code="HB005"):
+class ActionOfAnotherStep(Reference, code="HB501"):
     def row(self, step, goal, relabeled):
         other, t = self.rows[self.rng.integers(len(self.rows))]
         return super().row(step | {"action": other[t]["action"]}, goal, relabeled)
@@ -46,78 +46,78 @@ class ChoosesFrom(Reference):
         return self.other_goal(episode, t) if self.strategy == self.changed else super().goal(episode, t)
 
 
-class FutureOfAnyEpisode(ChoosesFrom, code="HB102"):
+class FutureOfAnyEpisode(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         other, s = self.rows[self.rng.integers(len(self.rows))]
         return achieved(other[s])
 
 
-class FutureOfNextEpisode(ChoosesFrom, code="HB102"):
+class FutureOfNextEpisode(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         place = next(i for i, each in enumerate(self.episodes) if each is episode)
         return achieved(self.episodes[(place + 1) % len(self.episodes)][-1])
 
 
-class FinalOfNewestEpisode(ChoosesFrom, code="HB102"):
+class FinalOfNewestEpisode(ChoosesFrom, code="HB141"):
     changed = "final"
 
     def other_goal(self, episode, t):
         return achieved(self.episodes[-1][-1])
 
 
-class FutureIsWholeEpisode(ChoosesFrom, code="HB103"):
+class FutureIsWholeEpisode(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(len(episode))])
 
 
-class FutureIsPast(ChoosesFrom, code="HB103"):
+class FutureIsPast(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t + 1)], "obs")
 
 
-class FutureOfPresentStates(ChoosesFrom, code="HB104"):
+class FutureOfPresentStates(ChoosesFrom, code="HB101"):
     """Goals are the achieved goals before steps, as in TorchRL by default."""
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, len(episode))], "obs")
 
 
-class FutureWithPresent(ChoosesFrom, code="HB104"):
+class FutureWithPresent(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         s = self.rng.integers(t, len(episode) + 1)
         return achieved(episode[t], "obs") if s == t else achieved(episode[s - 1])
 
 
-class FutureWithoutLastState(ChoosesFrom, code="HB105"):
+class FutureWithoutLastState(ChoosesFrom, code="HB190"):
     """The last state is a goal only at the last step; Stable-Baselines 2 excludes the last state too."""
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, max(len(episode) - 1, t + 1))])
 
 
-class FutureIsNextState(ChoosesFrom, code="HB105"):
+class FutureIsNextState(ChoosesFrom, code="HB190"):
     def other_goal(self, episode, t):
         return achieved(episode[t])
 
 
-class FutureIsRounded(ChoosesFrom, code="HB106"):
+class FutureIsRounded(ChoosesFrom, code="HB190"):
     """Rounding selects the first and the last state half as often as others, as in OGBench."""
 
     def other_goal(self, episode, t):
         return achieved(episode[round(t + self.rng.random() * (len(episode) - 1 - t))])
 
 
-class FutureIsNear(ChoosesFrom, code="HB106"):
+class FutureIsNear(ChoosesFrom, code="HB190"):
     def other_goal(self, episode, t):
         return achieved(episode[min(t + self.rng.geometric(0.4) - 1, len(episode) - 1)])
 
 
-class FutureIsFinal(ChoosesFrom, code="HB106"):
+class FutureIsFinal(ChoosesFrom, code="HB190"):
     def other_goal(self, episode, t):
         return achieved(episode[-1])
 
 
-class FinalIsLastButOne(ChoosesFrom, code="HB107"):
+class FinalIsLastButOne(ChoosesFrom, code="HB141"):
     """The goal is the last but one state, as in Stable-Baselines 2, issue 666."""
 
     changed = "final"
@@ -126,35 +126,35 @@ class FinalIsLastButOne(ChoosesFrom, code="HB107"):
         return achieved(episode[-1], "obs")
 
 
-class FinalIsFuture(ChoosesFrom, code="HB107"):
+class FinalIsFuture(ChoosesFrom, code="HB141"):
     changed = "final"
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, len(episode))])
 
 
-class EpisodeIsFuture(ChoosesFrom, code="HB108"):
+class EpisodeIsFuture(ChoosesFrom, code="HB192"):
     changed = "episode"
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, len(episode))])
 
 
-class EpisodeWithoutLastState(ChoosesFrom, code="HB105"):
+class EpisodeWithoutLastState(ChoosesFrom, code="HB192"):
     changed = "episode"
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(max(len(episode) - 1, 1))])
 
 
-class RandomOfOwnEpisode(ChoosesFrom, code="HB109"):
+class RandomOfOwnEpisode(ChoosesFrom, code="HB193"):
     changed = "random"
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(len(episode))])
 
 
-class RandomOfNewestEpisodes(ChoosesFrom, code="HB109"):
+class RandomOfNewestEpisodes(ChoosesFrom, code="HB193"):
     changed = "random"
 
     def other_goal(self, episode, t):
@@ -162,7 +162,7 @@ class RandomOfNewestEpisodes(ChoosesFrom, code="HB109"):
         return achieved(other[self.rng.integers(len(other))])
 
 
-class GoalsShared(Reference, code="HB110"):
+class GoalsShared(Reference, code="HB195"):
     """All relabeled rows of an episode in a batch have the same goal, as in Tianshou."""
 
     def sample(self, batch_size):
@@ -175,19 +175,19 @@ class GoalsShared(Reference, code="HB110"):
         return self.shared.setdefault(id(episode), super().goal(episode, t))
 
 
-class NextGoalKept(Reference, code="HB111"):
+class NextGoalKept(Reference, code="HB101"):
     def row(self, step, goal, relabeled):
         return super().row(step, goal, relabeled) | {"next_desired_goal": step["next_obs"]["desired_goal"]}
 
 
-class GoalOfFirstStep(Reference, code="HB112"):
+class GoalOfFirstStep(Reference, code="HB103"):
     def store(self, episode):
         for step in episode:
             step["obs"]["desired_goal"] = episode[0]["obs"]["desired_goal"]
         super().store(episode)
 
 
-class GoalOfLastStep(Reference, code="HB112"):
+class GoalOfLastStep(Reference, code="HB103"):
     def store(self, episode):
         for step in episode:
             step["obs"]["desired_goal"] = episode[-1]["next_obs"]["desired_goal"]
@@ -254,12 +254,12 @@ class DrawsFirstStepsTwiceAsOften(Reference, code="HB205"):
         return (episode, t // 2) if self.rng.random() < 0.5 else (episode, t)
 
 
-class OneStepEpisodesAreLost(Reference, code="HB508"):
+class OneStepEpisodesAreLost(Reference, code="HB708"):
     def store(self, episode):
         if len(episode) > 1:
             super().store(episode)
 
 
-class OneStepEpisodesAreNotRelabeled(Reference, code="HB508"):
+class OneStepEpisodesAreNotRelabeled(Reference, code="HB204"):
     def is_relabeled(self, episode, t, i, batch_size):
         return len(episode) > 1 and super().is_relabeled(episode, t, i, batch_size)

@@ -6,17 +6,17 @@ from tests.support.replay_specimens.correct import Ring, SamplesOpenEpisodes
 from tests.support.replay_specimens.reference import Full, Reference
 
 
-class RingWrapsOneTooEarly(Ring, code="HB504"):
+class RingWrapsOneTooEarly(Ring, code="HB120"):
     def wrap(self, slot):
         return slot if slot < self.buffer_size else (slot + 1) % self.buffer_size
 
 
-class RingWrapsToItsMiddle(Ring, code="HB504"):
+class RingWrapsToItsMiddle(Ring, code="HB120"):
     def wrap(self, slot):
         return slot if slot < self.buffer_size else slot - self.buffer_size // 2
 
 
-class RingRemembersBoundsOfALapAgo(Ring, code="HB507"):
+class RingRemembersBoundsOfALapAgo(Ring, code="HB121"):
     """Bounds are updated only if length or cursor changed since the previous batch, as in TorchRL."""
 
     lengths, key = (), None
@@ -35,13 +35,13 @@ class RingRemembersBoundsOfALapAgo(Ring, code="HB507"):
         return super().sample(batch_size)
 
 
-class NothingIsStoredWhenFull(Reference, code="HB505"):
+class NothingIsStoredWhenFull(Reference, code="HB720"):
     def store(self, episode):
         if len(self.rows) + len(episode) <= self.buffer_size:
             super().store(episode)
 
 
-class NewestEpisodeIsEvicted(Reference, code="HB505"):
+class NewestEpisodeIsEvicted(Reference, code="HB720"):
     def store(self, episode):
         self.rows += [(episode, t) for t in range(len(episode))]
         self.episodes.append(episode)
@@ -49,13 +49,13 @@ class NewestEpisodeIsEvicted(Reference, code="HB505"):
             del self.rows[len(self.rows) - len(self.episodes.pop()) :]
 
 
-class OldRowsStay(Reference, code="HB506"):
+class OldRowsStay(Reference, code="HB720"):
     def store(self, episode):
         self.episodes.append(episode)
         self.rows += [(episode, t) for t in range(len(episode))]
 
 
-class LengthOfFirstEpisode(Reference, code="HB509"):
+class LengthOfFirstEpisode(Reference, code="HB108"):
     def goal(self, episode, t):
         if self.strategy != "future":
             return super().goal(episode, t)
@@ -70,7 +70,7 @@ class LengthOfFirstEpisode(Reference, code="HB509"):
         return other[s]["next_obs"]["achieved_goal"]
 
 
-class EpisodeAsLongAsTheBufferIsLost(Reference, code="HB510"):
+class EpisodeAsLongAsTheBufferIsLost(Reference, code="HB722"):
     """Episodes of buffer_size steps are never sampled, as in Stable-Baselines3."""
 
     def store(self, episode):
@@ -78,7 +78,7 @@ class EpisodeAsLongAsTheBufferIsLost(Reference, code="HB510"):
             super().store(episode)
 
 
-class OpenEpisodesHaveOldGoals(SamplesOpenEpisodes, code="HB511"):
+class OpenEpisodesHaveOldGoals(SamplesOpenEpisodes, code="HB123"):
     offers = Reference.offers
 
     def goal(self, episode, t):
@@ -86,26 +86,26 @@ class OpenEpisodesHaveOldGoals(SamplesOpenEpisodes, code="HB511"):
         return super().goal(self.episodes[-1], 0) if is_open else super().goal(episode, t)
 
 
-class OpenEpisodesRaise(Reference, code="HB511"):
+class OpenEpisodesRaise(Reference, code="HB723"):
     def sample(self, batch_size):
         if any(self.open):
             raise RuntimeError("an episode is open")
         return super().sample(batch_size)
 
 
-class InterruptedEpisodesAreJoined(Reference, code="HB512"):
+class InterruptedEpisodesAreJoined(Reference, code="HB124"):
     def end_episode(self, env_index=0):
         last = self.open[env_index][-1]
         if last["terminated"] or last["truncated"]:
             super().end_episode(env_index)
 
 
-class EnvironmentsAreJoined(Reference, code="HB513"):
+class EnvironmentsAreJoined(Reference, code="HB125"):
     def add(self, *transition, env_index=0):
         super().add(*transition)
 
 
-class ObservationsAreReshaped(Reference, code="HB514"):
+class ObservationsAreReshaped(Reference, code="HB607"):
     """add reshapes an entry of the caller's dict, as in Stable-Baselines3 for Discrete entries."""
 
     def add(self, obs, *others, **options):
@@ -113,13 +113,13 @@ class ObservationsAreReshaped(Reference, code="HB514"):
         obs["desired_goal"] = obs["desired_goal"].reshape(1, -1)
 
 
-class ActionsAreClippedInPlace(Reference, code="HB514"):
+class ActionsAreClippedInPlace(Reference, code="HB607"):
     def add(self, obs, action, *others, **options):
         super().add(obs, action, *others, **options)
         np.clip(action, -0.5, 0.5, out=action)
 
 
-class ArgumentsAreNotCopied(Reference, code="HB515"):
+class ArgumentsAreNotCopied(Reference, code="HB527"):
     kept = ("obs", "action", "next_obs")
 
     def add(self, *transition, env_index=0):
@@ -130,11 +130,11 @@ class ArgumentsAreNotCopied(Reference, code="HB515"):
         step |= {key: values[key] for key in self.kept}
 
 
-class ActionsAreNotCopied(ArgumentsAreNotCopied, code="HB515"):
+class ActionsAreNotCopied(ArgumentsAreNotCopied, code="HB527"):
     kept = ("action",)
 
 
-class BatchesAreOverwritten(Reference, code="HB516"):
+class BatchesAreOverwritten(Reference, code="HB608"):
     """All arrays of a batch are overwritten by the next batch, as index and weights in cpprb."""
 
     def sample(self, batch_size):
@@ -146,7 +146,7 @@ class BatchesAreOverwritten(Reference, code="HB516"):
         return kept
 
 
-class IndexIsOverwritten(Full, code="HB516"):
+class IndexIsOverwritten(Full, code="HB608"):
     """The index is overwritten by the next batch if there are priorities, as in cpprb."""
 
     def sample(self, batch_size):
@@ -159,7 +159,7 @@ class IndexIsOverwritten(Full, code="HB516"):
         return batch | {"index": index}
 
 
-class BatchesAreReturnedAgain(Reference, code="HB517"):
+class BatchesAreReturnedAgain(Reference, code="HB528"):
     """Every tenth batch is an earlier batch, if that has the same size."""
 
     offers = Reference.offers - {"save generator"}
@@ -220,19 +220,19 @@ class GlobalGeneratorIsSeeded(Reference, code="HB604"):
         np.random.seed(options["seed"])  # noqa: NPY002 - the fault
 
 
-class SaveForgetsOldEpisodes(Reference, code="HB605"):
+class SaveForgetsOldEpisodes(Reference, code="HB730"):
     def state(self):
         return super().state() | {"episodes": self.episodes[-6:]}
 
 
-class LoadMixesUpEpisodes(Reference, code="HB605"):
+class LoadMixesUpEpisodes(Reference, code="HB130"):
     def load(self, path):
         super().load(path)
         whole = [step for episode in self.episodes for step in episode]
         self.rows = [(whole, t) for t in range(len(whole))]
 
 
-class LoadRaises(Reference, code="HB605"):
+class LoadRaises(Reference, code="HB730"):
     def load(self, path):
         raise EOFError("no data")
 

@@ -56,7 +56,7 @@ class NewTransitionsAreRarelySampled(Full, code="HB805"):
             self.priorities |= {step["number"]: 0.05 for step in episode}
 
 
-class NewTransitionsAreNeverSampled(Full, code="HB805"):
+class NewTransitionsAreNeverSampled(Full, code="HB760"):
     def priority(self, step):
         return super().priority(step) if step["number"] in self.priorities else 0.0
 
@@ -107,7 +107,7 @@ class IndexIsNotUniqueAfterLoad(Full, code="HB803"):
         return super().state() | {"steps_stored": 60}
 
 
-class PrioritiesAreScaledInPlace(Full, code="HB514"):
+class PrioritiesAreScaledInPlace(Full, code="HB607"):
     def update_priorities(self, index, priorities):
         super().update_priorities(index, priorities)
         priorities += 1e-6
@@ -116,50 +116,50 @@ class PrioritiesAreScaledInPlace(Full, code="HB514"):
 # --- other fields of a batch ----------------------------------------------------------------------
 
 
-class NextGoalOfOriginalRowsIsZero(Reference, code="HB111"):
+class NextGoalOfOriginalRowsIsZero(Reference, code="HB101"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row if relabeled else row | {"next_desired_goal": goal * 0}
 
 
-class NextGoalOfLastStepIsOfOtherEpisode(Reference, code="HB111"):
+class NextGoalOfLastStepIsOfOtherEpisode(Reference, code="HB101"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         is_last = step["truncated"] and not relabeled
         return row | {"next_desired_goal": self.rows[0][0][0]["obs"]["desired_goal"]} if is_last else row
 
 
-class DiscountIgnoresTermination(Reference, code="HB408"):
+class DiscountIgnoresTermination(Reference, code="HB401"):
     def sample(self, batch_size):
         return super().sample(batch_size) | {"discount": np.full(batch_size, 0.9)}
 
 
-class DiscountOfTruncatedRowsIsZero(Reference, code="HB408"):
+class DiscountOfTruncatedRowsIsZero(Reference, code="HB401"):
     def sample(self, batch_size):
         batch = super().sample(batch_size)
         return batch | {"discount": batch["discount"] * ~batch["truncated"].astype(bool)}
 
 
-class RelabeledRowsAreNotTruncated(Reference, code="HB407"):
+class RelabeledRowsAreNotTruncated(Reference, code="HB401"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row | {"truncated": False} if relabeled else row
 
 
-class RelabeledRowsAreTruncated(Reference, code="HB407"):
+class RelabeledRowsAreTruncated(Reference, code="HB401"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row | {"truncated": True} if relabeled else row
 
 
-class NextGoalsAreFloat32(Reference, code="HB501"):
+class NextGoalsAreFloat32(Reference, code="HB101"):
     def sample(self, batch_size):
         batch = super().sample(batch_size)
         goals = batch["next_desired_goal"]
         return batch | {"next_desired_goal": goals.astype(np.float32) if goals.dtype == float else goals}
 
 
-class ObservationsHaveNoise(Reference, code="HB005"):
+class ObservationsHaveNoise(Reference, code="HB501"):
     def sample(self, batch_size):
         batch = super().sample(batch_size)
         return batch | {"observation": batch["observation"] + np.float32(0.02)}
@@ -213,7 +213,7 @@ class WholeEpisodesAreDrawn(Reference, code="HB206"):
         return self.drawn.pop()
 
 
-class GoalsAreSharedByEpisodesAndRows(Reference, code="HB110"):
+class GoalsAreSharedByEpisodesAndRows(Reference, code="HB195"):
     """Each episode of a batch is relabeled or not, and has one goal, as in Tianshou."""
 
     def sample(self, batch_size):
@@ -229,7 +229,7 @@ class GoalsAreSharedByEpisodesAndRows(Reference, code="HB110"):
         return self.shared.setdefault(id(episode), super().goal(episode, t))
 
 
-class EachStepHasOneGoal(ChoosesFrom, code="HB110"):
+class EachStepHasOneGoal(ChoosesFrom, code="HB195"):
     """The goal of a step is selected once for all its rows."""
 
     def other_goal(self, episode, t):
@@ -302,29 +302,29 @@ class NewestTransitionsAreSampledMoreWhenFull(Reference, code="HB205"):
 # --- long episodes --------------------------------------------------------------------------------
 
 
-class FutureIsAtMostEightStepsAhead(ChoosesFrom, code="HB106"):
+class FutureIsAtMostEightStepsAhead(ChoosesFrom, code="HB190"):
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, min(t + 8, len(episode)))])
 
 
-class OffsetIsInt8(ChoosesFrom, code="HB103"):
+class OffsetIsInt8(ChoosesFrom, code="HB140"):
     def other_goal(self, episode, t):
         offset = np.int64(self.rng.integers(len(episode) - t)).astype(np.int8)
         return achieved(episode[max(t + int(offset), 0)])
 
 
-class OffsetIsUint8(ChoosesFrom, code="HB106"):
+class OffsetIsUint8(ChoosesFrom, code="HB190"):
     def other_goal(self, episode, t):
         return achieved(episode[t + (int(self.rng.integers(len(episode) - t)) & 255)])
 
 
-class LastStateOfLongEpisodesIsNoGoal(ChoosesFrom, code="HB105"):
+class LastStateOfLongEpisodesIsNoGoal(ChoosesFrom, code="HB190"):
     def other_goal(self, episode, t):
         end = len(episode) - (len(episode) > 12)
         return achieved(episode[self.rng.integers(t, max(end, t + 1))])
 
 
-class EpisodeIsItsFirstHundredSteps(ChoosesFrom, code="HB108"):
+class EpisodeIsItsFirstHundredSteps(ChoosesFrom, code="HB192"):
     changed = "episode"
 
     def other_goal(self, episode, t):
@@ -334,7 +334,7 @@ class EpisodeIsItsFirstHundredSteps(ChoosesFrom, code="HB108"):
 # --- full buffers ---------------------------------------------------------------------------------
 
 
-class RandomIsOfTheFirstEpisodes(ChoosesFrom, code="HB109"):
+class RandomIsOfTheFirstEpisodes(ChoosesFrom, code="HB193"):
     """Goals are no longer stored when the buffer is full."""
 
     changed, first = "random", ()
@@ -346,7 +346,7 @@ class RandomIsOfTheFirstEpisodes(ChoosesFrom, code="HB109"):
         return self.first[self.rng.integers(len(self.first))]
 
 
-class RandomIsBeforeTheCursor(ChoosesFrom, code="HB109"):
+class RandomIsBeforeTheCursor(ChoosesFrom, code="HB193"):
     changed = "random"
 
     def other_goal(self, episode, t):
@@ -356,7 +356,7 @@ class RandomIsBeforeTheCursor(ChoosesFrom, code="HB109"):
         return achieved(other[s])
 
 
-class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB102"):
+class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB141"):
     changed = "final"
 
     def other_goal(self, episode, t):
@@ -365,19 +365,19 @@ class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB102"):
         return achieved(self.episodes[max(place - is_full, 0)][-1])
 
 
-class InfosAreLostWhenFull(Reference, code="HB504"):
+class InfosAreLostWhenFull(Reference, code="HB320"):
     def rewards(self, batch, infos):
         is_full = self.steps_stored > self.buffer_size
         return super().rewards(batch, [{"cost": 0.0}] * len(infos) if is_full else infos)
 
 
-class CrashesAreForgottenWhenFull(Reference, code="HB504"):
+class CrashesAreForgottenWhenFull(Reference, code="HB420"):
     def terminated(self, step, goal):
         is_full = self.steps_stored > self.buffer_size
         return self.is_reached(step["next_obs"], goal) if is_full else super().terminated(step, goal)
 
 
-class ChangedGoalsAreLostWhenFull(Reference, code="HB504"):
+class ChangedGoalsAreLostWhenFull(Reference, code="HB120"):
     def evict(self):
         super().evict()
         for episode in self.episodes:
@@ -385,18 +385,18 @@ class ChangedGoalsAreLostWhenFull(Reference, code="HB504"):
                 step["obs"]["desired_goal"] = episode[0]["obs"]["desired_goal"]
 
 
-class WindowIsOneStepWhenFull(Full, code="HB702"):
+class WindowIsOneStepWhenFull(Full, code="HB550"):
     def window(self, episode, t, goal, relabeled):
         steps = super().window(episode, t, goal, relabeled)
         return steps[:1] if self.steps_stored > self.buffer_size and t % 2 else steps
 
 
-class WindowHasTheFirstInfo(Full, code="HB701"):
+class WindowHasTheFirstInfo(Full, code="HB350"):
     def row_of_window(self, row, m):
         return super().row_of_window(row, m) | {"info": row["window"][0]["info"]}
 
 
-class BatchesAreOverwrittenByAdding(Reference, code="HB516"):
+class BatchesAreOverwrittenByAdding(Reference, code="HB608"):
     """The last batch shares memory with the storage, which new transitions overwrite."""
 
     batch = None
@@ -455,7 +455,7 @@ class AddingToALoadedBufferForgetsTheSequence(Reference, code="HB606"):
             self.rng.random()
 
 
-class SaveForgetsInfos(Reference, code="HB605"):
+class SaveForgetsInfos(Reference, code="HB330"):
     def load(self, path):
         super().load(path)
         for episode in self.episodes:
@@ -463,7 +463,7 @@ class SaveForgetsInfos(Reference, code="HB605"):
                 step["info"] = {"cost": 0.0}
 
 
-class SaveMakesGoalsFloat32(Reference, code="HB605"):
+class SaveMakesGoalsFloat32(Reference, code="HB530"):
     def load(self, path):
         super().load(path)
         for episode in self.episodes:
@@ -473,14 +473,14 @@ class SaveMakesGoalsFloat32(Reference, code="HB605"):
                     step[key]["achieved_goal"] = goal.astype(np.float32).astype(goal.dtype)
 
 
-class SaveForgetsCrashes(Reference, code="HB605"):
+class SaveForgetsCrashes(Reference, code="HB430"):
     def load(self, path):
         super().load(path)
         for episode in self.episodes:
             episode[-1]["crashed"] = False
 
 
-class ALoadedBufferStoresNothing(Reference, code="HB605"):
+class ALoadedBufferStoresNothing(Reference, code="HB730"):
     is_loaded = False
 
     def load(self, path):
@@ -533,5 +533,5 @@ class RecordedTerminations(Reference):
         return step["terminated"]
 
 
-class DemonstrationsKeepTerminations(Demonstrated, code="HB903"):
+class DemonstrationsKeepTerminations(Demonstrated, code="HB470"):
     part = RecordedTerminations

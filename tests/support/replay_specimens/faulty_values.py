@@ -15,28 +15,28 @@ class RewardsAreOfOtherRows(Reference, code="HB301"):
         return np.roll(super().rewards(batch, infos), 1)
 
 
-class RewardsAreOfPresentGoals(Reference, code="HB302"):
+class RewardsAreOfPresentGoals(Reference, code="HB301"):
     def rewards(self, batch, infos):
         return self.env.compute_reward(batch["achieved_goal"], batch["desired_goal"], infos)
 
 
-class RewardsHaveGoalsSwapped(Reference, code="HB303"):
+class RewardsHaveGoalsSwapped(Reference, code="HB301"):
     def rewards(self, batch, infos):
         return self.env.compute_reward(batch["desired_goal"], batch["next_achieved_goal"], infos)
 
 
-class RewardsAreKept(Reference, code="HB304"):
+class RewardsAreKept(Reference, code="HB301"):
     def rewards(self, batch, infos):
         return batch["reward"]
 
 
-class OriginalRewardsAreZero(Reference, code="HB305"):
+class OriginalRewardsAreZero(Reference, code="HB301"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row if relabeled else row | {"reward": np.array(0.0)}
 
 
-class OriginalRewardsAreRecomputed(Reference, code="HB308"):
+class OriginalRewardsAreRecomputed(Reference, code="HB304"):
     """Rewards of original rows are recomputed, as in OpenAI baselines."""
 
     def row(self, step, goal, relabeled):
@@ -44,12 +44,12 @@ class OriginalRewardsAreRecomputed(Reference, code="HB308"):
         return row | {"reward": np.array(self.env.rewards(row["next_achieved_goal"], goal, row["info"]))}
 
 
-class InfosAreEmpty(Reference, code="HB306"):
+class InfosAreEmpty(Reference, code="HB305"):
     def rewards(self, batch, infos):
         return super().rewards(batch, [{}] * len(infos))
 
 
-class InfosAreOfOtherRows(Reference, code="HB306"):
+class InfosAreOfOtherRows(Reference, code="HB305"):
     def rewards(self, batch, infos):
         return super().rewards(batch, infos[::-1])
 
@@ -67,19 +67,19 @@ class GoalsAreRounded(Reference, code="HB501"):
         return batch | {key: np.round(values, 4) for key, values in batch.items() if "goal" in key}
 
 
-class ImagesAreScaled(Reference, code="HB502"):
+class ImagesAreScaled(Reference, code="HB106"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal / 255 if goal.dtype == np.uint8 else goal
 
 
-class ImagesAreTransposed(Reference, code="HB502"):
+class ImagesAreTransposed(Reference, code="HB106"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal.T if goal.dtype == np.uint8 else goal
 
 
-class DiscreteGoalsAreInt8(Reference, code="HB503"):
+class DiscreteGoalsAreInt8(Reference, code="HB107"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal.astype(np.int8) if goal.dtype == np.int64 else goal
@@ -102,77 +102,77 @@ class OldSuccessTerminates(Reference, code="HB402"):
         return super().terminated(step, goal) or bool(step["terminated"])
 
 
-class RelabeledRowsTerminate(Reference, code="HB402"):
+class RelabeledRowsTerminate(Reference, code="HB401"):
     def terminated(self, step, goal):
         return True
 
 
-class CrashIsForgotten(Reference, code="HB403"):
+class CrashIsForgotten(Reference, code="HB402"):
     def terminated(self, step, goal):
         return self.is_reached(step["next_obs"], goal)
 
 
-class TimeLimitTerminates(Reference, code="HB404"):
+class TimeLimitTerminates(Reference, code="HB401"):
     def add(self, *transition, env_index=0):
         *values, terminated, truncated, info = transition
         super().add(*values, terminated or truncated, truncated, info, env_index=env_index)
 
 
-class OriginalRowsNeverTerminate(Reference, code="HB405"):
+class OriginalRowsNeverTerminate(Reference, code="HB402"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row if relabeled else row | {"terminated": False}
 
 
-class OriginalCrashesAreForgotten(Reference, code="HB405"):
+class OriginalCrashesAreForgotten(Reference, code="HB402"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row if relabeled else row | {"terminated": self.is_reached(step["next_obs"], goal)}
 
 
-class SaysKeepButRecomputes(Reference, code="HB406"):
+class SaysKeepButRecomputes(Reference, code="HB401"):
     termination = "keep"
 
 
-class SaysNeverButKeeps(Reference, code="HB406"):
+class SaysNeverButKeeps(Reference, code="HB402"):
     termination = "never"
 
     def terminated(self, step, goal):
         return step["terminated"]
 
 
-class TruncatedIsTerminated(Reference, code="HB407"):
+class TruncatedIsTerminated(Reference, code="HB401"):
     def row(self, step, goal, relabeled):
         return super().row(step, goal, relabeled) | {"truncated": step["terminated"]}
 
 
-class WindowPastSuccess(Full, code="HB702"):
+class WindowPastSuccess(Full, code="HB550"):
     def window(self, episode, t, goal, relabeled):
         return episode[t : t + self.n]
 
 
-class WindowOfOriginalRowsIsOneStep(Full, code="HB702"):
+class WindowOfOriginalRowsIsOneStep(Full, code="HB550"):
     def window(self, episode, t, goal, relabeled):
         steps = super().window(episode, t, goal, relabeled)
         return steps if relabeled else steps[:1]
 
 
-class ReturnIsNotDiscounted(Full, code="HB701"):
+class ReturnIsNotDiscounted(Full, code="HB350"):
     def power(self, m):
         return 1.0
 
 
-class ReturnIsDiscountedOnceMore(Full, code="HB701"):
+class ReturnIsDiscountedOnceMore(Full, code="HB350"):
     def power(self, m):
         return self.gamma ** (m + (self.n > 1))
 
 
-class DiscountIsFixed(Full, code="HB703"):
+class DiscountIsFixed(Full, code="HB450"):
     def discount(self, lengths):
         return self.gamma**self.n
 
 
-class TerminationOfFirstStep(Full, code="HB704"):
+class TerminationOfFirstStep(Full, code="HB450"):
     def sample_row(self, i, batch_size):
         row = super().sample_row(i, batch_size)
         return row | {"terminated": self.row_of_window(row, 0)["terminated"]}

@@ -22,6 +22,8 @@ class Reference(ReplayAdapter):
     """
 
     name: ClassVar[str] = "reference"
+    samples_open_episodes: ClassVar[bool | None] = False
+    evicts: ClassVar[str | None] = "episodes"
     offers: ClassVar[set[str]] = set(OFFERS) - {"geometric", "n-step", "priorities", "demonstrations"}
 
     def __init_subclass__(cls, code=""):
@@ -43,7 +45,7 @@ class Reference(ReplayAdapter):
         obs, action, reward, next_obs, terminated, truncated, info = transition
         obs, next_obs = ({key: np.array(value) for key, value in each.items()} for each in (obs, next_obs))
         step = {"obs": obs, "action": np.array(action), "reward": reward, "next_obs": next_obs}
-        step |= {"terminated": terminated, "truncated": truncated, "info": info}
+        step |= {"terminated": terminated, "truncated": truncated, "info": dict(info)}
         step["crashed"] = step["terminated"] and not self.is_reached(next_obs, next_obs["desired_goal"])
         self.open[env_index].append(step)
         if step["terminated"] or step["truncated"]:
@@ -140,7 +142,7 @@ class Reference(ReplayAdapter):
             "desired_goal": goal,
             "next_observation": next_obs["observation"],
             "next_achieved_goal": next_obs["achieved_goal"],
-            "next_desired_goal": goal,
+            "next_desired_goal": goal if relabeled else next_obs["desired_goal"],
             "action": step["action"],
             "reward": step["reward"],
             "terminated": self.terminated(step, goal) if relabeled else step["terminated"],
@@ -178,11 +180,11 @@ class Reference(ReplayAdapter):
         Path(path).write_bytes(pickle.dumps(self.state()))
 
     def state(self):
-        return {key: getattr(self, key) for key in ("episodes", "rng", "priorities", "steps_stored")}
+        return {key: getattr(self, key) for key in ("episodes", "open", "rng", "priorities", "steps_stored")}
 
     def load(self, path):
         state = pickle.loads(Path(path).read_bytes())
-        episodes = state.pop("episodes")
+        self.episodes, self.rows, episodes = [], [], state.pop("episodes")
         self.steps_stored = episodes[0][0].get("number", 0)
         for episode in episodes:
             self.store(episode)

@@ -1,4 +1,4 @@
-"""An oracle of the replay buffer, in plain Python lists: its content, and the rows that it may return.
+"""The conformance suite's oracle, with the calls of `HindsightReplayBuffer` and plain Python lists.
 
 The oracle gets the same calls as a buffer. `check` compares the content of the buffer, and `check_batch`
 explains each row of a batch: it is a step of a stored episode, with one of the goals that its strategy may
@@ -8,22 +8,16 @@ choose, and with the rewards and flags that follow from this step and goal.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 from her_wrappers import Batch, Episode, HindsightReplayBuffer, Mixture, Priority
+from her_wrappers.conformance.oracle import SOURCES, Oracle, StoredEpisode
 from tests.support.counting import World, leaves_of
 
-SOURCES = {
-    "future": lambda t, length: range(t + 1, length + 1),
-    "geometric": lambda t, length: range(t + 1, length + 1),
-    "final": lambda t, length: [length],
-    "episode": lambda t, length: range(1, length + 1),
-    "halfway": lambda t, length: range((t + length) // 2 + 1, length + 1),
-}
+STATES = SOURCES | {"halfway": lambda t, length: range((t + length) // 2 + 1, length + 1)}
 """States of an episode whose achieved goal may replace the goal of step t."""
 
 
@@ -43,24 +37,8 @@ def rows_of(tree: Any, count: int) -> list[Any]:
     return tree.tolist()
 
 
-@dataclass
-class Stored:
-    """An episode of T steps: T + 1 states, T actions, rewards and infos; ``first`` numbers step 0."""
-
-    first: int
-    states: list[dict[str, Any]]
-    actions: list[Any]
-    rewards: list[float]
-    infos: list[dict[str, Any]]
-    terminated: bool
-    truncated: bool
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-
-class Oracle:
-    """The expected content of a buffer.
+class ExpectedBuffer(Oracle):
+    """The oracle of a `HindsightReplayBuffer`, which gets the calls of the buffer, and checks its batches.
 
     Args:
         world: Spaces and functions of the buffer.
@@ -68,60 +46,65 @@ class Oracle:
     """
 
     def __init__(self, world: World, **options: Any) -> None:
-        self.world, self.buffer_size = world, options["buffer_size"]
-        self.n_steps, self.gamma = options.get("n_steps", 1), options.get("gamma", 0.99)
-        self.termination = options.get("termination") or "recompute"
+        termination = options.get("termination") or "recompute"
         if options.get("termination", "") is None and options.get("compute_terminated", "") is None:
-            self.termination = "keep"
-        self.shares = shares_of(**options)
+            termination = "keep"
+        given = {key: options[key] for key in ("buffer_size", "n_steps", "gamma") if key in options}
+        super().__init__(world.reward_of_step, world.terminates, termination=termination, **given)
+        self.world, self.shares = world, shares_of(**options)
         self.priority: Priority | None = options.get("prioritized")
-        self.episodes: list[Stored] = []
-        self.open: dict[int, tuple[Episode, int]] = {}  # episode and number of steps of each environment
+        self.playing: dict[int, tuple[Episode, int]] = {}  # episode and number of steps of each environment
+        self._whole: dict[int, StoredEpisode] = {}  # the same episodes, of which all steps are known
         self.priorities: dict[int, float] = {}  # by step number
-        self.largest, self.next_step = 1.0, 0
-
-    def __len__(self) -> int:
-        return sum(map(len, self.episodes))
+        self.largest = 1.0
 
     # --- the calls of a buffer --------------------------------------------------------------------
 
-    def add_episode(self, episode: Episode, steps: int | None = None) -> None:
-        """Store an episode, or its first ``steps`` truncated; evict the oldest episodes as far as needed."""
+    def add_episode(self, episode: Episode | StoredEpisode) -> None:
+        """Store an episode; evict the oldest episodes as far as needed."""
+        if isinstance(episode, Episode):
+            episode = self.stored(episode)
+        first = self.next_step
+        super().add_episode(episode)
+        self.priorities |= dict.fromkeys(range(first, self.next_step), self.largest)
+
+    @staticmethod
+    def stored(episode: Episode) -> StoredEpisode:
+        """Return an episode as plain Python values."""
         length = len(episode)
-        stored = Stored(
-            self.next_step,
-            rows_of(episode.observations, length + 1)[: (steps or length) + 1],
-            rows_of(episode.actions, length)[:steps],
-            np.asarray(episode.rewards).astype(np.float32).tolist()[:steps],
-            rows_of(episode.infos, length)[:steps] if episode.infos else [{}] * length,
-            bool(episode.terminated) and not steps,
-            bool(episode.truncated) or bool(steps),
+        return StoredEpisode(
+            rows_of(episode.observations, length + 1),
+            rows_of(episode.actions, length),
+            np.asarray(episode.rewards).astype(np.float32).tolist(),
+            rows_of(episode.infos, length) if episode.infos else [{}] * length,
+            bool(episode.terminated),
+            bool(episode.truncated),
         )
-        self.episodes.append(stored)
-        self.next_step += len(stored)
-        self.priorities |= dict.fromkeys(range(stored.first, self.next_step), self.largest)
-        self.resize(self.buffer_size)
 
     def add_step(self, env: int, episode: Episode, t: int) -> None:
         """Add step ``t`` of an episode that environment ``env`` plays; its last step stores the episode."""
-        self.open[env] = episode, t + 1
-        if t + 1 == len(episode):
-            del self.open[env]
-            self.add_episode(episode)
+        if t == 0:
+            self._whole[env] = self.stored(episode)
+        whole, last = self._whole[env], t + 1 == len(episode)
+        step = whole.states[t], whole.actions[t], whole.rewards[t], whole.states[t + 1]
+        self.playing[env] = episode, t + 1
+        if last:
+            del self.playing[env]
+        self.add(*step, last and whole.terminated, last and whole.truncated, whole.infos[t], env)
 
     def truncate_open_episode(self) -> None:
         """Store the steps of the open episodes as truncated episodes."""
-        for _, (episode, steps) in sorted(self.open.items()):
-            self.add_episode(episode, steps)
-        self.open.clear()
+        for env in sorted(self.open):
+            self.end_episode(env)
+        self.playing.clear()
 
-    def resize(self, buffer_size: int) -> None:
+    def resize(self, buffer_size: int) -> list[StoredEpisode]:
         """Change the size, and evict the oldest episodes as far as needed."""
-        self.buffer_size = buffer_size
-        while len(self) > buffer_size:
-            oldest = self.episodes.pop(0)
-            for number in range(oldest.first, oldest.first + len(oldest)):
-                del self.priorities[number]
+        evicted = super().resize(buffer_size)
+        for episode in evicted:
+            for number in range(episode.first, episode.first + len(episode)):
+                self.priorities.pop(number, None)
+        return evicted
 
     def update_priorities(self, index: Any, priorities: Any) -> int:
         """Set each priority to its largest new value; return the number of indices that are not stored."""
@@ -135,9 +118,8 @@ class Oracle:
 
     def clear(self) -> None:
         """Remove all episodes, open ones too; step numbers continue."""
-        self.episodes.clear()
-        self.open.clear()
-        self.priorities.clear()
+        for each in (self.episodes, self.open, self.playing, self.priorities):
+            each.clear()
         self.largest = 1.0
 
     # --- what a buffer may return -----------------------------------------------------------------
@@ -213,16 +195,11 @@ class Oracle:
         eps, alpha = self.priority.eps, self.priority.alpha
         return {number: (priority + eps) ** alpha for number, priority in self.priorities.items()}
 
-    def find(self, index: int) -> tuple[Stored, int]:
-        """Return the episode and the step with a step number."""
-        [found] = [each for each in self.episodes if each.first <= index < each.first + len(each)]
-        return found, index - found.first
-
-    def sources(self, strategy: str, episode: Stored, t: int) -> list[int]:
+    def sources(self, strategy: str, episode: StoredEpisode, t: int) -> list[int]:
         """Return the step numbers that may supply the goal of step t; each is equally likely if uniform."""
         if strategy in {"random", "desired"}:
             return [each.first + step for each in self.episodes for step in range(len(each))]
-        states = SOURCES["geometric" if strategy.startswith("Geometric") else strategy](t, len(episode))
+        states = STATES["geometric" if strategy.startswith("Geometric") else strategy](t, len(episode))
         return [episode.first + s - 1 for s in states]
 
     def _check_row(self, row: dict[str, Any]) -> None:
@@ -234,65 +211,25 @@ class Oracle:
             assert row["goal_index"] in self.sources(row["strategy"], episode, t)
             source, before = self.find(row["goal_index"])
             which = "desired_goal" if row["strategy"] == "desired" else "achieved_goal"
-            goal = [source.states[before + 1][which]]
+            goal = source.states[before + 1][which]
         else:
             assert row["goal_index"] == -1
-        rewards, terminates = self.window(episode, t, goal)
-        end = t + len(rewards)
+        expected = self.row(episode, t, goal)
         here, there = (
-            state | ({"desired_goal": goal[0]} if goal else {})
-            for state in (episode.states[t], episode.states[end])
+            state | ({} if goal is None else {"desired_goal": goal})
+            for state in (episode.states[t], episode.states[expected.end])
         )
         assert row["observations"] == here
         assert row["next_observations"] == there
         assert row["actions"] == episode.actions[t]
-        assert row["terminations"] == terminates
-        assert row["truncations"] == (end == len(episode) and episode.truncated)
-        returned = sum(self.gamma**k * reward for k, reward in enumerate(rewards))
+        assert row["terminations"] == expected.terminated
+        assert row["truncations"] == expected.truncated
+        returned = expected.reward
         exact = self.n_steps == 1
         assert row["rewards"] == (
             np.float32(returned) if exact else pytest.approx(returned, rel=1e-5, abs=1e-5)
         )
-        discount = 0 if terminates else self.gamma ** len(rewards)
-        assert row["discounts"] == pytest.approx(discount, rel=1e-6)
-
-    def window(self, episode: Stored, t: int, goal: list[Any] | None) -> tuple[list[float], bool]:
-        """Return the rewards of the window that begins at step t, and whether its last step terminates.
-
-        ``goal`` has the new goal of a relabeled row; it is None for an original row, whose window ends before
-        a step at which the desired goal changes.
-        """
-        rewards: list[float] = []
-        while True:
-            s = t + len(rewards)
-            last = s + 1 == len(episode)
-            if goal:
-                rewards.append(self.reward(episode, s, goal[0]))
-                terminates, changes = self.terminates(episode, s, goal[0]), False
-            else:
-                rewards.append(episode.rewards[s])
-                goals = [state["desired_goal"] for state in episode.states[t : s + 3]]
-                terminates, changes = episode.terminated and last, any(each != goals[0] for each in goals)
-            if terminates or changes or last or len(rewards) == self.n_steps:
-                return rewards, terminates
-
-    def reward(self, episode: Stored, t: int, goal: Any) -> float:
-        """Return the reward of a step under a goal."""
-        here, achieved = episode.states[t]["observation"], episode.states[t + 1]["achieved_goal"]
-        return self.world.reward_of_step(here, episode.actions[t], achieved, goal, episode.infos[t])
-
-    def terminates(self, episode: Stored, t: int, goal: Any) -> bool:
-        """Return whether a step terminates under a new goal."""
-        ended = episode.terminated and t + 1 == len(episode)
-        if self.termination in {"keep", "never"}:
-            return ended and self.termination == "keep"
-        own_goal = episode.states[t + 1]["desired_goal"]
-        return self._reaches(episode, t, goal) or (ended and not self._reaches(episode, t, own_goal))
-
-    def _reaches(self, episode: Stored, t: int, goal: Any) -> bool:
-        if self.termination == "success":
-            return self.reward(episode, t, goal) == 0
-        return self.world.terminates(episode.states[t + 1]["achieved_goal"], goal, episode.infos[t])
+        assert row["discounts"] == pytest.approx(expected.discount, rel=1e-6)
 
 
 def leaf_spaces(space: Any) -> list[Any]:

@@ -1,0 +1,213 @@
+"""Oracle: the steps that a correct replay buffer contains, and the values that a row of each step has.
+
+The oracle is plain Python on one step at a time. States, goals, actions and infos can be any values: numbers
+that stand for arrays in `check_replay`, nested lists in the tests of this repository's buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Eviction: TypeAlias = Literal["episodes", "steps"]
+
+SOURCES: dict[str, Callable[[int, int], Sequence[int]]] = {
+    "future": lambda t, length: range(t + 1, length + 1),
+    "geometric": lambda t, length: range(t + 1, length + 1),
+    "final": lambda t, length: [length],
+    "episode": lambda t, length: range(1, length + 1),
+}
+"""States of an episode of ``length`` steps whose achieved goal may replace the goal of step t."""
+
+
+@dataclass
+class StoredEpisode:
+    """An episode of T steps: T + 1 states, T actions, rewards and infos; it may still be open."""
+
+    states: list[dict[str, Any]]  # with the key desired_goal
+    actions: list[Any] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    infos: list[Any] = field(default_factory=list)
+    terminated: bool = False
+    truncated: bool = False
+    first: int = -1  # number of step 0, counted over all complete episodes; -1 while the episode is open
+    env: int = 0  # index of the environment
+    was_interrupted: bool = False  # whether a reset ended the episode
+    saved_at: int = -1  # number of steps when the open episode was saved; a loaded buffer may end it there
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+class ExpectedRow(NamedTuple):
+    """The expected values of the row that begins at a step and has a goal."""
+
+    end: int  # number of the next state within the episode
+    reward: float  # discounted sum of the rewards of the window
+    terminated: bool
+    truncated: bool
+    discount: float  # gamma**m after m steps, 0 if terminated
+
+
+class Oracle:
+    """The expected content of a replay buffer.
+
+    Args:
+        reward: ``reward(observation, action, next_achieved_goal, goal, info)`` of one step.
+        reaches: ``reaches(next_achieved_goal, goal, info)``: whether a step ends the task.
+        buffer_size: Capacity in steps.
+        n_steps: Number of steps of a return.
+        gamma: Discount factor.
+        termination: When relabeled rows terminate, as in `ReplayAdapter.termination`.
+        samples_open: Whether open episodes are sampled; None if this is unknown.
+        evicts: Whether whole episodes or single steps are evicted; None if this is unknown.
+    """
+
+    def __init__(
+        self,
+        reward: Callable[[Any, Any, Any, Any, Any], float],
+        reaches: Callable[[Any, Any, Any], bool],
+        *,
+        buffer_size: int,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+        termination: str | None = "recompute",
+        samples_open: bool | None = False,
+        evicts: Eviction | None = "episodes",
+    ) -> None:
+        self._reward, self._reaches = reward, reaches
+        self.buffer_size, self.n_steps, self.gamma = buffer_size, n_steps, gamma
+        self.termination, self.samples_open, self.evicts = termination, samples_open, evicts
+        self.episodes: list[StoredEpisode] = []  # complete ones of which steps may be stored, oldest first
+        self.open: dict[int, StoredEpisode] = {}  # by index of the environment
+        self.next_step = self._longest = 0
+
+    def __len__(self) -> int:
+        """Return the number of steps of the complete episodes."""
+        return sum(map(len, self.episodes))
+
+    # --- the calls of a buffer --------------------------------------------------------------------
+
+    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
+        self,
+        state: dict[str, Any],
+        action: Any,
+        reward: float,
+        next_state: dict[str, Any],
+        terminated: bool,
+        truncated: bool,
+        info: Any,
+        env: int = 0,
+    ) -> StoredEpisode:
+        """Add a step to the open episode of an environment, and return the episode."""
+        episode = self.open.setdefault(env, StoredEpisode([state], env=env))
+        episode.states.append(next_state)
+        episode.actions.append(action)
+        episode.rewards.append(reward)
+        episode.infos.append(info)
+        if terminated or truncated:
+            episode.terminated, episode.truncated = terminated, truncated
+            self.add_episode(self.open.pop(env))
+        return episode
+
+    def end_episode(self, env: int = 0) -> None:
+        """Store the open episode of an environment as truncated."""
+        episode = self.open.pop(env)
+        episode.truncated = episode.was_interrupted = True
+        self.add_episode(episode)
+
+    def add_episode(self, episode: StoredEpisode) -> None:
+        """Store a complete episode, and evict the oldest episodes as far as needed."""
+        episode.first = self.next_step
+        self.next_step += len(episode)
+        self.episodes.append(episode)
+        self._longest = max(self._longest, len(episode))
+        self.resize(self.buffer_size)
+
+    def resize(self, buffer_size: int) -> list[StoredEpisode]:
+        """Change the capacity; return the episodes that are evicted."""
+        self.buffer_size, stored = buffer_size, len(self)
+        evicted = []
+        while self.episodes and self._is_evicted(stored, len(self.episodes[0])):
+            stored -= len(self.episodes[0])
+            evicted.append(self.episodes.pop(0))
+        return evicted
+
+    def _is_evicted(self, stored: int, oldest: int) -> bool:
+        """Return whether no step of the oldest episode may be sampled if ``stored`` steps were kept."""
+        if self.evicts == "episodes":
+            return stored > self.buffer_size
+        return stored - oldest >= self.buffer_size + (0 if self.evicts else self._longest)
+
+    # --- the rows that a buffer returns -----------------------------------------------------------
+
+    def find(self, index: int) -> tuple[StoredEpisode, int]:
+        """Return the episode and the step with a step number."""
+        [found] = [each for each in self.episodes if each.first <= index < each.first + len(each)]
+        return found, index - found.first
+
+    def may_be_sampled(self) -> Iterator[StoredEpisode]:
+        """Yield the episodes whose steps a buffer may return; of the oldest, perhaps only the last steps."""
+        yield from self.episodes
+        if self.samples_open is not False:
+            yield from self.open.values()
+
+    def must_be_sampled(self) -> list[StoredEpisode]:
+        """Return the episodes of which a buffer must be able to return each step, newest first."""
+        if self.evicts == "episodes":
+            return self.episodes[::-1]
+        # Steps of open episodes may occupy places of old steps.
+        found, room = list[StoredEpisode](), self.buffer_size - sum(map(len, self.open.values()))
+        for episode in reversed(self.episodes):
+            room -= len(episode)
+            if room < 0:
+                break
+            found.append(episode)
+        return found
+
+    def row(self, episode: StoredEpisode, t: int, goal: Any = None) -> ExpectedRow:
+        """Return the values of the row of step t with a new goal, or of the original row if this is None."""
+        rewards, terminated = self.window(episode, t, goal)
+        end = t + len(rewards)
+        returned = sum(self.gamma**m * reward for m, reward in enumerate(rewards))
+        truncated = end == len(episode) and episode.truncated
+        return ExpectedRow(end, returned, terminated, truncated, self.gamma ** (end - t) * (not terminated))
+
+    def window(self, episode: StoredEpisode, t: int, goal: Any = None) -> tuple[list[float], bool]:
+        """Return the rewards of the window that begins at step t, and whether its last step terminates.
+
+        The window of an original row ends before a step at which the desired goal changes.
+        """
+        rewards: list[float] = []
+        while True:
+            s = t + len(rewards)
+            last = s + 1 == len(episode)
+            if goal is not None:
+                rewards.append(self.reward(episode, s, goal))
+                stops = terminated = self.terminates(episode, s, goal)
+            else:
+                rewards.append(episode.rewards[s])
+                terminated = episode.terminated and last
+                goals = [state["desired_goal"] for state in episode.states[t : s + 3]]
+                stops = terminated or any(each != goals[0] for each in goals)
+            if stops or last or len(rewards) == self.n_steps:
+                return rewards, terminated
+
+    def reward(self, episode: StoredEpisode, t: int, goal: Any) -> float:
+        """Return the reward of a step under a goal."""
+        observation, achieved = episode.states[t]["observation"], episode.states[t + 1]["achieved_goal"]
+        return self._reward(observation, episode.actions[t], achieved, goal, episode.infos[t])
+
+    def terminates(self, episode: StoredEpisode, t: int, goal: Any) -> bool:
+        """Return whether a step terminates under a new goal."""
+        ended = episode.terminated and t + 1 == len(episode)
+        if self.termination in {"keep", "never"}:
+            return ended and self.termination == "keep"
+        own_goal = episode.states[t + 1]["desired_goal"]
+        return self._ends_task(episode, t, goal) or (ended and not self._ends_task(episode, t, own_goal))
+
+    def _ends_task(self, episode: StoredEpisode, t: int, goal: Any) -> bool:
+        if self.termination == "success":
+            return self.reward(episode, t, goal) == 0
+        return self._reaches(episode.states[t + 1]["achieved_goal"], goal, episode.infos[t])
