@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.data.arrays import CorruptFileError, as_corrupt
+from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.data.trees import NUMBERS, leaves_by_path, map_tree, path_name
 from her_wrappers.goals.success_flag import flag_name
 from her_wrappers.recording.archive import EpisodeArchive
@@ -128,9 +128,10 @@ def from_lerobot(
 
     Raises:
         CorruptFileError: The folder is not a dataset of format v3, a file is missing or damaged, or an
-            episode is not listed or not valid, or has no rewards, or its frames do not fit its length.
+            episode is not listed, or its frames do not fit its length.
         ImportError: LeRobot is not installed.
-        ValueError: ``on_error`` is not valid, or all episodes were skipped.
+        ValueError: An episode is not valid, or has no actions, rewards or goals that are needed;
+            ``on_error`` is not valid; or all episodes were skipped.
 
     Example:
         >>> buffer.extend(from_lerobot("datasets/push", episodes=range(50)))  # doctest: +SKIP
@@ -167,16 +168,15 @@ def from_lerobot(
             with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
                 last = next(last_steps, None)
                 if number not in listed or (ours is not None and last is None):
-                    raise ValueError(f"meta/episodes or {OURS} does not list it")
+                    raise ValueError(f"meta/episodes or {OURS} does not list it")  # noqa: TRY301 - `as_corrupt` names the file
                 if number not in places:
-                    raise ValueError(f"expected {listed[number]['length']} frames, got none")
+                    raise ValueError(f"expected {listed[number]['length']} frames, got none")  # noqa: TRY301
                 table = data.select(places[number])[:].to_pandas()
                 frames = _read_frames(root, info, table, listed[number])
-                if last is None:
-                    episode = _other_episode(frames, achieved_goal, compute_reward)
-                else:
-                    episode = _own_episode(frames, last)
-        except CorruptFileError as error:
+                episode = None if last is None else _own_episode(frames, last)
+            if episode is None:  # calls functions of the user, whose errors are not those of a file
+                episode = _other_episode(frames, achieved_goal, compute_reward)
+        except (TypeError, ValueError) as error:
             errors.handle(error)
         else:
             yield episode
@@ -285,8 +285,12 @@ def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_re
         achieved = np.asarray(achieved_goal(observations))
         desired = np.broadcast_to(achieved[-1], achieved.shape)
         observations |= {"achieved_goal": achieved, "desired_goal": desired}
+    if "action" not in frames:
+        raise ValueError(f"the dataset must have the feature 'action', got only {list(frames)}")
     actions = frames["action"][:-1]
     if compute_reward is not None:
+        if "achieved_goal" not in observations:
+            raise ValueError("compute_reward needs goals, but the dataset has none; pass achieved_goal= too")
         goals = observations["achieved_goal"][1:], observations["desired_goal"][:-1]
         rewards = np.asarray(compute_reward(*goals, [{} for _ in actions]))
     elif "next.reward" in frames:

@@ -270,6 +270,14 @@ def test_frames_of_another_episode_under_a_number_are_an_error(copy):
         read(copy)
 
 
+def test_an_error_of_the_users_function_is_not_one_of_the_file(tmp_path):
+    to_lerobot([camera_episode(4)], tmp_path / "data", use_videos=False)
+    shutil.rmtree(tmp_path / "data/meta/her_toolkit")
+    with pytest.raises(ValueError, match="broadcast") as error:
+        list(from_lerobot(tmp_path / "data", achieved_goal=lambda states: states["observation"] + np.ones(7)))
+    assert not isinstance(error.value, CorruptFileError)
+
+
 def test_buffers_archives_and_options_of_runs_take_a_dataset(tmp_path):
     env = gym.make("her_envs/PointReach-v0")
     episodes = [archived_episodes.random_episode(length, env=env, reset_info={}) for length in (3, 4)]
