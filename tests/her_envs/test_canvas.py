@@ -4,7 +4,7 @@ import numpy as np
 import pygame
 import pytest
 
-from her_envs import PointReach, TaskEnv, canvas
+from her_envs import canvas
 from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
 
@@ -62,17 +62,6 @@ def test_trail_shows_only_the_current_episode():
     assert not np.array_equal(env.render(), start), "moving away and back leaves a trail"
     env.reset(options=options)
     np.testing.assert_array_equal(env.render(), start)
-
-
-def test_caption_shows_task_step_return_and_success(monkeypatch):
-    monkeypatch.setitem(TaskEnv.metadata, "render_fps", 1000)
-    env = TaskEnv(PointReach(), render_mode="human", render_size=32)
-    env.reset(options={"goal": [0.5, 0.5], "state": [0.5, 0.4]})
-    env.step([0.0, 0.0])
-    assert pygame.display.get_caption()[0] == "PointReach | step 1 | return -1 | no success"
-    env.step([0.0, 1.0])
-    assert pygame.display.get_caption()[0] == "PointReach | step 2 | return -1 | success"
-    env.close()
 
 
 def test_pressed_keys_are_returned_once_and_closing_counts_as_escape():

@@ -81,16 +81,6 @@ def test_specs_have_no_time_limit():
     assert all(gym.spec(env_id).max_episode_steps is None for env_id in ENTRY_POINTS)
 
 
-def test_time_aware_observation_works_with_max_episode_steps():
-    """docs/environments.md shows this call."""
-    env = gym.make("her_envs/PointReach-v0", max_steps=3, max_episode_steps=3)
-    env = gym.wrappers.TimeAwareObservation(env, flatten=False, normalize_time=False)
-    env.reset(seed=0)
-    steps = [env.step(env.action_space.sample()) for _ in range(3)]
-    assert [int(observation["time"][0]) for observation, *_ in steps] == [1, 2, 3]
-    assert [truncated for *_, truncated, _ in steps] == [False, False, True]
-
-
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
 def test_specs_can_be_saved_as_json(env_id):
     spec = gym.make(env_id, max_steps=3).spec

@@ -94,13 +94,6 @@ def test_point_slides_along_a_wall(layout, start, move, end):
     np.testing.assert_allclose(moved[0], end, atol=1e-6)
 
 
-def test_points_do_not_pass_between_walls_that_touch_at_a_corner():
-    plan = FloorPlan(["...", ".#.", "..#", "..."])
-    moved = plan.move(np.float32([[1.5, 1.5]]), np.float32([[1.0, 1.0]]))
-    np.testing.assert_allclose(moved[0], [2.0, 2.0], atol=1e-6)
-    assert (moved < 2).all()
-
-
 def test_points_are_uniform_over_the_free_cells():
     plan = FloorPlan(["..#", "#.."])
     points = plan.draw_points(8000, np.random.default_rng(0))

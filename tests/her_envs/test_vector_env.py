@@ -9,7 +9,6 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -285,21 +284,3 @@ def test_specs_of_vector_environments_can_be_saved_as_json(env_id):
 
 def test_max_episode_steps_is_an_alias_of_max_steps():
     assert gym.make_vec(BIT_FLIPPING, num_envs=2, max_episode_steps=3).unwrapped.max_steps == 3
-
-
-# Not in the mode DISABLED: SyncVectorEnv removes the mask from the options, so the wrapper resets all.
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_record_episode_statistics_works(mode):
-    native, sync = pair(BitFlipping(n_bits=3), 4, mode, seed=1)
-    envs = [RecordEpisodeStatistics(env) for env in (native, sync)]
-    native.action_space.seed(1)
-    for env in envs:
-        env.reset()
-    finished = 0
-    for _ in range(30):
-        actions = native.action_space.sample()
-        results = [env.step(actions) for env in envs]
-        episodes = [{key: result[4].get("episode", {}).get(key) for key in "rl"} for result in results]
-        assert data_equivalence(*episodes, exact=True)
-        finished += (results[0][2] | results[0][3]).sum()
-    assert finished > 10

@@ -17,7 +17,6 @@ import gymnasium, her_envs
 env = gymnasium.make("her_envs/PointReach-v0", render_mode="human")
 env.reset(seed=0)
 """
-WATCH = "import sys; from her_wrappers.cli import main; sys.exit(main(['watch', 'her_envs/PointReach-v0']))"
 NO_DISPLAY = {"PATH": os.environ["PATH"], "PYGAME_HIDE_SUPPORT_PROMPT": "1", "COLUMNS": "400"}
 
 
@@ -40,15 +39,6 @@ def test_window_without_a_display_raises_an_error():
     assert ran.returncode == 1
     assert "RuntimeError: cannot open a window: " in ran.stderr
     assert ran.stderr.rstrip().endswith('use render_mode="rgb_array", which needs no display')
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems always have a display")
-def test_her_watch_without_a_display_ends_with_an_error():
-    ran = run(WATCH)
-    assert ran.returncode == 3
-    assert "Error: cannot open a window: " in ran.stderr
-    assert "without a display, use `her watch` with --record out.gif" in ran.stderr
-    assert "Usage" not in ran.stderr + ran.stdout
 
 
 @pytest.mark.parametrize("driver", ["dummy", "no-such-driver,offscreen"])

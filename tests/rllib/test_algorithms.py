@@ -6,7 +6,6 @@ import pytest
 import torch
 from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
-from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -278,7 +277,3 @@ def test_a_recurrent_module_is_an_error_when_the_algorithm_is_built():
 def test_an_environment_without_goals_is_an_error():
     with pytest.raises(ValueError, match="desired_goal"):
         HerDQNConfig().environment("CartPole-v1").build_algo()
-
-
-def test_hindsight_occurs_in_no_other_configuration_of_rllib():
-    assert not any("goal" in name or "hindsight" in name for name in vars(DQNConfig()))

@@ -355,17 +355,6 @@ def test_episodes_that_the_collector_resets_are_stored_as_truncated():
     assert len(buffer) > 600
 
 
-def test_many_environments_with_trajectory_ids_may_add_step_by_step():
-    buffer = counting_buffer()
-    parts = [episode(6, first=100 * number) for number in range(15)]
-    for number, part in enumerate(parts):
-        part["collector", "traj_ids"] = torch.full((6,), number)
-    for t in range(6):
-        for part in parts:
-            buffer.add(part[t])
-    assert lengths(buffer) == [6] * 15
-
-
 def test_asynchronous_workers_with_short_episodes_may_deliver_in_any_order():
     buffer = counting_buffer()
     parts = [torch.cat([episode(2, first=10 * i) for i in range(20)] + [episode(4, first=500)]) for _ in "12"]

@@ -151,12 +151,6 @@ def test_auto_chooses_a_gpu_for_images_and_large_networks_only(monkeypatch):
     assert choose_device(small, IMAGES.observation_space) == ("cuda", "a GPU")
 
 
-def test_the_config_of_a_run_names_the_device_that_auto_chose(tmp_path):
-    train(quick(steps=200, device="auto"), folder=tmp_path / "run", on_epoch=None)
-    assert load_checkpoint(tmp_path / "run" / "best.pt")["config"]["device"] == "cpu"
-    train(quick(device="auto"), folder=tmp_path / "run", resume=True, on_epoch=None)
-
-
 def test_auto_chooses_bf16_for_large_networks_on_a_processor_with_amx_only(monkeypatch):
     small, large = (
         quick(precision="auto", agent={"hidden": (units, units)}, batch_size=256) for units in (64, 256)

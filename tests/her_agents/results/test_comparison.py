@@ -123,14 +123,6 @@ def test_several_tasks_have_rows_of_their_own_and_a_common_one():
     assert [axes.get_title() for axes in result.draw().axes] == ["x", "y"]
 
 
-def test_the_figure_has_intervals_from_five_runs_on():
-    many, few = [run_log([0.1 * i, 0.5]) for i in range(5)], [run_log([0.1 * i, 0.5]) for i in range(3)]
-    assert len(compare(*many).draw().axes[0].lines) == 1
-    [*runs, mean] = compare(*few).draw().axes[0].lines
-    assert sorted(line.get_ydata()[0] for line in runs) == pytest.approx([0, 0.1, 0.2])
-    assert list(mean.get_xdata()) == [10, 20]
-
-
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md", ".tex"])
 def test_equal_comparisons_write_equal_files(suffix, tmp_path):
     logs = [run_log([0.1, 0.5], group=group, name=f"r_{i}") for group in ("a_b", "c") for i in range(5)]

@@ -64,15 +64,20 @@ def run(path, observations):
 
 
 CASES = [
-    *[(algo, VECTORS, MOVES if algo == "dqn" else ACTIONS) for algo in ALGORITHMS],
     ("dqn", IMAGES, MOVES),
-    ("sac", IMAGES, ACTIONS),
-    ("td3", BITS, spaces.Box(-1, 1, (2, 3), np.float64)),
     ("sac", VECTORS, spaces.Box(0, 9, (2,), np.int64)),
+    ("td3", BITS, spaces.Box(-1, 1, (2, 3), np.float64)),
 ]
+SLOW_CASES = [("sac", IMAGES, ACTIONS)]
+for algo in ALGORITHMS:  # each algorithm is in a case of the default tests
+    cases = CASES if algo in {"tqc", "iql"} else SLOW_CASES
+    cases.append((algo, VECTORS, MOVES if algo == "dqn" else ACTIONS))
 
 
-@pytest.mark.parametrize(("algo", "observation_space", "action_space"), CASES)
+@pytest.mark.parametrize(
+    ("algo", "observation_space", "action_space"),
+    CASES + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_CASES],
+)
 def test_model_acts_like_the_agent(algo, observation_space, action_space, tmp_path):
     save_run(tmp_path / "run.pt", algo, observation_space, action_space)
     export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")

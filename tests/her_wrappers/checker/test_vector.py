@@ -66,18 +66,6 @@ def test_one_environment_in_two_slots_is_an_error(wrap):
             check_goal_env(target, max_steps=20)
 
 
-class Radius(Reach):
-    radius = 0.25
-
-
-def test_attributes_set_in_other_processes_are_named_as_the_cause_of_other_rewards():
-    env = AsyncVectorEnv([Radius] * 2)
-    env.set_attr("radius", 0.8)
-    [found] = [each for each in check_goal_env(env, max_steps=300).findings if each.code == "GE101"]
-    env.close()
-    assert "without the attributes set by set_attr" in found.message
-
-
 def test_a_check_with_more_environments_than_steps_ends():
     assert check_goal_env(lambda: SyncVectorEnv([Reach] * 8), max_steps=3).steps >= 3
 

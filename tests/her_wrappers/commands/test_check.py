@@ -52,11 +52,6 @@ def test_wrong_usage_ends_with_two_and_the_name_of_the_option(arguments, message
     assert message in result.stderr
 
 
-def test_without_replicas_the_report_names_the_rules_that_need_them():
-    output = her("check", f"{BROKEN}neighbors:tensors", "--max-steps", "100", "--no-replicas").stdout
-    assert "replicas=False: no second environment was made (inconclusive: GE112" in output
-
-
 def test_json_is_the_report():
     report = json.loads(her("check", NO_FLAG, "--max-steps", "100", "--format", "json", "--seed", "4").stdout)
     assert [finding["code"] for finding in report["findings"]] == ["GE201"]

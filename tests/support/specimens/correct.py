@@ -11,15 +11,9 @@ from tests.support.specimens.correct_goals import (
     GoalsInPairs,
     GridGoals,
     ImageGoals,
-    LargeCoordinates,
     OneDimensionalGoals,
 )
 from tests.support.specimens.reach import DenseReach, Reach
-
-
-class ZeroOneReward(Reach):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, desired_goal).astype(np.float32)
 
 
 class NegativeZero(Reach):
@@ -43,10 +37,6 @@ class NumpyScalars(Reach):
 
     def inform(self, observation):
         return {"is_success": np.bool_(super().inform(observation)["is_success"])}
-
-
-class Float64Goals(Reach):
-    dtype = np.float64
 
 
 class ComputedInFloat64(DenseReach):
@@ -119,13 +109,6 @@ class CostInInfo(Reach):
         return reward - (cost if np.ndim(reward) else cost[0])
 
 
-class ShapedReward(DenseReach):
-    """The reward is an exponential of the distance."""
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return np.exp(-np.abs(achieved_goal - desired_goal).sum(-1)) * np.float32(3)
-
-
 class NestedObservation(Reach):
     """The observation is a dict with a tuple in it."""
 
@@ -140,25 +123,9 @@ class NestedObservation(Reach):
         return super().observe() | {"observation": {"position": self.position.copy(), "sensors": sensors}}
 
 
-class ExtraKeys(Reach):
-    def make_space(self):
-        space = super().make_space()
-        return spaces.Dict(space.spaces | {"time": spaces.Box(0, 20, (1,), np.float32)})
-
-    def observe(self):
-        return super().observe() | {"time": np.float32([self.elapsed])}
-
-
 class RewardIsArrayOfNoAxes(Reach):
     def reward(self, observation, info):
         return np.asarray(super().reward(observation, info))
-
-
-class StochasticDynamics(Reach):
-    """The dynamics draw noise from the generator of the environment."""
-
-    def move(self, action):
-        return super().move(action + self.np_random.normal(0, 0.1, 2))
 
 
 class FixedGoal(Reach):
@@ -224,15 +191,15 @@ def made(env_id, options):
 
 
 OWN = [
-    Reach, DenseReach, ZeroOneReward, NegativeZero, NumpyScalars, Float64Goals, ComputedInFloat64,
-    GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo, ShapedReward,
-    GridGoals, DiscreteGoals, ImageGoals, NestedObservation, GoalsInPairs, ExtraKeys, OneDimensionalGoals,
-    LargeCoordinates, RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, LargeInfo,
+    Reach, DenseReach, NegativeZero, NumpyScalars, ComputedInFloat64,
+    GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo,
+    GridGoals, DiscreteGoals, ImageGoals, NestedObservation, GoalsInPairs, OneDimensionalGoals,
+    RewardIsArrayOfNoAxes, FixedGoal, GoalByOptions, LargeInfo,
     wrapped, *map(vector, AutoresetMode), vector_of_bits,
 ]  # fmt: skip
 
 CORRECT = {factory.__name__: factory for factory in OWN} | {
     f"{env_id}-{options | {'reward_type': reward_type}}": made(env_id, options | {"reward_type": reward_type})
     for i, (env_id, options) in enumerate(VARIANTS)
-    for reward_type in (("sparse", "dense")[i % 2 :: 2] if options else ("sparse", "dense"))
+    for reward_type in ("sparse", "dense")[i % 2 :: 2]
 }

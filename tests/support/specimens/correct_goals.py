@@ -3,7 +3,7 @@
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import Reach
 
 
 class GridGoals(Reach):
@@ -113,19 +113,3 @@ class OneDimensionalGoals(Reach):
 
     def move(self, action):
         return (self.position + 0.2 * action[:1]).clip(-1, 1)
-
-
-class LargeCoordinates(DenseReach):
-    """Coordinates in meters, so that goals and rewards are in the thousands."""
-
-    def make_space(self):
-        field = spaces.Box(-5000, 5000, (2,), np.float32)
-        return spaces.Dict({"observation": field, "achieved_goal": field, "desired_goal": field})
-
-    radius = 50
-
-    def draw_start(self):
-        return self.np_random.uniform(-5000, 5000, (2, 2)).astype(np.float32)
-
-    def move(self, action):
-        return (self.position + 400 * action).clip(-5000, 5000).astype(np.float32)

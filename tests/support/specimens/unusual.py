@@ -12,6 +12,7 @@ from her_wrappers.repairs import BooleanSuccess, CastObservation, CopyObservatio
 from tests.support.specimens import unusual_dynamics, unusual_goals, unusual_observations, unusual_rewards
 from tests.support.specimens.broken_episodes import FlagIsFloat, ReusesArrays
 from tests.support.specimens.broken_spaces import Float64InFloat32Space
+from tests.support.specimens.correct_goals import ImageGoals
 from tests.support.specimens.reach import DenseReach, Reach
 
 
@@ -53,9 +54,7 @@ WRAPPED = {
     "repaired dtypes": inside(Float64InFloat32Space, CastObservation),
     "repaired flag": inside(FlagIsFloat, BooleanSuccess, limited, wrappers.RecordEpisodeStatistics),
     "vector of dict goals": lambda: SyncVectorEnv([unusual_goals.CellAndOffset] * 2),
-    "vector of images": lambda: SyncVectorEnv(
-        [unusual_goals.ColorImages] * 2, autoreset_mode=AutoresetMode.SAME_STEP
-    ),
+    "vector of images": lambda: SyncVectorEnv([ImageGoals] * 2, autoreset_mode=AutoresetMode.SAME_STEP),
     "vector of discrete goals": lambda: SyncVectorEnv(
         [unusual_goals.NumberedCells] * 2, autoreset_mode=AutoresetMode.DISABLED
     ),

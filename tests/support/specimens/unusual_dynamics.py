@@ -1,7 +1,5 @@
 """Correct environments with unusual actions, dynamics, episodes and resets."""
 
-import time
-
 import numpy as np
 from gymnasium import spaces
 
@@ -24,13 +22,6 @@ class NumberedActions(ActsBy):
 
     def direction(self, action):
         return [(1, 0), (0, 1), (-1, 0), (0, -1)][action - 1]
-
-
-class PairOfActions(ActsBy):
-    actions = spaces.MultiDiscrete([3, 3])
-
-    def direction(self, action):
-        return action - 1
 
 
 class Switches(ActsBy):
@@ -96,12 +87,6 @@ class RandomCrash(Reach):
         return super().terminated(observation, info) or bool(self.np_random.random() < 0.05)
 
 
-class Slow(Reach):
-    def move(self, action):
-        time.sleep(0.0005)
-        return super().move(action)
-
-
 class SlowReward(Reach):
     """compute_reward loops over the rows."""
 
@@ -141,16 +126,6 @@ class Momentum(Reach):
         return super().move(self.velocity)
 
 
-class ActsOneStepLater(Reach):
-    def draw_start(self):
-        self.pending = np.zeros(2)
-        return super().draw_start()
-
-    def move(self, action):
-        now, self.pending = self.pending, np.array(action)
-        return super().move(now)
-
-
 class StrictOptions(Reach):
     """reset raises ValueError for unknown options."""
 
@@ -165,16 +140,8 @@ class StrictOptions(Reach):
         return observation, info
 
 
-class GoalsOfAList(Reach):
-    places = np.float32([[0.8, 0.8], [-0.8, 0.8], [0.8, -0.8]])
-
-    def draw_start(self):
-        position, _ = super().draw_start()
-        return position, self.places[self.np_random.integers(3)].copy()
-
-
 DYNAMICS = [
-    NumberedActions, PairOfActions, Switches, DictActions, TupleActions, UnboundedActions, IntegerActions,
-    SeededByHand, RandomHorizon, RandomCrash, Slow, SlowReward, OneStep, OneStepTruncated, Momentum,
-    ActsOneStepLater, StrictOptions, GoalsOfAList,
+    NumberedActions, Switches, DictActions, TupleActions, UnboundedActions, IntegerActions,
+    SeededByHand, RandomHorizon, RandomCrash, SlowReward, OneStep, OneStepTruncated, Momentum,
+    StrictOptions,
 ]  # fmt: skip

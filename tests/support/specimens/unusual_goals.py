@@ -131,19 +131,6 @@ class ByteGoals(Cells):
         return np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).max(-1) < 40
 
 
-class DenseShortGoals(ByteGoals):
-    goal_space = spaces.Box(-1000, 1000, (2,), np.int16)
-
-    def goal_of(self, position):
-        return (position * 1000).astype(np.int16)
-
-    def is_success(self, achieved_goal, desired_goal):
-        return np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).max(-1) < 200
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1) / 1000
-
-
 class LargeIntegers(ByteGoals):
     goal_space = spaces.Box(-(2**45), 2**45, (2,), np.int64)
 
@@ -208,19 +195,6 @@ class UnboundedGoals(GoalFromPosition):
         return np.linalg.norm(achieved_goal - desired_goal, axis=-1) / 1e6
 
 
-class Angles(GoalFromPosition):
-    """Goals are angles, where -pi is next to pi."""
-
-    goal_space = spaces.Box(-np.pi, np.float32(np.pi), (1,), np.float32)
-
-    def goal_of(self, position):
-        return np.float32([np.arctan2(position[1], position[0])]).clip(-np.pi, np.pi).astype(np.float32)
-
-    def distance(self, achieved_goal, desired_goal):
-        turn = np.abs(achieved_goal - desired_goal)[..., 0]
-        return np.minimum(turn, 2 * np.pi - turn)
-
-
 class Directions(GoalFromPosition):
     """Goals are unit vectors; opposite vectors are the same goal, as for quaternions."""
 
@@ -233,21 +207,8 @@ class Directions(GoalFromPosition):
     radius = 0.02
 
 
-class ColorImages(GoalFromPosition):
-    goal_space = spaces.Box(0, 255, (12, 12, 3), np.uint8)
-
-    def goal_of(self, position):
-        image = np.zeros((12, 12, 3), np.uint8)
-        row, column = np.floor((position + 1) * 1.999).astype(int)
-        image[3 * row : 3 * row + 3, 3 * column : 3 * column + 3] = 200
-        return image
-
-    def is_success(self, achieved_goal, desired_goal):
-        return (achieved_goal == desired_goal).all((-3, -2, -1))
-
-
 GOALS = [
     CellAndOffset, NestedGoal, MaskedGoal, Cells, Quadrants, NumberedCells,
-    ByteGoals, DenseShortGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, MatrixGoals,
-    LongGoals, UnboundedGoals, Angles, Directions, ColorImages,
+    ByteGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, MatrixGoals,
+    LongGoals, UnboundedGoals, Directions,
 ]  # fmt: skip

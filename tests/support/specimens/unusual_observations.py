@@ -49,19 +49,6 @@ class ActionMask(Reach):
         return super().move(step)
 
 
-class MixedObservation(Reach):
-    elapsed = 0
-
-    def make_space(self):
-        parts = {"lamp": spaces.Discrete(3), "bits": spaces.MultiBinary(3), "place": SQUARE}
-        return goal_dict(SQUARE, spaces.Dict(parts))
-
-    def observe(self):
-        bits = np.int8([self.elapsed >> i & 1 for i in range(3)])
-        parts = {"lamp": np.int64(self.elapsed % 3), "bits": bits, "place": self.position.copy()}
-        return super().observe() | {"observation": parts}
-
-
 class TextInObservation(Reach):
     """A further key of the observation is a text."""
 
@@ -70,16 +57,6 @@ class TextInObservation(Reach):
 
     def observe(self):
         return super().observe() | {"instruction": "goright" if self.goal[0] > 0 else "goleft"}
-
-
-class ReadOnlyArrays(Reach):
-    """Returned arrays are read-only copies."""
-
-    def observe(self):
-        observation = super().observe()
-        for array in observation.values():
-            array.flags.writeable = False
-        return observation
 
 
 class KeepsReadOnlyState(Reach):
@@ -98,15 +75,7 @@ class Strided(Reach):
         return {key: np.repeat(value, 2)[::2] for key, value in super().observe().items()}
 
 
-class DoubleObservation(Reach):
-    def make_space(self):
-        return goal_dict(SQUARE, spaces.Box(-1, 1, (2,), np.float64))
-
-    def observe(self):
-        return super().observe() | {"observation": self.position.astype(np.float64)}
-
-
 OBSERVATIONS = [
-    ImageObservation, EmptyObservation, ActionMask, MixedObservation, TextInObservation, ReadOnlyArrays,
-    KeepsReadOnlyState, Strided, DoubleObservation,
+    ImageObservation, EmptyObservation, ActionMask, TextInObservation,
+    KeepsReadOnlyState, Strided,
 ]  # fmt: skip

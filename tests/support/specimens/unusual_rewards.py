@@ -5,11 +5,6 @@ import numpy as np
 from tests.support.specimens.reach import DenseReach, Reach
 
 
-class SquaredDistance(DenseReach):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -np.square(achieved_goal - desired_goal).sum(-1)
-
-
 class ExponentialReward(DenseReach):
     """Rewards between 0 and 1, as in the DeepMind control suite."""
 
@@ -48,13 +43,6 @@ class RewardIsAnAttribute(Reach):
         self.compute_reward = StaticReward.compute_reward
 
 
-class WeightedReward(DenseReach):
-    weights = np.float32([1.0, 0.3])
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -np.power(np.dot(np.abs(achieved_goal - desired_goal), self.weights), 0.5)
-
-
 class SelectableReward(Reach):
     reward_type = "sparse"
 
@@ -62,12 +50,6 @@ class SelectableReward(Reach):
         if self.reward_type not in {"sparse", "dense"}:
             raise ValueError(f"unknown reward_type {self.reward_type!r}")
         return super().compute_reward(achieved_goal, desired_goal, info)
-
-
-class SuccessOfTwoParts(Reach):
-    def is_success(self, achieved_goal, desired_goal):
-        difference = np.abs(achieved_goal - desired_goal)
-        return (difference[..., 0] < 0.3) & (difference[..., 1] < 0.2)
 
 
 class CrashInInfo(Reach):
@@ -95,7 +77,7 @@ class RichInfo(Reach):
 
 
 REWARDS = [
-    SquaredDistance, ExponentialReward, IntegerReward, HundredForSuccess, FurtherParameter, StaticReward,
-    RewardIsAnAttribute, WeightedReward, SelectableReward, SuccessOfTwoParts, CrashInInfo, RichInfo,
+    ExponentialReward, IntegerReward, HundredForSuccess, FurtherParameter, StaticReward,
+    RewardIsAnAttribute, SelectableReward, CrashInInfo, RichInfo,
 
 ]  # fmt: skip
