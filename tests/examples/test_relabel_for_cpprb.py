@@ -7,14 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from examples.relabel_for_cpprb import (
-    ENV_ID,
-    main,
-    make_replay,
-    store,
-    store_copies,
-    train,
-)
+from examples.relabel_for_cpprb import ENV_ID, main, make_replay, store, store_copies, train
 from her_agents.training.evaluation import evaluate
 from her_wrappers import EpisodeRecorder, GoalInterface
 

@@ -220,7 +220,6 @@ ERRORS = {
         lambda: HerDQNConfig().training(replay_buffer_config={"type": "PrioritizedEpisodeReplayBuffer"}),
         r'replay_buffer_config\["type"\] must be left out',
     ),
-    "alpha": (lambda: HerSACConfig().training(replay_buffer_config={"alpha": 0.5}), "key 'alpha'; choose"),
     "buffer_size": (
         lambda: HerSACConfig().training(replay_buffer_config={"buffer_size": 5}),
         "unknown key 'buffer_size'; choose from 'capacity'",

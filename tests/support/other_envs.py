@@ -126,13 +126,3 @@ class HalfBoundedActions(WithActions):
     """`Silent` with actions of which one component has no upper bound."""
 
     space = spaces.Box(np.array([-1, -1], np.float32), np.array([1, np.inf], np.float32))
-
-
-class UnusedKey(Silent):
-    """`Silent` with a key of the observations that no agent reads."""
-
-    def make_space(self):
-        return spaces.Dict({**super().make_space(), "speed": spaces.Box(0, 9, (1,), np.float32)})
-
-    def observe(self):
-        return super().observe() | {"speed": np.zeros(1, np.float32)}

@@ -299,10 +299,7 @@ def test_a_loaded_buffer_has_the_functions_that_the_constructor_got(name, tmp_pa
     ("saved", "given"),
     [
         ({"gamma": 0.9, "n_steps": 3}, {"n_steps": 3}),
-        ({"n_steps": 3}, {}),
         ({}, {"prioritized": Priority()}),
-        ({"prioritized": Priority(alpha=0.5)}, {"prioritized": Priority(alpha=0.6)}),
-        ({"n_sampled_goal": 0}, {"n_sampled_goal": 4}),
         ({"termination": FUNCTIONS["termination"]}, {}),
         ({}, {"goal_selection_strategy": FUNCTIONS["goal_selection_strategy"]}),
     ],

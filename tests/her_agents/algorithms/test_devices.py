@@ -15,6 +15,7 @@ from her_agents.training.checkpoints import load_agent, load_checkpoint
 from her_agents.training.config import Config
 from her_agents.training.loop import train
 from her_envs import BitFlipping
+from tests.support.short_runs import tiny
 from tests.support.transitions import BITS, POINT, bit_transition, point_transition
 
 DEVICES = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
@@ -109,15 +110,7 @@ def test_unknown_devices_and_precisions_are_rejected():
 
 
 def quick(**options):
-    config = {
-        "steps": 400,
-        "steps_per_epoch": 200,
-        "num_envs": 4,
-        "batch_size": 32,
-        "learning_starts": 50,
-        "evaluation_episodes": 2,
-    }
-    return Config(env="her_envs/PointReach-v0", algo="sac", **{**config, **options})
+    return tiny("sac", **{"env": "her_envs/PointReach-v0", "env_kwargs": {}, "steps": 400} | options)
 
 
 @pytest.mark.parametrize("device", DEVICES)

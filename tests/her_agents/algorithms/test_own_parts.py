@@ -53,8 +53,7 @@ def test_an_agent_of_a_file_is_trained_and_resumed_and_has_its_own_options(train
 
 def test_a_checkpoint_never_names_code_that_is_imported(trained, tmp_path):
     with pytest.raises(
-        ValueError,
-        match=r"best\.pt contains an agent of your class .*:WideSAC, .* pass it: load_agent",
+        ValueError, match=r"best\.pt contains an agent of your class .*:WideSAC, .* pass it: load_agent"
     ):
         load_agent(trained)
     policy = tmp_path / "wide.policy"

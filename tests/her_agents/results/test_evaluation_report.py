@@ -70,13 +70,7 @@ def test_regions_divide_the_range_of_the_goals():
     ]
     fixed = report_of([(0, 7), (8, 7)], [1, 0]).by_region()  # the second component does not vary
     assert [each.name for each in fixed] == ["g0 0 to 1", "g0 7 to 8"]
-    assert (
-        sum(
-            each.episodes
-            for each in report_of(np.random.default_rng(0).random((50, 3)), [1] * 50).by_region()
-        )
-        == 50
-    )
+    assert sum(each.episodes for each in report_of(np.eye(3), [1] * 3).by_region()) == 3
     assert report_of(np.eye(4), [1] * 4).by_region() == []
 
 
@@ -136,14 +130,6 @@ def test_the_page_escapes_names_and_loads_nothing(tmp_path):
     assert "&lt;a&gt; in env" in text
     assert text.count("<img") == text.count('src="data:image/png;base64,') == text.count("src=") == 1
     assert not re.search(r"<(script|link|iframe)|url\(", text)
-
-
-def test_markdown_shows_the_picture_next_to_it(tmp_path):
-    report_of([(0, 0), (1, 2)], [1, 0]).write(tmp_path / "r.md")
-    assert "(r.png)" in (tmp_path / "r.md").read_text()
-    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match=r"must end with \.html or \.json or \.md, got"):
-        report_of([[1]], [1]).write(tmp_path / "r.txt")
 
 
 class Unseeded(gym.Wrapper):

@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from her_wrappers.checker.comparing import (
-    arrays_in,
-    close,
-    first_difference,
-    identical,
-    share_memory,
-)
+from her_wrappers.checker.comparing import arrays_in, close, first_difference, identical, share_memory
 
 ROW = np.arange(6.0)
 

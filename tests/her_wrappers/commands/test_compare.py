@@ -39,6 +39,7 @@ def test_seeds_train_one_run_each(seeds):
     assert f"Compare them: her compare {folder}" in output
 
 
+@pytest.mark.slow  # test_collected_training.py compares processes in the default tests
 def test_processes_give_the_same_runs(seeds, tmp_path, capfd):
     folder, _, options = seeds
     result = her("train", *options, "--seeds", 2, "--seed", 5, "--jobs", 2, "--out", tmp_path)

@@ -64,14 +64,6 @@ def test_closed_streams_do_not_change_the_exit_code(arguments, closed):
     assert result.stderr == ""
 
 
-def test_a_full_disk_is_named():
-    result = shell("$her rules >/dev/full")
-    assert (result.returncode, result.stderr) == (
-        3,
-        "Error: cannot write to standard output: No space left on device\n",
-    )
-
-
 def test_wrong_usage_with_closed_streams_is_wrong_usage():
     assert shell("$her check --xyz >&- 2>&-").returncode == 2
 

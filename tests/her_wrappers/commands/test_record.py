@@ -207,13 +207,7 @@ GOALS = {
     "floats": (np.array([0.0, 10, 10]), np.array([0.5, 5, 5]), (2, 2, 0.5)),
     "not finite": (np.array([np.nan, 1, 1]), np.array([0, np.inf, 0]), (2, 2, 0.5)),
     "words": (np.array(["a", "b", "c"]), np.array(["a", "bcd", "c"]), (3, 3, 2 / 3)),
-    "words and numbers": (
-        {"word": np.array(["a", "b", "c"]), "number": np.arange(3)},
-        {"word": np.array(["a", "b", "c"]), "number": np.zeros(3, int)},
-        (3, 3, 1 / 3),
-    ),
     "shapes differ": (np.zeros((3, 2)), np.zeros((3, 3)), None),
-    "words and floats": (np.zeros(3), np.array(["a", "b", "c"]), None),
     "empty": ({}, {}, None),
 }
 
