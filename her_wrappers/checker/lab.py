@@ -310,8 +310,9 @@ class Lab:
     @cached_property
     def reached(self) -> list[bool]:
         """Whether each step reached its goal: by the rewards if they are sparse, else by the success flag."""
-        if self.is_sparse and self.success_reward is not None:
-            numbers = (result.number for result in self.step_results(REWARD))
+        results = self.step_results(REWARD)
+        if results and self.is_sparse and self.success_reward is not None:
+            numbers = (result.number for result in results)
             return [number is not None and close(number, self.success_reward) for number in numbers]
         return [flag_of(step.info) is True for step in self.steps]
 
