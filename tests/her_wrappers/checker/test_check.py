@@ -12,8 +12,9 @@ from her_wrappers import check_goal_env
 from her_wrappers.checker import rollout
 from tests.support.checker import Uncopyable, gaps
 from tests.support.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
-from tests.support.specimens.correct import GoalByOptions, NeverEnds
+from tests.support.specimens.correct import NeverEnds
 from tests.support.specimens.reach import Reach
+from tests.support.specimens.unusual_dynamics import StrictOptions
 
 
 class Counted(Reach):
@@ -158,7 +159,7 @@ def test_a_policy_reaches_goals_that_random_actions_do_not():
 def test_reset_options_are_used_in_every_second_episode(options):
     passed = []
 
-    class RecordsOptions(GoalByOptions):
+    class RecordsOptions(StrictOptions):
         def reset(self, *, seed=None, options=None):
             passed.append(options)
             return super().reset(seed=seed, options=options)

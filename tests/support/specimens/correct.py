@@ -7,7 +7,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tests.support.bundled import VARIANTS
 from tests.support.specimens.correct_goals import (
-    DiscreteGoals,
     GoalsInPairs,
     GridGoals,
     ImageGoals,
@@ -62,11 +61,6 @@ class GoalAsParameterName(Reach):
         return super().compute_reward(achieved_goal, goal, info)
 
 
-class FlagNamedSuccess(Reach):
-    def inform(self, observation):
-        return {"success": super().inform(observation)["is_success"]}
-
-
 class NoTermination(Reach):
     """Success does not terminate the episode, and compute_terminated is missing, as in old Fetch versions."""
 
@@ -78,16 +72,6 @@ class NoTermination(Reach):
 
 class NeverEnds(NoTermination):
     horizon = 10**9
-
-
-class EndsOnCrash(Reach):
-    """A crash terminates the episode too."""
-
-    def terminated(self, observation, info):
-        return super().terminated(observation, info) or self.has_crashed()
-
-    def has_crashed(self):
-        return bool(np.abs(self.position).max() > 0.95)
 
 
 class CostInInfo(Reach):
@@ -140,18 +124,6 @@ class FixedGoal(Reach):
         return super().observe() | {"desired_goal": self.goal}
 
 
-class GoalByOptions(Reach):
-    """The options of reset can set the goal."""
-
-    def reset(self, *, seed=None, options=None):
-        observation, info = super().reset(seed=seed)
-        if options:
-            self.goal = np.array(options["goal"], np.float32)
-            observation = self.observe()
-            info = self.inform(observation)
-        return observation, info
-
-
 class LargeInfo(Reach):
     """Infos of many kinds, all of which vector environments batch without loss."""
 
@@ -192,9 +164,9 @@ def made(env_id, options):
 
 OWN = [
     Reach, DenseReach, NegativeZero, NumpyScalars, ComputedInFloat64,
-    GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo,
-    GridGoals, DiscreteGoals, ImageGoals, NestedObservation, GoalsInPairs, OneDimensionalGoals,
-    RewardIsArrayOfNoAxes, FixedGoal, GoalByOptions, LargeInfo,
+    GoalAsParameterName, NoTermination, NeverEnds, CostInInfo,
+    GridGoals, ImageGoals, NestedObservation, GoalsInPairs, OneDimensionalGoals,
+    RewardIsArrayOfNoAxes, FixedGoal, LargeInfo,
     wrapped, *map(vector, AutoresetMode), vector_of_bits,
 ]  # fmt: skip
 

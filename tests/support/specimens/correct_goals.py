@@ -23,28 +23,6 @@ class GridGoals(Reach):
         return (achieved_goal == desired_goal).all(-1)
 
 
-class DiscreteGoals(Reach):
-    """A corridor of cells; goals are integers of shape ()."""
-
-    def __init__(self):
-        cell = spaces.Discrete(8)
-        self.observation_space = spaces.Dict({
-            "observation": cell,
-            "achieved_goal": cell,
-            "desired_goal": cell,
-        })
-        self.action_space = spaces.Discrete(2)
-
-    def draw_start(self):
-        return self.np_random.integers(0, 8, 2)
-
-    def move(self, action):
-        return np.clip(self.position + 2 * action - 1, 0, 7)
-
-    def is_success(self, achieved_goal, desired_goal):
-        return achieved_goal == desired_goal
-
-
 class ImageGoals(Reach):
     """Goals are images of the point."""
 

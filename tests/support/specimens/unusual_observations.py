@@ -59,15 +59,6 @@ class TextInObservation(Reach):
         return super().observe() | {"instruction": "goright" if self.goal[0] > 0 else "goleft"}
 
 
-class KeepsReadOnlyState(Reach):
-    """Goals are the internal state without a copy, as read-only arrays."""
-
-    def observe(self):
-        for array in (self.position, self.goal):
-            array.flags.writeable = False
-        return super().observe() | {"achieved_goal": self.position, "desired_goal": self.goal}
-
-
 class Strided(Reach):
     """Observations are strided views of larger arrays."""
 
@@ -77,5 +68,5 @@ class Strided(Reach):
 
 OBSERVATIONS = [
     ImageObservation, EmptyObservation, ActionMask, TextInObservation,
-    KeepsReadOnlyState, Strided,
+    Strided,
 ]  # fmt: skip
