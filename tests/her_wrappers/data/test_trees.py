@@ -32,23 +32,12 @@ def test_a_missing_leaf_is_named(tree):
 
 
 LOSSLESS = [
-    (3, np.int64),
-    (3, np.float32),
-    (True, np.int8),
-    (2.0, np.int64),
-    (0.5, np.float16),
-    (np.float32(0.1), np.float64),
-]
+    (3, np.float32), (True, np.int8), (2.0, np.int64), (0.5, np.float16), (np.float32(0.1), np.float64),
+]  # fmt: skip
 LOSSY = [
-    (0.1, np.float32),
-    (0.5, np.int64),
-    (300, np.int8),
-    (-1, np.uint8),
-    (2**53 + 1, np.float64),
-    (np.nan, np.int64),
-    (1e300, np.float32),
-    (np.inf, np.int64),
-]
+    (0.1, np.float32), (0.5, np.int64), (300, np.int8), (-1, np.uint8), (2**53 + 1, np.float64),
+    (np.nan, np.int64), (1e300, np.float32), (np.inf, np.int64),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "dtype"), LOSSLESS)

@@ -225,13 +225,6 @@ BAD = [
         ValueError,
         "must have the same shape and dtype",
     ),
-    (
-        lambda: require_goal_space(
-            goal_space(achieved_goal=spaces.Dict(a=GOALS), desired_goal=spaces.Dict(b=GOALS))
-        ),
-        ValueError,
-        "must have the same shape and dtype",
-    ),
     (lambda: GoalInterface.of(NoRewardFunction()), ValueError, "NoRewardFunction has no compute_reward"),
     (lambda: GoalInterface.of(make_reach(), compute_terminated="success"), TypeError, "compute_terminated"),
     (lambda: GoalInterface.of(WrongShape(PointReach())), ValueError, r"\(2,\), .* 2 goals, got shape \(2"),

@@ -16,7 +16,7 @@ from tests.support.counting import ACTIONS, DESIRED, SPACE, compute_reward, coun
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
 
-from her_wrappers.integrations.sb3 import GoalSelectionStrategy, HerReplayBuffer  # noqa: E402
+from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
 from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept  # noqa: E402
 from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
 
@@ -172,13 +172,6 @@ def test_a_mixture_can_set_the_share_of_original_rows():
     assert (buffer.sample(300).observations["desired_goal"][:, 1] >= 0).sum() == 150
     with pytest.raises(ValueError, match="share of relabeled rows must be given only once"):
         make_buffer(goal_selection_strategy=mixture)
-
-
-@pytest.mark.parametrize("strategy", ["FINAL", GoalSelectionStrategy.EPISODE])
-def test_strategies_have_the_names_of_sb3(strategy):
-    assert isinstance(
-        make_buffer(goal_selection_strategy=strategy).goal_selection_strategy, GoalSelectionStrategy
-    )
 
 
 @needs_n_steps

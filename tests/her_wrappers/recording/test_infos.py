@@ -54,10 +54,8 @@ modes = pytest.mark.parametrize("mode", [None, NEXT_STEP, SAME_STEP])
     ("values", "dtype"),
     [
         ([True, False], np.bool_),
-        ([np.bool_(True), np.bool_(False)], np.bool_),
         ([0.5, 7], np.float64),
         ([0, 0.5], np.float64),
-        ([np.float32(0.5), np.float32(1)], np.float32),
         ([np.uint8([1, 2]), np.uint8([3, 4])], np.uint8),
         ([[1, 2], [3, 4]], np.int64),
         (["hit", "missed"], np.dtype("<U6")),

@@ -23,11 +23,7 @@ BAD = [
     ({"info": {}}, ValueError, "info has no 'place' at step 1"),
     ({"skip": True}, ValueError, "its episode has not ended"),
     ({"skip": 1}, TypeError, "skip must be one bool"),
-    (
-        {"obs": {"place": np.zeros((0, 3))}},
-        ValueError,
-        "obs must have a row for each environment, got 0 rows",
-    ),
+    ({"obs": {"place": np.zeros((0, 3))}}, ValueError, "obs must have a row for each environment"),
 ]
 
 
@@ -43,19 +39,6 @@ def test_a_bad_transition_is_not_added(changes, error, message):
         episodes.add(**single(0, 3))
     [episode] = episodes.truncate()
     assert episode.observations["place"][:, 2].tolist() == [0, 1, 2, 3]
-
-
-def test_a_reused_array_is_a_cause_that_the_error_names():
-    episodes, place = opened(), np.zeros(3)
-    for t in range(2):
-        before = {"place": place, "nested": {"odd": t % 2}}
-        place[:] = 0, 0, t + 1
-        changed = single(0, t, obs=before)
-        if t == 0:
-            episodes.add(**single(0, 0))
-            continue
-        with pytest.raises(ValueError, match="reuses its arrays"):
-            episodes.add(**changed)
 
 
 def test_zeros_of_both_signs_are_equal_and_nans_are_equal():
