@@ -146,10 +146,7 @@ def record(
 
 
 class _Recording:
-    """Adds episodes to an archive until it has added ``count`` episodes.
-
-    ``flag`` is the info key of the success flag: only successes are added. If it is "", all are added.
-    """
+    """Adds up to ``count`` episodes to an archive: successes by the info ``flag``, or all if it is ""."""
 
     def __init__(self, archive: EpisodeArchive, count: int, flag: str, advance: Callable[[], None]) -> None:
         self._archive, self._count, self._flag, self._advance = archive, count, flag, advance
