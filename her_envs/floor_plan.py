@@ -111,11 +111,9 @@ class FloorPlan:
     def _cross_edge(
         self, place: np.ndarray, rest: np.ndarray, cell: np.ndarray, moving: np.ndarray
     ) -> np.ndarray:
-        """Move points, with indices ``moving``, to an edge of their cells or, if nearer, the end of the move.
+        """Move the points ``moving`` to an edge of their cells or, if nearer, to the end of their move.
 
-        A point at an edge enters the next cell if this cell is free. ``place`` (positions), ``rest``
-        (displacements that remain) and ``cell`` (column and row) have one column for each point, and are
-        changed in place. Return the indices of the points that are not at the end of their move yet.
+        Change the arrays, with a column for each point, in place; return the points not at their end yet.
         """
         edge = cell[:, moving] + (rest[:, moving] > 0)
         shares = np.full((2, moving.size), np.inf)  # of the remaining move, along each axis

@@ -91,10 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Output:
-    """A text stream that escapes control characters, and stores the first OSError instead of raising it.
-
-    After an error, for example because a pipe was closed, the command continues; later output is discarded.
-    """
+    """A text stream that escapes control characters; after an OSError, it discards the later output."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

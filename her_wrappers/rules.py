@@ -295,7 +295,8 @@ class RuleSet(Mapping[str, Rule]):
 
         def add(check: Check) -> Check:
             self._hidden.clear()
-            texts = name or check.__name__.replace("_", "-"), severity, meaning or _one_line(check.__doc__)
+            text = meaning or " ".join((check.__doc__ or "").split())
+            texts = name or check.__name__.replace("_", "-"), severity, text
             example = wrong.strip("\n"), right.strip("\n")
             self._rules[code] = Rule(code, *texts, fix, check, *example, **options)
             return check
@@ -420,10 +421,6 @@ def unmet_needs(evidence: EvidenceLike, rules: Iterable[Rule]) -> list[NotExerci
         if reason:
             gaps.setdefault(reason, []).append(rule.code)
     return [NotExercised(reason, tuple(codes)) for reason, codes in gaps.items()]
-
-
-def _one_line(docstring: str | None) -> str:
-    return " ".join((docstring or "").split())
 
 
 def unknown_code(code: str, codes: Iterable[str]) -> str:

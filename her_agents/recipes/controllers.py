@@ -94,11 +94,7 @@ def panda_stack(observation: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _from_above(offset: np.ndarray, height: float, *, close: float) -> np.ndarray:
-    """Change ``offset``, a (3,) vector to a target, for an approach from above; return it.
-
-    If the horizontal distance is larger than ``close``, the vector is changed in place: it leads to the point
-    ``height`` above the target, or at first straight up towards this height.
-    """
+    """Change ``offset`` to a target farther aside than ``close``, to approach from ``height`` above it."""
     aside = np.linalg.norm(offset[:2])
     if aside > close:
         offset[2] += height

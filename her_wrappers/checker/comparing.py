@@ -132,15 +132,10 @@ def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
         if isinstance(node, np.ndarray | type | ModuleType) or len(path) > MAX_DEPTH or id(node) in visited:
             continue
         visited.add(id(node))
-        todo += [((*path, key), child) for key, child in _children(node)]
-
-
-def _children(value: Any) -> list[tuple[str | int, Any]]:
-    if isinstance(value, dict):
-        return list(value.items())
-    if isinstance(value, list | tuple):
-        return list(enumerate(value[:100]))
-    return list(getattr(value, "__dict__", {}).items())
+        children = dict(enumerate(node[:100])) if isinstance(node, list | tuple) else node
+        if not isinstance(children, dict):
+            children = getattr(node, "__dict__", {})
+        todo += [((*path, key), child) for key, child in children.items()]
 
 
 def share_memory(a: np.ndarray, b: np.ndarray) -> bool:

@@ -159,10 +159,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
     def _take_last_record(self) -> ResetRecord | StepRecord | None:
-        """Return the record of the last ``reset`` or ``step``, after copying the returned objects again.
-
-        So `_find_changes` reports only later changes, and none that the user made before this call.
-        """
+        """Return the record of the last call, with new copies, so that changes by the user do not count."""
         last, self._last = self._last, None
         return last and replace(last, **copy_tree(last.live))
 

@@ -219,12 +219,9 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
 def _rows(
     record: ResetRecord | StepRecord, i: int, num_envs: int, *, is_last: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the values of environment ``i`` as two dicts, since ``record`` contains each value twice.
-
-    The first dict has rows of the copied values, the second has rows of the original values, ``record.live``.
-    With ``is_last``, the last observation and info of an episode are taken from the infos of the batch.
-    """
+    """Return the values of environment ``i``: copied ones, and original ones, which are ``record.live``."""
     rows = []
+    # With is_last, the last observation and info of an episode are in the infos of the batch.
     for values in ({name: getattr(record, name) for name in record.live}, record.live):
         infos = values["info"].get("final_info") if is_last else values["info"]
         last = final_observation_row(values["info"], i) if is_last else _row(values["observation"], i)

@@ -43,7 +43,6 @@ def check(
             if only one instance can exist, such as for a robot.
     """
     options = terminal.parse_options(option)
-    select, ignore = reporting.prefixes()
     progress = terminal.progress("checking", max_steps, "steps")
     with terminal.exits_with(2, TypeError, ValueError), present_folder(), progress as advance:
         factory = env_factory(env, disable_env_checker=True)
@@ -56,8 +55,7 @@ def check(
             lambda: first.pop() if first else factory(**options),
             max_steps=max_steps,
             max_seconds=max_seconds,
-            select=select,
-            ignore=ignore,
+            **reporting.prefixes(),
             seed=seed,
             replicas=replicas,
             on_step=advance,

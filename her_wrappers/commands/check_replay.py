@@ -29,8 +29,7 @@ def check_replay(
     Args:
         seed: Seed of the buffers, and of the episodes that are added to them.
     """
-    select, ignore = reporting.prefixes()
     checked = import_callable(adapter, "ADAPTER", FORMS)
     with terminal.exits_with(2, TypeError, ValueError):
-        report = run_check(checked, select=select, ignore=ignore, seed=seed)
+        report = run_check(checked, **reporting.prefixes(), seed=seed)
     return reporting.finish(report)

@@ -43,12 +43,11 @@ def doctor(
         html: HTML file to write, with the report and pictures.
     """
     options = terminal.parse_options(option)
-    select, ignore = reporting.prefixes()
     with terminal.exits_with(3, TypeError):
         facts = read_target(target, max_steps=max_steps, seed=seed, env_options=options)
     with terminal.exits_with(2, ValueError):
         report = diagnose(
-            facts, gamma=gamma, clip_targets=clip_targets or None, seed=seed, select=select, ignore=ignore
+            facts, gamma=gamma, clip_targets=clip_targets or None, seed=seed, **reporting.prefixes()
         )
     if html is not None:
         write_page(html, report, facts)

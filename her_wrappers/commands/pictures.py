@@ -6,51 +6,52 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.commands.terminal import fail
+from her_wrappers.commands.terminal import CommandError
 
 
 def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
     """Return a picture of an environment, (H, W, 3) uint8; end the command if it cannot be rendered."""
     try:
         picture = np.asarray(env.render())
-    except NotImplementedError:
-        fail(f"cannot draw {env}: it has no render()")
+    except NotImplementedError as error:
+        raise CommandError(f"cannot draw {env}: it has no render()", 3) from error
     except Exception as error:
         if "mujoco" not in sys.modules:
             raise
-        fail(
+        raise CommandError(
             f"cannot draw {env}: {type(error).__name__}: {error}; "
-            "without a display, set the environment variable MUJOCO_GL=egl or MUJOCO_GL=osmesa for MuJoCo"
-        )
+            "without a display, set the environment variable MUJOCO_GL=egl or MUJOCO_GL=osmesa for MuJoCo",
+            3,
+        ) from error
     if picture.ndim != 3:
         shape = picture.shape
-        fail(f"cannot draw {env}: render() must return a (height, width, 3) array, got shape {shape}")
+        raise CommandError(
+            f"cannot draw {env}: render() must return a (height, width, 3) array, got shape {shape}", 3
+        )
     return picture
 
 
 def require_writable(path: Path) -> None:
     """Make the folder of a picture file; end the command if the file or its format cannot be written."""
-    try:
-        import PIL  # noqa: F401
-    except ImportError:
-        fail(f'writing {path} needs Pillow; run: pip install "her-toolkit[render]"')
-    if path.suffix.lower() == ".mp4":
-        try:
-            import av  # noqa: F401
-            import imageio  # noqa: F401
-        except ImportError:
-            fail(f"writing {path} needs imageio and PyAV; run: pip install imageio av")
+    packages = {"PIL": "pillow"} | (
+        {"imageio": "imageio", "av": "av"} if path.suffix.lower() == ".mp4" else {}
+    )
+    if missing := " ".join(package for module, package in packages.items() if find_spec(module) is None):
+        raise CommandError(f"writing {path} needs {missing}; run: pip install {missing}", 3)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
     target = path if path.exists() else path.parent
     if path.is_dir() or not path.parent.is_dir() or not os.access(target, os.W_OK):
-        fail(f"cannot write {path}: it is a folder, its folder cannot be made, or writing is not permitted")
+        raise CommandError(
+            f"cannot write {path}: it is a folder, its folder cannot be made, or writing is not permitted", 3
+        )
 
 
 def write_gif(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | float) -> None:

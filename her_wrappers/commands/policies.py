@@ -71,9 +71,10 @@ def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
     torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = checkpoints.best_checkpoint(name)
     if Path(name).is_dir() and not file.exists():
-        terminal.fail(
+        raise CommandError(
             f"folder {name} has no best.pt: it is not a run, or the run has no evaluation yet; continue a "
-            f"run with `her train --resume {name}`"
+            f"run with `her train --resume {name}`",
+            3,
         )
     content = checkpoints.load_checkpoint(file)
     agent = checkpoints.agent_of(content, file)

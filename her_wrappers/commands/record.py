@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,13 +78,17 @@ def record(
 
     options = terminal.parse_options(option)
     made = make_env(env, **options)
-    act = None
-    if is_run(policy):
-        act = load_run(policy)[0](made)
-    elif policy != "random":
+    act = load_run(policy)[0](made) if is_run(policy) else None
+    if act is None and policy != "random":
         act = import_callable(policy, "--policy", "random, a run, or module:function")
-    with make_env(env, **options) as other:  # not `made`, since _recorded_keys sets a seed
-        keys = _recorded_keys(other, info_keys)
+    with make_env(env, **options) as other:  # not `made`, which gets its own seed
+        other.reset(seed=0)
+        info = other.step(other.action_space.sample())[-1]
+    if unknown := [key for key in info_keys if key not in info]:
+        raise terminal.CommandError(
+            f"--info-keys must name keys of the infos, got {unknown[0]!r}; the infos have keys {sorted(info)}"
+        )
+    keys = list(dict.fromkeys(["is_success"] * ("is_success" in info) + [*info_keys]))
     flag = next((key for key in FLAG_NAMES if key in keys), None) if only_successes else ""
     if flag is None:
         raise terminal.CommandError(
@@ -106,7 +109,7 @@ def record(
                 # The workers import the user's modules from the current folder too.
                 with terminal.exits_with(2, ImportError, OSError, TypeError, ValueError), present_folder():
                     collector = Collector(
-                        partial(_make_limited_env, env, options, max_episode_steps),
+                        lambda: limit_episodes(make_env(env, **options), max_episode_steps),
                         _Actor(act, made.action_space, noise),
                         num_workers=workers,
                         backend=backend,
@@ -142,23 +145,8 @@ def record(
     return 130 if interrupted else 0
 
 
-def _recorded_keys(env: gym.Env[Any, Any], keys: tuple[str, ...] = ()) -> list[str]:
-    """Return the info keys to record: ``keys``, and ``is_success`` if a random step returns it."""
-    env.reset(seed=0)
-    info = env.step(env.action_space.sample())[-1]
-    for key in keys:
-        if key not in info:
-            raise terminal.CommandError(
-                f"--info-keys must name keys of the infos, got {key!r}; the infos have keys {sorted(info)}"
-            )
-    return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *keys]))
-
-
 class _Recording:
-    """Adds episodes to an archive until it has added ``count`` episodes.
-
-    ``flag`` is the info key of the success flag: only successes are added. If it is "", all are added.
-    """
+    """Adds up to ``count`` episodes to an archive: successes by the info ``flag``, or all if it is ""."""
 
     def __init__(self, archive: EpisodeArchive, count: int, flag: str, advance: Callable[[], None]) -> None:
         self._archive, self._count, self._flag, self._advance = archive, count, flag, advance
@@ -207,8 +195,3 @@ class _Actor:
         """Return a batch of one action for a batch of one observation, as `Collector` needs."""
         action = self.act(map_tree(lambda leaf: leaf[0], observations))
         return map_tree(lambda leaf: np.asarray(leaf)[None], action)
-
-
-def _make_limited_env(name: str, options: dict[str, Any], max_episode_steps: int | None) -> gym.Env[Any, Any]:
-    """Make an environment with a limit of steps per episode, see `limit_episodes`."""
-    return limit_episodes(make_env(name, **options), max_episode_steps)

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import tyro
 from rich.console import Console
@@ -46,11 +46,6 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"cannot use {error.filename}: {error.strerror}"
     return str(error)
-
-
-def fail(message: str) -> NoReturn:
-    """Raise CommandError with exit code 3: the environment or the data cannot be used."""
-    raise CommandError(message, 3)
 
 
 @contextlib.contextmanager
@@ -214,13 +209,12 @@ class ReportOptions:
     strict: FlagCreatePairsOff[bool] = False
     """Exit with code 1 for any finding, also for warnings and infos."""
 
-    def prefixes(self) -> tuple[list[str], list[str]]:
-        """Split the values of --select and --ignore at commas; return two lists of prefixes, in capitals."""
-        select, ignore = (
-            [code.strip().upper() for option in options for code in option.split(",")]
-            for options in (self.select, self.ignore)
-        )
-        return select, ignore
+    def prefixes(self) -> dict[str, Any]:
+        """Return lists of prefixes in capitals, ``select`` and ``ignore``, split at commas."""
+        values = {"select": self.select, "ignore": self.ignore}
+        return {
+            name: ",".join(each).replace(" ", "").upper().split(",") for name, each in values.items() if each
+        }
 
     def finish(self, report: Any, location: tuple[str, int] | None = None) -> int:
         """Print a report; return exit code 1 if it has errors (with ``strict``, any findings), else 0.

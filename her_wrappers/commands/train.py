@@ -153,7 +153,7 @@ def _base_options(run: RunOptions) -> dict[str, Any]:
 
     latest = run.resume / "latest.pt"
     if not latest.exists():
-        terminal.fail(f"--resume must be the folder of a run, but there is no file {latest}")
+        raise terminal.CommandError(f"--resume must be the folder of a run, but there is no file {latest}", 3)
     with exits_with(3, ValueError):
         options: dict[str, Any] = load_checkpoint(latest)["config"]
     return options
@@ -299,4 +299,5 @@ def _check(config: Config, run: RunOptions, report: Report) -> None:
     else:
         print(f"Goal interface of {report.summary()}")
     if report.of_severity("error") and not run.force:
-        terminal.fail(f"{config.env} has the errors above; fix them, or pass --force to train anyway")
+        message = f"{config.env} has the errors above; fix them, or pass --force to train anyway"
+        raise terminal.CommandError(message, 3)

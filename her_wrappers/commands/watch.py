@@ -83,9 +83,7 @@ def watch(
     if show or record:
         options["render_mode"] = "rgb_array"
     env_name = None if target is None or is_run(target) else target
-    if recipe is not None:
-        policy = policy_of_recipe(recipe)
-    policy = policy or (target if env_name is None else "random")
+    policy = policy_of_recipe(recipe) if recipe else policy or (target if env_name is None else "random")
     env, act = open_policy(policy or "", env_name, options, max_episode_steps)
     env.action_space.seed(seed)
     fps = fps or round(env.metadata.get("render_fps") or 10)
@@ -101,23 +99,22 @@ def watch(
             try:
                 window = Window()
             except RuntimeError as error:
-                terminal.fail(f"{error}; without a display, use `her watch` with --record out.gif")
+                raise CommandError(f"{error}; without a display, use --record out.gif", 3) from error
             with contextlib.closing(window):
                 if keys:
                     _play(env, seed, fps)
                 else:
-                    _run(env, act, episodes, seed, lambda caption: _show(window, env, caption, fps))
+
+                    def show_step(caption: str) -> None:
+                        if {"escape", "q"} & window.pressed_keys():
+                            raise _Quit
+                        window.show(picture_of(env), caption, fps)
+
+                    _run(env, act, episodes, seed, show_step)
 
 
 class _Quit(Exception):  # noqa: N818 - not an error
     """The user closed the window, or pressed escape or q."""
-
-
-def _show(window: Window, env: gym.Env[Any, Any], caption: str, fps: int) -> None:
-    """Show the state of an environment for the duration of a step; raise `_Quit` on escape or q."""
-    if {"escape", "q"} & window.pressed_keys():
-        raise _Quit
-    window.show(picture_of(env), caption, fps)
 
 
 def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Callable[[str], None]) -> None:

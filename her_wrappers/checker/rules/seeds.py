@@ -91,11 +91,7 @@ def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
 
 
 def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
-    """Return the first difference between two resets with the same seed and options, or None.
-
-    Options that raise are skipped. The options of the user are tried before an empty dict and an unknown
-    option.
-    """
+    """Return the first difference between two resets with the same seed and options, or None."""
     action = random_policy(env.action_space, lab.seed)(None)
     for options in [None, *lab.reset_options, {}, {"no such option": 0}]:
         try:
