@@ -212,12 +212,10 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
 
 def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Json]:
     """Return saved options without those that were removed; raise ValueError if one of these was in use."""
-    options = dict(saved)
+    options, strategy = dict(saved), given.get("goal_selection_strategy")
+    has_share = given.get("n_sampled_goal") is not None or _has_share(strategy)
     for name, (default, advice) in REMOVED.items():
         value = options.pop(name, default)
-        has_share = given.get("n_sampled_goal") is not None or _has_share(
-            given.get("goal_selection_strategy")
-        )
         if value != default and not (name == "her_ratio" and has_share):
             raise ValueError(f"the buffer was saved with {name}={value!r}, which was removed; {advice}")
     return options

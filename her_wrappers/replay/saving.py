@@ -57,7 +57,6 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
     storage, priorities, stored = replay.storage, replay.priorities, replay.storage.stored
     blocks = storage.episode_blocks()
     is_single, lengths, open_episodes = buffer._open_episodes.copy()
-    options = _options_json(buffer)
     relabeler: dict[str, Json] | None = None
     if replay.relabeler is not None:
         seen = replay.relabeler.seen
@@ -65,8 +64,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         relabeler |= {"achieved_reward": seen.achieved, "missed_reward": seen.missed}
     header = {
         **{name: space_to_json(getattr(buffer, name)) for name in SPACES},
-        "options": options,
-        "functions": sorted(set(SAVED) - options.keys()),
+        "options": _options_json(buffer),
         "first": stored.first - len(demonstrations or ()),  # counted from the first step after them
         "relabeler": relabeler,
         "sampler": replay.sampler.state_dict(),
@@ -150,94 +148,61 @@ def _read_episodes(
 
 
 class Header(NamedTuple):
-    """The header of a file, validated except for the states of generators, priorities and attachment."""
+    """The header of a file. Spaces, options, ``first`` and ``blocks`` are validated, the others are not."""
 
+    content: dict[str, Any]  # the JSON, without removed options
     spaces: list[Any]  # of observations and actions
-    options: dict[str, Any]  # without functions, and without the demonstrations
-    options_json: dict[str, Json]  # the same, with the share of the demonstrations
-    functions: set[str]  # names of the options that were functions
-    buffer_size: int
-    first: int  # number of the oldest step, counted from the first step after the demonstrations
-    blocks: int
-    mode: str | None  # mode of the termination rule; None if the buffer could not relabel
-    seen: SeenRewards
-    warned: set[str]
-    open_lengths: list[int]  # number of steps of the open episode of each environment
-    demonstrations: Demonstrations | None  # their share of a batch, without episodes
-    others: dict[str, Any]  # the whole header
-
-    @classmethod
-    def of(cls, content: dict[str, Any], described: dict[str, Json]) -> Header:
-        """Return a header with the options ``described``, or raise an error if it is not valid."""
-        share, functions, state = described["demonstrations"], set(content["functions"]), content["relabeler"]
-        options = {name: option_from_json(each) for name, each in described.items() if name in SAVED}
-        if not {"goal_selection_strategy", "termination"} >= functions:
-            raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
-        unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device", "demonstrations"))
-        defaults = {"goal_selection_strategy": "future", "termination": None}  # in place of functions
-        validated = BufferOptions(**unsaved | {"compute_reward": functions_missing} | defaults | options)
-        first, blocks = (require_count(name, content[name], at_least=0) for name in ("first", "blocks"))
-        if first > MAX_SIZE:
-            raise ValueError(f"'first' in the header must be at most {MAX_SIZE}, got {first}")
-        found = [space_from_json(content[name]) for name in SPACES]
-        require_goal_space(found[0])
-        mode, seen, warned = None, SeenRewards(), set[str]()
-        if state is not None:
-            mode = state["termination"].removesuffix(" by default")  # of older files
-            seen = SeenRewards(state["achieved_reward"], state["missed_reward"])
-            warned = set(map(str, state["warned"]))
-        for value in seen:
-            if not isinstance(value, float | None):
-                raise TypeError(f"a reward in 'relabeler' must be a float or None, got {value!r}")
-        return cls(
-            spaces=found,
-            options=options,
-            options_json=described,
-            functions=functions,
-            buffer_size=validated.buffer_size,
-            first=first,
-            blocks=blocks,
-            mode=mode,
-            seen=seen,
-            warned=warned,
-            open_lengths=[require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]],
-            demonstrations=None if share is None else Demonstrations((), share),
-            others=content,
-        )
+    options: dict[str, Any]  # without functions and demonstrations
 
 
 def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
     """Return the header of a file; ``given`` are the arguments of `load`."""
-    with as_corrupt(_damaged(file.path)):
-        described = dict(file.header["options"])
-    described = without_removed(described, given)
-    with as_corrupt(_damaged(file.path)):
-        return Header.of(file.header, described)
+    damaged = _damaged(file.path)
+    with as_corrupt(damaged):
+        saved = dict(file.header["options"])
+    content = file.header | {"options": without_removed(saved, given)}
+    with as_corrupt(damaged):
+        options = {name: option_from_json(saved[name]) for name in SAVED if name in saved}
+        unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device"))
+        defaults = {"goal_selection_strategy": "future", "termination": None}  # in place of functions
+        share = saved["demonstrations"]
+        demonstrations = None if share is None else Demonstrations((), share)
+        unsaved |= {"compute_reward": functions_missing, "demonstrations": demonstrations}
+        BufferOptions(**unsaved | defaults | options)  # raises an error if an option is not valid
+        for name in ("first", "blocks"):
+            if require_count(name, content[name], at_least=0) > MAX_SIZE:
+                raise ValueError(f"{name!r} in the header must be at most {MAX_SIZE}, got {content[name]}")
+        found = [space_from_json(content[name]) for name in SPACES]
+        require_goal_space(found[0])
+    return Header(content, found, options)
 
 
 def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         damaged, header = _damaged(path), _read_header(file, given)
+        content, saved = header.content, header.options
+        with as_corrupt(damaged):
+            lengths = [require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]]
         if env is not None:
             _require_same_spaces(header.spaces, goal_spaces(env), "env")
         buffer = _make_buffer(cls, header, env, given)
-        if header.demonstrations is not None and buffer.demonstrations is None:  # they were not given again
-            demonstrations = _load_demonstrations(buffer._own, file, given)
-            mixed = MixedReplay(buffer._own, demonstrations, header.demonstrations.share)
+        share = content["options"]["demonstrations"]
+        if share is not None and buffer.demonstrations is None:  # they were not given again
+            mixed = MixedReplay(buffer._own, _load_demonstrations(buffer._own, file, given), share)
             if "seed" not in given:
                 with as_corrupt(damaged):
-                    mixed.rng.bit_generator.state = header.others["demonstrations"]
+                    mixed.rng.bit_generator.state = content["demonstrations"]
             buffer._compose(mixed)
-        longest = max((each for each in header.open_lengths if each <= header.buffer_size), default=0)
+        longest = max((each for each in lengths if each <= saved["buffer_size"]), default=0)
         _require_room(longest, buffer.buffer_size)
         _restore(buffer._own, file, header, given, len(buffer.demonstrations or ()))
         with as_corrupt(damaged):
-            buffer._attachment = dict(header.others["attachment"])
-            if any(header.open_lengths):
-                episodes, _ = _read_episodes(file, "open/", buffer._own.storage, header.options["info_keys"])
-                is_single = bool(header.others["open"]["is_single"])
-                buffer._open_episodes.resume(is_single, np.array(header.open_lengths), episodes)
+            buffer._attachment = dict(content["attachment"])
+            if any(lengths):
+                episodes, _ = _read_episodes(file, "open/", buffer._own.storage, saved["info_keys"])
+                is_single = bool(content["open"]["is_single"])
+                buffer._open_episodes.resume(is_single, np.array(lengths), episodes)
     return buffer
 
 
@@ -255,7 +220,7 @@ def _damaged(path: Any) -> str:
 def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Return an empty buffer. Without ``env`` and without given functions, it cannot relabel."""
     arguments = merged_options(header.options, given)
-    missing = header.functions - arguments.keys()
+    missing = set(SAVED) - arguments.keys()  # options that were functions
     if not relabels(arguments):
         return cls(*header.spaces, **arguments)
     if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
@@ -297,20 +262,25 @@ def _restore(
 ) -> None:
     """Fill an empty replay with the episodes, priorities and states in a file."""
     storage, priorities, relabeler = replay.storage, replay.priorities, replay.relabeler
-    damaged, first = _damaged(file.path), header.first + num_demonstrations
+    content, saved, damaged = header.content, header.options, _damaged(file.path)
+    first, size = content["first"] + num_demonstrations, replay.options.buffer_size
     storage.stored = storage.stored._replace(first=first, end=first)
-    # Whether the saved flags of episodes are those of the present termination rule.
-    is_inspected = relabeler is None or (header.mode == relabeler.rule.mode and "termination" not in given)
-    if relabeler is not None and replay.checks is not None and is_inspected:
-        relabeler.seen, replay.checks.warned = header.seen, header.warned
-    size = replay.options.buffer_size
-    for number in range(header.blocks):
+    is_inspected = True  # whether the saved flags of episodes are those of the present termination rule
+    if relabeler is not None and replay.checks is not None:
         with as_corrupt(damaged):
-            episodes, goal_independent = _read_episodes(
-                file, f"{number}/", storage, header.options["info_keys"]
-            )
+            state = content["relabeler"]
+            mode = state and state["termination"].removesuffix(" by default")  # of older files
+            is_inspected = mode == relabeler.rule.mode and "termination" not in given
+            if is_inspected:
+                replay.checks.warned = set(map(str, state["warned"]))
+                relabeler.seen = SeenRewards(state["achieved_reward"], state["missed_reward"])
+                if not all(isinstance(value, float | None) for value in relabeler.seen):
+                    raise TypeError(f"rewards in 'relabeler' must be floats or None, got {state}")
+    for number in range(content["blocks"]):
+        with as_corrupt(damaged):
+            episodes, goal_independent = _read_episodes(file, f"{number}/", storage, saved["info_keys"])
             longest = int(episodes.lengths.max())
-            if longest <= size or longest > header.buffer_size:
+            if longest <= size or longest > saved["buffer_size"]:
                 episodes = storage.validate(episodes)
         _require_room(longest, size)
         if relabeler is not None and not is_inspected:
@@ -320,13 +290,13 @@ def _restore(
         stored = storage.stored
         if priorities is not None:
             priorities.follow(stored.first, stored.end)
-            if header.options["prioritized"] is not None:
-                scaled, largest = file.read("priorities"), float(header.others["largest_priority"])
-                priorities.restore(scaled, largest, header.options["prioritized"])
+            if saved["prioritized"] is not None:
+                scaled, largest = file.read("priorities"), float(content["largest_priority"])
+                priorities.restore(scaled, largest, saved["prioritized"])
         if "seed" not in given:
-            now, then = options_to_json(replay.options), header.options_json
+            now, then = options_to_json(replay.options), content["options"]
             is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
-            replay.sampler.load_state_dict(header.others["sampler"] | ({} if is_same else {"batches": 0}))
+            replay.sampler.load_state_dict(content["sampler"] | ({} if is_same else {"batches": 0}))
 
 
 def _require_room(length: int, buffer_size: int) -> None:
@@ -345,10 +315,9 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     with ArrayFile(source, kind=KIND, version=VERSION) as file:
         header = _read_header(file, {})
     _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
-    options = buffer._own.options
-    mine = _options_json(buffer)
+    options, mine = buffer._own.options, _options_json(buffer)
     for name in (*SAVED, "demonstrations"):
-        here, there = (each.get(name, "a function") for each in (mine, header.options_json))
+        here, there = (each.get(name, "a function") for each in (mine, header.content["options"]))
         if here != there:
             raise ValueError(
                 f"{name} of this buffer must be {there}, as in the saved buffer, got {here}; make this "
