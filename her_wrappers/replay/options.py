@@ -114,7 +114,7 @@ class Demonstrations:
 
 
 def functions_missing(*_: Any) -> NoReturn:
-    """Stand for the functions of a buffer that is loaded without functions, which cannot relabel."""
+    """Stand for each function of a buffer that is loaded without functions, which cannot relabel."""
     raise ValueError(
         "relabeled transitions need a reward function, but the buffer was loaded without functions; pass "
         "env=, compute_reward= or reward_fn= to load()"

@@ -192,9 +192,9 @@ class RowStorage:
     def nbytes(self) -> int:
         """Size of the memory in bytes."""
         stored = self.stored
-        parts = [*stored.states, *stored.desired, *stored.infos.values()]
-        of_parts = sum(int(part.nbytes) for part in parts if part is not None)
-        return stored.steps.nbytes + stored.goal_spans.nbytes + of_parts
+        indices, matrices = (stored.steps, stored.goal_spans), (*stored.states, *stored.desired)
+        parts = *indices, *matrices, *stored.infos.values()
+        return sum(int(part.nbytes) for part in parts if part is not None)
 
     @property
     def equal_to_goal(self) -> set[int]:
@@ -311,9 +311,7 @@ class RowStorage:
             old = infos.get(key)
             if old is None:
                 old = np.zeros((self.buffer_size, *new.shape[1:]), new.dtype)
-            if (
-                old.dtype != new.dtype
-            ):  # infos that are integers at first, such as a cost of 0, may become floats
+            if old.dtype != new.dtype:  # integers, such as a cost of 0, may become floats
                 in_use = old[np.arange(stored.first, stored.end) % self.buffer_size]
                 concatenate_trees(f"infos/{key}", [in_use, new])  # raises ValueError unless exact
                 old = old.astype(np.result_type(old.dtype, new.dtype))
@@ -324,9 +322,8 @@ class RowStorage:
         """Return ``stored`` without the episodes that begin before the step ``number``."""
         if number <= stored.first:
             return stored
-        span = stored.goal_spans[
-            stored.steps[(number - 1) % self.buffer_size]
-        ]  # of the last episode to evict
+        last = stored.steps[(number - 1) % self.buffer_size]
+        span = stored.goal_spans[last]  # of the last episode to evict
         first, first_span = int(span[FIRST] + span[LENGTH]), stored.end_span
         if first < stored.end:
             # Only the slot of the goal span is stored. Its number is the only one with this slot from the
@@ -482,10 +479,8 @@ class RowStorage:
 
     def stored_spans(self) -> np.ndarray:
         """Return the used rows of `Stored.goal_spans`, oldest first."""
-        stored = self.stored
-        spans: np.ndarray = stored.goal_spans[
-            np.arange(stored.first_span, stored.end_span) % len(stored.goal_spans)
-        ]
+        numbers = np.arange(self.stored.first_span, self.stored.end_span)
+        spans: np.ndarray = self.stored.goal_spans[numbers % len(self.stored.goal_spans)]
         return spans
 
     def episode_blocks(self) -> list[np.ndarray]:

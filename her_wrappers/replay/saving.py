@@ -64,7 +64,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         relabeler |= {"achieved_reward": seen.achieved, "missed_reward": seen.missed}
     header = {
         **{name: space_to_json(getattr(buffer, name)) for name in SPACES},
-        "options": _options_json(buffer),
+        "options": options_to_json(replay.options) | {"demonstrations": buffer._replay.share},
         "first": stored.first - len(demonstrations or ()),  # counted from the first step after them
         "relabeler": relabeler,
         "sampler": replay.sampler.state_dict(),
@@ -152,7 +152,7 @@ class Header(NamedTuple):
 
     content: dict[str, Any]  # the JSON, without removed options
     spaces: list[Any]  # of observations and actions
-    options: dict[str, Any]  # without functions and demonstrations
+    options: dict[str, Any]  # without demonstrations; `functions_missing` in place of functions
 
 
 def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
@@ -162,13 +162,14 @@ def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
         saved = dict(file.header["options"])
     content = file.header | {"options": without_removed(saved, given)}
     with as_corrupt(damaged):
-        options = {name: option_from_json(saved[name]) for name in SAVED if name in saved}
+        # Only the strategy and the termination rule can be functions, which are not saved.
+        options = dict.fromkeys(("goal_selection_strategy", "termination"), functions_missing)
+        options |= {name: option_from_json(saved[name]) for name in SAVED if name in saved}
         unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device"))
-        defaults = {"goal_selection_strategy": "future", "termination": None}  # in place of functions
         share = saved["demonstrations"]
         demonstrations = None if share is None else Demonstrations((), share)
         unsaved |= {"compute_reward": functions_missing, "demonstrations": demonstrations}
-        BufferOptions(**unsaved | defaults | options)  # raises an error if an option is not valid
+        BufferOptions(**unsaved | options)  # raises an error if an option is not valid
         for name in ("first", "blocks"):
             if require_count(name, content[name], at_least=0) > MAX_SIZE:
                 raise ValueError(f"{name!r} in the header must be at most {MAX_SIZE}, got {content[name]}")
@@ -206,13 +207,6 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
     return buffer
 
 
-def _options_json(buffer: Any) -> dict[str, Json]:
-    """Return the options of a buffer, without functions, and the share of its demonstrations, or None."""
-    options = options_to_json(buffer._own.options)
-    found = {name: value for name, value in options.items() if name not in buffer._missing}
-    return found | {"demonstrations": buffer._replay.share}
-
-
 def _damaged(path: Any) -> str:
     return f"{path} is damaged: its content is not a replay buffer"
 
@@ -220,17 +214,14 @@ def _damaged(path: Any) -> str:
 def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Return an empty buffer. Without ``env`` and without given functions, it cannot relabel."""
     arguments = merged_options(header.options, given)
-    missing = set(SAVED) - arguments.keys()  # options that were functions
     if not relabels(arguments):
         return cls(*header.spaces, **arguments)
     if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
-        buffer = cls(*header.spaces, **arguments | {"compute_reward": functions_missing})
-        buffer._missing = missing
-        return buffer
-    for name in missing:
-        raise ValueError(
-            f"the buffer had a function as {name}, which its file does not contain; pass {name}= to load()"
-        )
+        return cls(*header.spaces, **arguments | {"compute_reward": functions_missing})
+    for name, value in arguments.items():
+        if value is functions_missing:
+            fix = f"pass {name}= to load()"
+            raise ValueError(f"the buffer had a function as {name}, which its file does not contain; {fix}")
     return cls(*header.spaces, **arguments) if env is None else cls.for_env(env, **arguments)
 
 
@@ -315,7 +306,8 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     with ArrayFile(source, kind=KIND, version=VERSION) as file:
         header = _read_header(file, {})
     _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
-    options, mine = buffer._own.options, _options_json(buffer)
+    options = buffer._own.options
+    mine = options_to_json(options) | {"demonstrations": buffer._replay.share}
     for name in (*SAVED, "demonstrations"):
         here, there = (each.get(name, "a function") for each in (mine, header.content["options"]))
         if here != there:
