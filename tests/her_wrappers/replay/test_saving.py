@@ -8,13 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers import (
-    CorruptFileError,
-    Geometric,
-    HindsightReplayBuffer,
-    Mixture,
-    Priority,
-)
+from her_wrappers import CorruptFileError, Geometric, HindsightReplayBuffer, Mixture, Priority
 from her_wrappers.data.arrays import ArrayFile, write_arrays
 from her_wrappers.replay.options import REMOVED
 from her_wrappers.replay.saving import KIND, VERSION
@@ -101,10 +95,8 @@ def test_other_shares_and_strategies_may_be_chosen(tmp_path, options, names):
 
 
 def test_other_windows_and_another_beta_keep_rows_and_goals(tmp_path):
-    saved, twin = (
-        wrapped(n_steps=4, prioritized=Priority()),
-        wrapped(n_steps=2, gamma=0.5, prioritized=Priority()),
-    )
+    saved = wrapped(n_steps=4, prioritized=Priority())
+    twin = wrapped(n_steps=2, gamma=0.5, prioritized=Priority())
     for each in (saved, twin):
         each.update_priorities(range(95, 100), range(5))
         each.sample(16)
@@ -119,9 +111,8 @@ def test_priorities_may_begin_and_end_at_load(tmp_path):
     plain = reloaded(buffer, tmp_path, **FUNCTIONS, prioritized=None)
     assert plain.sample(10).weights.tolist() == [1] * 10
     for priority in (Priority(), Priority(alpha=0.5), Priority(eps=0.1)):
-        again = reloaded(
-            buffer if priority.alpha == 0.5 else plain, tmp_path, **FUNCTIONS, prioritized=priority
-        )
+        source = buffer if priority.alpha == 0.5 else plain
+        again = reloaded(source, tmp_path, **FUNCTIONS, prioritized=priority)
         again.verify()
         assert again.sample(100).weights.tolist() == [1] * 100, "all have the first priority again"
 
@@ -232,9 +223,6 @@ def test_the_first_episodes_after_loading_are_compared(tmp_path):
     buffer.add_episodes([counting_episode(number, 3) for number in range(9)])
     with pytest.warns(UserWarning, match="reward -2"):
         reloaded(buffer, tmp_path).add_episode(UNLIKE)
-
-
-# --- paths ----------------------------------------------------------------------------------------
 
 
 def test_removed_options_in_older_files_are_ignored_unless_they_were_used(tmp_path):
