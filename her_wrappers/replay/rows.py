@@ -511,15 +511,12 @@ class RowStorage:
         state_of_step = np.arange(len(index)) + np.arange(len(begins)).repeat(lengths)
         num_states = len(index) + len(begins)
 
-        def rows_of(matrix: Any, rows: np.ndarray) -> Any:
-            return matrix.take(rows, 0, None, "wrap")
-
-        rows = spans[0, ROW] + np.arange(num_states)
+        rows = (spans[0, ROW] + np.arange(num_states)) % len(stored.states[0])
         # An observation without a matrix equals the achieved goal, which the first matrix has.
-        blocks = [rows_of(stored.states[0] if matrix is None else matrix, rows) for matrix in stored.states]
+        blocks = [(stored.states[0] if each is None else each).take(rows, 0) for each in stored.states]
         desired = []
         for matrix in stored.desired:
-            pairs, width = rows_of(matrix, span), matrix.shape[1] // 2
+            pairs, width = matrix.take(span, 0), matrix.shape[1] // 2
             goals = np.empty((num_states, width), pairs.dtype)
             goals[state_of_step] = pairs[:, :width]
             goals[state_of_step[last] + 1] = pairs[last, width:]
@@ -562,10 +559,7 @@ class RowStorage:
         }
         for name, agrees in agreement.items():
             if not agrees:
-                raise RuntimeError(
-                    f"the memory of the buffer is corrupted ({name} are inconsistent); load the buffer from "
-                    "a file that was saved earlier, or make a new buffer"
-                )
+                raise corrupted_memory(f"{name} are inconsistent")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the stored episodes only, so that a pickle of an empty buffer is small."""
@@ -579,6 +573,12 @@ class RowStorage:
         self.clear(first)
         for episodes, goal_independent in blocks:
             self.add(episodes, goal_independent)
+
+
+def corrupted_memory(problem: str) -> RuntimeError:
+    """Return the error for internal data of a buffer that contradict each other."""
+    fix = "load the buffer from a file that was saved earlier, or make a new buffer"
+    return RuntimeError(f"the memory of the buffer is corrupted ({problem}); {fix}")
 
 
 def row_bytes(rows: np.ndarray) -> np.ndarray:

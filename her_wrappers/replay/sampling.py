@@ -58,7 +58,7 @@ class Draws(NamedTuple):
     flags: np.ndarray  # (3, K, B) bool, whether the step is terminated, truncated, goal-independent
     discounts: np.ndarray  # (K, B) float32, gamma
     weights: np.ndarray  # (K, B) ones, or the scaled priorities
-    counts: list[tuple[int, int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
+    counts: list[list[int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
     windows: Windows | None  # None without n-step returns
     provenance: Provenance  # (K, B) arrays
 

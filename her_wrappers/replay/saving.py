@@ -10,10 +10,11 @@ and `_restore` fills the replay of this buffer.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,8 +107,9 @@ def _episode_arrays(
         rows = row_bytes(values)
         begins[1:] |= rows[1:] != rows[:-1]
     yield f"{prefix}goal_lengths", np.diff(begins.nonzero()[0], append=len(begins))
+    left_out = set() if prefix == "open/" else storage.equal_to_goal
     for number, values in enumerate(leaves):
-        if prefix == "open/" or number not in storage.equal_to_goal:
+        if number not in left_out:
             yield f"{prefix}observation {number}", values[begins] if is_desired[number] else values
     for number, leaf in enumerate(storage.actions):
         yield f"{prefix}action {number}", leaf.find(episodes.actions, "")
@@ -229,18 +231,14 @@ def _load_demonstrations(
     own: RelabeledReplay, file: ArrayFile, given: Mapping[str, Any]
 ) -> DemonstrationReplay:
     """Return the demonstrations in the file of a buffer, whose other steps are in ``own``."""
-
-    def read(path: Path) -> DemonstrationReplay:
-        with ArrayFile(path, kind=KIND, version=VERSION) as inner:
-            header = _read_header(inner, given)
-            sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
-            options = options_of_demonstrations(own.options, **sizes)
-            observation_space, action_space = header.spaces
-            replay = DemonstrationReplay(observation_space, action_space, options)
-            _restore(replay, inner, header, given)
-        return replay
-
-    replay: DemonstrationReplay = _read_bytes(file.read("demonstrations").tobytes(), read)
+    content = file.read("demonstrations").tobytes()
+    with _as_file(content) as path, ArrayFile(path, kind=KIND, version=VERSION) as inner:
+        header = _read_header(inner, given)
+        sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
+        options = options_of_demonstrations(own.options, **sizes)
+        observation_space, action_space = header.spaces
+        replay = DemonstrationReplay(observation_space, action_space, options)
+        _restore(replay, inner, header, given)
     return replay
 
 
@@ -302,7 +300,8 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     Raise ValueError if a saved option or space differs from the same option or space of ``buffer``.
     """
     if isinstance(source, bytes):
-        return _read_bytes(source, lambda path: load_same(buffer, path))
+        with _as_file(source) as path:
+            return load_same(buffer, path)
     with ArrayFile(source, kind=KIND, version=VERSION) as file:
         header = _read_header(file, {})
     _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
@@ -329,12 +328,13 @@ def to_bytes(buffer: Any) -> bytes:
         return path.read_bytes()
 
 
-def _read_bytes(content: bytes, read: Callable[[Path], Any]) -> Any:
-    """Write ``content`` to a temporary file, and return ``read(path)``."""
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[Path]:
+    """Return the path of a temporary file with ``content``, which exists during the ``with`` block."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "buffer")
         path.write_bytes(content)
-        return read(path)
+        yield path
 
 
 def _require_same_spaces(saved: Sequence[Any], others: Sequence[Any], owner: str) -> None:
