@@ -181,30 +181,3 @@ class Statistics:
     trivial_share: float
     mean_ahead: float
     demonstrations: Statistics | None = None
-
-
-def compute_statistics(
-    batch: Batch, is_trivial: np.ndarray, num_transitions: int, num_episodes: int, nbytes: int
-) -> Statistics:
-    """Return the statistics of a buffer and of one of its batches.
-
-    ``is_trivial``, bools, says of each relabeled row whether its goal is trivial.
-    """
-    rows = batch.relabeled
-    with_achieved = rows & (batch.strategy != "desired")  # no transition achieved those goals
-    return Statistics(
-        num_transitions=num_transitions,
-        num_episodes=num_episodes,
-        mean_length=num_transitions / num_episodes,
-        nbytes=nbytes,
-        relabeled_share=float(rows.mean()),
-        relabeled_reward=_mean(batch.rewards[rows]),
-        original_reward=_mean(batch.rewards[~rows]),
-        terminated_share=_mean(batch.terminations[rows]),
-        trivial_share=_mean(is_trivial),
-        mean_ahead=_mean((batch.goal_index - batch.index)[with_achieved]),
-    )
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")

@@ -169,8 +169,6 @@ class HindsightReplayBuffer:
         self.observation_space, self.action_space = observation_space, action_space
         self._lock = fork_safe_lock()
         self._attachment: dict[str, Json] = {}  # JSON that an integration saves with the buffer
-        # Names of options that were functions in the file from which a buffer was loaded without functions
-        self._missing: set[str] = set()
         options = replay.own.options
         self._open_episodes = OpenEpisodes(
             observation_space, action_space, options.info_keys, options.buffer_size

@@ -21,7 +21,7 @@ from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch, Provenance, Statistics
-from her_wrappers.replay.options import BufferOptions, Demonstrations
+from her_wrappers.replay.options import BufferOptions
 from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.support.arguments import require_count
 from her_wrappers.support.user_warning import warn_user
@@ -84,36 +84,16 @@ class MixedReplay:
 def make_replay(
     observation_space: spaces.Dict, action_space: spaces.Space[Any], options: BufferOptions
 ) -> RelabeledReplay | MixedReplay:
-    """Return the empty replay of a buffer, together with that of the demonstrations if there are any."""
-    given = options.demonstrations
+    """Return the replay of a new buffer; raise ValueError if its demonstrations are not valid episodes."""
+    given, all_spaces = options.demonstrations, (observation_space, action_space)
     if given is None:
-        return RelabeledReplay(observation_space, action_space, options)
-    demonstrations = _replay_of(given, observation_space, action_space, options)
-    own = RelabeledReplay(observation_space, action_space, options, first=len(demonstrations))
-    return MixedReplay(own, demonstrations, given.share)
-
-
-def options_of_demonstrations(options: BufferOptions, **changes: Any) -> BufferOptions:
-    """Return the options for the demonstrations of a buffer, with another seed and with ``changes``."""
-    seed = options.seed
-    if seed is not None:
-        seed = int(np.random.SeedSequence((seed, 2)).generate_state(1)[0])
-    return replace(options, demonstrations=None, **{"seed": seed} | changes)
-
-
-def _replay_of(
-    given: Demonstrations,
-    observation_space: spaces.Dict,
-    action_space: spaces.Space[Any],
-    options: BufferOptions,
-) -> DemonstrationReplay:
-    """Return a replay of the demonstrations, or raise ValueError if they are not valid episodes."""
+        return RelabeledReplay(*all_spaces, options)
     episodes = given.read()
     # Recorders record success flags by default, but episodes from other sources may lack them.
     recorded = set.intersection(*(set(episode.infos) for episode in episodes))
     keys = tuple(key for key in options.info_keys if key in recorded or key not in FLAG_NAMES)
-    options = options_of_demonstrations(options, buffer_size=sum(map(len, episodes)), info_keys=keys)
-    replay = DemonstrationReplay(observation_space, action_space, options)
+    sizes = {"buffer_size": sum(map(len, episodes)), "info_keys": keys}
+    replay = DemonstrationReplay(*all_spaces, options_of_demonstrations(options, **sizes))
     if replay.checks is not None:
         replay.checks.subject = "demonstrations: "
     try:
@@ -125,7 +105,15 @@ def _replay_of(
             f"none of the {len(episodes)} demonstrations achieves its desired goal; record episodes of a "
             "policy that achieves its goals, or leave demonstrations= out"
         )
-    return replay
+    return MixedReplay(RelabeledReplay(*all_spaces, options, first=len(replay)), replay, given.share)
+
+
+def options_of_demonstrations(options: BufferOptions, **changes: Any) -> BufferOptions:
+    """Return the options for the demonstrations of a buffer, with another seed and with ``changes``."""
+    seed = options.seed
+    if seed is not None:
+        seed = int(np.random.SeedSequence((seed, 2)).generate_state(1)[0])
+    return replace(options, demonstrations=None, **{"seed": seed} | changes)
 
 
 def _merge(batches: list[Batch], num_demonstrations: int) -> Batch:

@@ -195,11 +195,11 @@ class GoalMixture:
         # Number of components whose new goals are achieved goals: all except "desired".
         self.num_achieved = sum(not component.takes_desired for component in self.components)
         self.names = (*(component.name for component in self.components), ORIGINAL)
-        self._ends = np.cumsum([component.share for component in self.components])
+        self._ends = np.cumsum([0.0, *(component.share for component in self.components)])
 
     def sample_components(
         self, batches: int, batch_size: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    ) -> tuple[np.ndarray, list[list[int]]]:
         """Sample how many rows of each batch get their goals from each component, that is, each strategy.
 
         One random number per batch determines the sizes of the components. The mean size of a component is
@@ -212,17 +212,13 @@ class GoalMixture:
             goal is an achieved goal, and the number of all relabeled rows, which also counts rows whose new
             goal is a desired goal.
         """
+        # Column i is the number of rows with the components before i; column 0 is 0.
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
-        if self.components:
-            achieved = ends[:, self.num_achieved - 1].tolist() if self.num_achieved else [0] * batches
-            counts = list(zip(achieved, ends[:, -1].tolist(), strict=True))
-        else:
-            counts = [(0, 0)] * batches
         rows = np.arange(batch_size)
         component = np.zeros((batches, batch_size), np.min_scalar_type(len(self.components)))
-        for end in ends.T:
+        for end in ends.T[1:]:
             component += rows >= end[:, None]
-        return component, counts
+        return component, ends[:, [self.num_achieved, -1]].tolist()
 
 
 def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None) -> float:

@@ -15,27 +15,6 @@ import numpy as np
 from her_wrappers.replay.batch import Batch
 
 
-class StepsOfWindows(NamedTuple):
-    """B sequences of steps for n-step returns, each padded to W steps with copies of its last step."""
-
-    ahead: np.ndarray  # (B, W) distance of each step from the first
-    is_last: np.ndarray  # (B * W,) bool, whether a step is the last of its episode
-    within: np.ndarray  # (W, B) bool, whether a step is not padding
-    powers: np.ndarray  # (W + 1,) float64, gamma^m for m from 0 to W
-
-    @classmethod
-    def of(cls, steps_left: np.ndarray, steps_to_end: np.ndarray, gamma: float) -> StepsOfWindows:
-        """Return B windows.
-
-        ``steps_left``, (B,), is the number of steps that each window may have at most. ``steps_to_end``,
-        (B,), is the number of steps from the start of each window to the end of its episode.
-        """
-        order = np.arange(int(steps_left.max()))
-        ahead = np.minimum(order, steps_left[:, None] - 1)
-        is_last = (ahead == steps_to_end[:, None] - 1).reshape(-1)
-        return cls(ahead, is_last, order[:, None] < steps_left, gamma ** np.arange(len(order) + 1.0))
-
-
 class NStepReturns(NamedTuple):
     """The n-step returns of B windows, as (B,) arrays."""
 
@@ -46,29 +25,31 @@ class NStepReturns(NamedTuple):
     discounts: np.ndarray  # gamma^m, or 0 if terminated
 
 
-def n_step_returns(windows: StepsOfWindows, steps: Batch) -> NStepReturns:
-    """Return the n-step returns of B windows of up to W steps.
+def n_step_returns(steps: Batch, steps_left: np.ndarray, gamma: float) -> NStepReturns:
+    """Return the n-step returns of B windows.
 
-    ``steps`` has W steps for each window, window after window; the windows with fewer steps are padded.
+    ``steps_left``, (B,), is the number of steps of each window, and W is the largest of these numbers.
+    ``steps`` has W steps for each window, window after window. The steps beyond a window's end are ignored.
     """
-    width = len(windows.within)
+    order = np.arange(int(steps_left.max()))
+    powers = gamma ** np.arange(len(order) + 1.0)
     rewards, terminations, truncations = (  # NumPy sums contiguous columns in half the time
-        np.ascontiguousarray(each.reshape(-1, width).T)
+        np.ascontiguousarray(each.reshape(-1, len(order)).T)
         for each in (steps.rewards, steps.terminations, steps.truncations)
     )
     # False after the first step that terminates.
-    counted = windows.within & (terminations.cumsum(0) <= terminations)
+    counted = (order[:, None] < steps_left) & (terminations.cumsum(0) <= terminations)
     lengths = counted.sum(0)
     terminated, truncated = (np.asarray((each & counted).any(0)) for each in (terminations, truncations))
     with np.errstate(over="ignore"):  # too large sums become infinite, and are rejected
-        sums = (rewards * counted * windows.powers[:-1, None]).sum(0).astype(np.float32)
+        sums = (rewards * counted * powers[:-1, None]).sum(0).astype(np.float32)
     if not np.isfinite(sums).all():
         row = int(np.isfinite(sums).argmin())
         raise ValueError(
             f"the sum of {lengths[row]} rewards is too large for float32, got {sums[row]} at row {row} of "
             "the batch; scale the rewards down, or reduce n_steps="
         )
-    discounts = (windows.powers[lengths] * ~terminated).astype(np.float32)
+    discounts = (powers[lengths] * ~terminated).astype(np.float32)
     return NStepReturns(lengths, sums, terminated, truncated, discounts)
 
 

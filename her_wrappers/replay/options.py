@@ -114,7 +114,7 @@ class Demonstrations:
 
 
 def functions_missing(*_: Any) -> NoReturn:
-    """Stand for the functions of a buffer that is loaded without functions, which cannot relabel."""
+    """Stand for each function of a buffer that is loaded without functions, which cannot relabel."""
     raise ValueError(
         "relabeled transitions need a reward function, but the buffer was loaded without functions; pass "
         "env=, compute_reward= or reward_fn= to load()"
@@ -149,16 +149,19 @@ class BufferOptions:
             for name, value in values.items():
                 object.__setattr__(self, name, value)
 
+        strategy = self.goal_selection_strategy
+        if strategy is functions_missing:  # steps that are not relabeled can still be sampled
+            strategy = "future"
         resolve(
             buffer_size=require_count("buffer_size", self.buffer_size, at_least=1),
             n_steps=require_count("n_steps", self.n_steps, at_least=1),
             gamma=require_gamma(self.gamma),
             info_keys=require_keys("info_keys", self.info_keys),
-            mixture=GoalMixture(self.goal_selection_strategy, self.n_sampled_goal),
+            mixture=GoalMixture(strategy, self.n_sampled_goal),
         )
         if self.buffer_size > MAX_SIZE:
             raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {self.buffer_size}")
-        if self.n_sampled_goal is None and not _has_share(self.goal_selection_strategy):
+        if self.n_sampled_goal is None and not _has_share(strategy):
             resolve(n_sampled_goal=DEFAULT_SAMPLED_GOALS)
         require_termination(self.termination)
         if not isinstance(self.prioritized, Priority | None):
@@ -212,12 +215,10 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
 
 def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Json]:
     """Return saved options without those that were removed; raise ValueError if one of these was in use."""
-    options = dict(saved)
+    options, strategy = dict(saved), given.get("goal_selection_strategy")
+    has_share = given.get("n_sampled_goal") is not None or _has_share(strategy)
     for name, (default, advice) in REMOVED.items():
         value = options.pop(name, default)
-        has_share = given.get("n_sampled_goal") is not None or _has_share(
-            given.get("goal_selection_strategy")
-        )
         if value != default and not (name == "her_ratio" and has_share):
             raise ValueError(f"the buffer was saved with {name}={value!r}, which was removed; {advice}")
     return options

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.data.trees import try_as_array
-from her_wrappers.replay.rows import ring_slices
+from her_wrappers.replay.rows import corrupted_memory, ring_slices
 from her_wrappers.support.arguments import require_number
 
 INITIAL_PRIORITY = 1.0  # priority of new transitions, until a larger one is given
@@ -139,9 +139,7 @@ class PrioritySampler:
         numbers = self._first + np.arange(self._capacity)
         agree = np.array_equal(self.scaled(numbers) > 0, numbers < self._end)
         if not agree or not self._tree.is_consistent():
-            problem = "the priorities do not fit the stored steps"
-            fix = "load the buffer from a file that was saved earlier, or make a new buffer"
-            raise RuntimeError(f"the memory of the buffer is corrupted ({problem}); {fix}")
+            raise corrupted_memory("the priorities do not fit the stored steps")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the priorities of stored steps only."""

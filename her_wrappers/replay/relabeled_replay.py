@@ -17,8 +17,8 @@ from gymnasium import spaces
 
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.batch import Batch, Provenance, Statistics, compute_statistics
-from her_wrappers.replay.n_step import StepsOfWindows, n_step_returns
+from her_wrappers.replay.batch import Batch, Provenance, Statistics
+from her_wrappers.replay.n_step import n_step_returns
 from her_wrappers.replay.options import BufferOptions, functions_missing
 from her_wrappers.replay.priorities import INITIAL_PRIORITY, PrioritySampler
 from her_wrappers.replay.relabeling import Relabeler, SeenRewards, resolve_termination
@@ -138,14 +138,16 @@ class RelabeledReplay:
         ``goals`` are the desired goals of the batch, as `RowStorage.take_goals` returns them.
         """
         storage, index, row, relabeled = self.storage, draws.index[k], draws.rows[k, 0], draws.relabeled[k]
-        steps = StepsOfWindows.of(windows.steps_left[k], windows.steps_to_end[k], self.options.gamma)
-        width = len(steps.within)
+        left, to_end = windows.steps_left[k], windows.steps_to_end[k]
+        width = int(left.max())  # shorter windows are padded with copies of their last step
+        ahead = np.minimum(np.arange(width), left[:, None] - 1)
+        is_last = (ahead == to_end[:, None] - 1).reshape(-1)
 
         def repeated(values: np.ndarray) -> np.ndarray:
             return values.repeat(width, 0)
 
-        rows = (row[:, None] + steps.ahead).reshape(-1)
-        terminated, truncated, goal_independent = windows.end_flags[:, k].repeat(width, 1) & steps.is_last
+        rows = (row[:, None] + ahead).reshape(-1)
+        terminated, truncated, goal_independent = windows.end_flags[:, k].repeat(width, 1) & is_last
         goals_of_steps = tuple([repeated(each) for each in part] for part in goals)
         observations, actions, rewards, after = storage.take_steps(np.array((rows, rows + 1)), goals_of_steps)
         singles = Batch(
@@ -158,10 +160,10 @@ class RelabeledReplay:
             repeated(draws.discounts[k]),
             repeated(weights),
             repeated(relabeled),
-            (index[:, None] + steps.ahead).reshape(-1),
+            (index[:, None] + ahead).reshape(-1),
         )
         self._relabel(singles, goal_independent, draws.counts[k][1] * width)
-        returns = n_step_returns(steps, singles)
+        returns = n_step_returns(singles, left, self.options.gamma)
         ends = np.array((row, row + returns.lengths))
         observations, actions, _, after = storage.take_steps(ends, goals)
         outcome = returns.terminations, returns.truncations, returns.discounts
@@ -193,10 +195,23 @@ class RelabeledReplay:
         stored = self.storage.stored
         draws = self.sampler.draw(1, batch_size, copy.deepcopy(self.sampler.rng))
         batch, num_episodes = self._make_batch(draws, 0), stored.end_episode - stored.first_episode
+        rows = batch.relabeled
+        with_achieved = rows & (batch.strategy != "desired")  # no transition achieved those goals
         is_trivial = np.zeros(0, np.bool_)
-        if self.relabeler is not None and batch.relabeled.any():
+        if self.relabeler is not None and rows.any():
             is_trivial = self.relabeler.are_trivial(batch, self.storage.take_infos(batch.index))
-        return compute_statistics(batch, is_trivial, len(self), num_episodes, self.nbytes)
+        return Statistics(
+            num_transitions=len(self),
+            num_episodes=num_episodes,
+            mean_length=len(self) / num_episodes,
+            nbytes=self.nbytes,
+            relabeled_share=float(rows.mean()),
+            relabeled_reward=_mean(batch.rewards[rows]),
+            original_reward=_mean(batch.rewards[~rows]),
+            terminated_share=_mean(batch.terminations[rows]),
+            trivial_share=_mean(is_trivial),
+            mean_ahead=_mean((batch.goal_index - batch.index)[with_achieved]),
+        )
 
     def verify(self) -> None:
         """Raise RuntimeError if the internal data are inconsistent."""
@@ -213,3 +228,7 @@ class RelabeledReplay:
             self.checks = EpisodeChecks(self.relabeler)
         if self.priorities is not None:
             self.priorities.largest = INITIAL_PRIORITY
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")

@@ -192,9 +192,9 @@ class RowStorage:
     def nbytes(self) -> int:
         """Size of the memory in bytes."""
         stored = self.stored
-        parts = [*stored.states, *stored.desired, *stored.infos.values()]
-        of_parts = sum(int(part.nbytes) for part in parts if part is not None)
-        return stored.steps.nbytes + stored.goal_spans.nbytes + of_parts
+        indices, matrices = (stored.steps, stored.goal_spans), (*stored.states, *stored.desired)
+        parts = *indices, *matrices, *stored.infos.values()
+        return sum(int(part.nbytes) for part in parts if part is not None)
 
     @property
     def equal_to_goal(self) -> set[int]:
@@ -311,9 +311,7 @@ class RowStorage:
             old = infos.get(key)
             if old is None:
                 old = np.zeros((self.buffer_size, *new.shape[1:]), new.dtype)
-            if (
-                old.dtype != new.dtype
-            ):  # infos that are integers at first, such as a cost of 0, may become floats
+            if old.dtype != new.dtype:  # integers, such as a cost of 0, may become floats
                 in_use = old[np.arange(stored.first, stored.end) % self.buffer_size]
                 concatenate_trees(f"infos/{key}", [in_use, new])  # raises ValueError unless exact
                 old = old.astype(np.result_type(old.dtype, new.dtype))
@@ -324,9 +322,8 @@ class RowStorage:
         """Return ``stored`` without the episodes that begin before the step ``number``."""
         if number <= stored.first:
             return stored
-        span = stored.goal_spans[
-            stored.steps[(number - 1) % self.buffer_size]
-        ]  # of the last episode to evict
+        last = stored.steps[(number - 1) % self.buffer_size]
+        span = stored.goal_spans[last]  # of the last episode to evict
         first, first_span = int(span[FIRST] + span[LENGTH]), stored.end_span
         if first < stored.end:
             # Only the slot of the goal span is stored. Its number is the only one with this slot from the
@@ -482,10 +479,8 @@ class RowStorage:
 
     def stored_spans(self) -> np.ndarray:
         """Return the used rows of `Stored.goal_spans`, oldest first."""
-        stored = self.stored
-        spans: np.ndarray = stored.goal_spans[
-            np.arange(stored.first_span, stored.end_span) % len(stored.goal_spans)
-        ]
+        numbers = np.arange(self.stored.first_span, self.stored.end_span)
+        spans: np.ndarray = self.stored.goal_spans[numbers % len(self.stored.goal_spans)]
         return spans
 
     def episode_blocks(self) -> list[np.ndarray]:
@@ -516,15 +511,12 @@ class RowStorage:
         state_of_step = np.arange(len(index)) + np.arange(len(begins)).repeat(lengths)
         num_states = len(index) + len(begins)
 
-        def rows_of(matrix: Any, rows: np.ndarray) -> Any:
-            return matrix.take(rows, 0, None, "wrap")
-
-        rows = spans[0, ROW] + np.arange(num_states)
+        rows = (spans[0, ROW] + np.arange(num_states)) % len(stored.states[0])
         # An observation without a matrix equals the achieved goal, which the first matrix has.
-        blocks = [rows_of(stored.states[0] if matrix is None else matrix, rows) for matrix in stored.states]
+        blocks = [(stored.states[0] if each is None else each).take(rows, 0) for each in stored.states]
         desired = []
         for matrix in stored.desired:
-            pairs, width = rows_of(matrix, span), matrix.shape[1] // 2
+            pairs, width = matrix.take(span, 0), matrix.shape[1] // 2
             goals = np.empty((num_states, width), pairs.dtype)
             goals[state_of_step] = pairs[:, :width]
             goals[state_of_step[last] + 1] = pairs[last, width:]
@@ -567,10 +559,7 @@ class RowStorage:
         }
         for name, agrees in agreement.items():
             if not agrees:
-                raise RuntimeError(
-                    f"the memory of the buffer is corrupted ({name} are inconsistent); load the buffer from "
-                    "a file that was saved earlier, or make a new buffer"
-                )
+                raise corrupted_memory(f"{name} are inconsistent")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the stored episodes only, so that a pickle of an empty buffer is small."""
@@ -584,6 +573,12 @@ class RowStorage:
         self.clear(first)
         for episodes, goal_independent in blocks:
             self.add(episodes, goal_independent)
+
+
+def corrupted_memory(problem: str) -> RuntimeError:
+    """Return the error for internal data of a buffer that contradict each other."""
+    fix = "load the buffer from a file that was saved earlier, or make a new buffer"
+    return RuntimeError(f"the memory of the buffer is corrupted ({problem}); {fix}")
 
 
 def row_bytes(rows: np.ndarray) -> np.ndarray:

@@ -52,15 +52,13 @@ class Draws(NamedTuple):
 
     index: Any  # (K, B) step numbers
     rows: np.ndarray  # (K, 2, B) rows of the states before and after the steps
-    goal_rows: (
-        np.ndarray
-    )  # (K, B) rows of the states whose achieved goals are the new goals, if there are any
+    goal_rows: np.ndarray  # (K, B) rows of the states whose achieved goals are the new goals
     goal_spans: np.ndarray  # (K, B) rows of `Stored.goal_spans`, for the steps that get a desired goal
     relabeled: np.ndarray  # (K, B) bool, whether the row gets a new goal
     flags: np.ndarray  # (3, K, B) bool, whether the step is terminated, truncated, goal-independent
     discounts: np.ndarray  # (K, B) float32, gamma
     weights: np.ndarray  # (K, B) ones, or the scaled priorities
-    counts: list[tuple[int, int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
+    counts: list[list[int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
     windows: Windows | None  # None without n-step returns
     provenance: Provenance  # (K, B) arrays
 

@@ -10,10 +10,11 @@ and `_restore` fills the replay of this buffer.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +58,6 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
     storage, priorities, stored = replay.storage, replay.priorities, replay.storage.stored
     blocks = storage.episode_blocks()
     is_single, lengths, open_episodes = buffer._open_episodes.copy()
-    options = _options_json(buffer)
     relabeler: dict[str, Json] | None = None
     if replay.relabeler is not None:
         seen = replay.relabeler.seen
@@ -65,8 +65,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         relabeler |= {"achieved_reward": seen.achieved, "missed_reward": seen.missed}
     header = {
         **{name: space_to_json(getattr(buffer, name)) for name in SPACES},
-        "options": options,
-        "functions": sorted(set(SAVED) - options.keys()),
+        "options": options_to_json(replay.options) | {"demonstrations": buffer._replay.share},
         "first": stored.first - len(demonstrations or ()),  # counted from the first step after them
         "relabeler": relabeler,
         "sampler": replay.sampler.state_dict(),
@@ -108,8 +107,9 @@ def _episode_arrays(
         rows = row_bytes(values)
         begins[1:] |= rows[1:] != rows[:-1]
     yield f"{prefix}goal_lengths", np.diff(begins.nonzero()[0], append=len(begins))
+    left_out = set() if prefix == "open/" else storage.equal_to_goal
     for number, values in enumerate(leaves):
-        if prefix == "open/" or number not in storage.equal_to_goal:
+        if number not in left_out:
             yield f"{prefix}observation {number}", values[begins] if is_desired[number] else values
     for number, leaf in enumerate(storage.actions):
         yield f"{prefix}action {number}", leaf.find(episodes.actions, "")
@@ -150,102 +150,63 @@ def _read_episodes(
 
 
 class Header(NamedTuple):
-    """The header of a file, validated except for the states of generators, priorities and attachment."""
+    """The header of a file. Spaces, options, ``first`` and ``blocks`` are validated, the others are not."""
 
+    content: dict[str, Any]  # the JSON, without removed options
     spaces: list[Any]  # of observations and actions
-    options: dict[str, Any]  # without functions, and without the demonstrations
-    options_json: dict[str, Json]  # the same, with the share of the demonstrations
-    functions: set[str]  # names of the options that were functions
-    buffer_size: int
-    first: int  # number of the oldest step, counted from the first step after the demonstrations
-    blocks: int
-    mode: str | None  # mode of the termination rule; None if the buffer could not relabel
-    seen: SeenRewards
-    warned: set[str]
-    open_lengths: list[int]  # number of steps of the open episode of each environment
-    demonstrations: Demonstrations | None  # their share of a batch, without episodes
-    others: dict[str, Any]  # the whole header
-
-    @classmethod
-    def of(cls, content: dict[str, Any], described: dict[str, Json]) -> Header:
-        """Return a header with the options ``described``, or raise an error if it is not valid."""
-        share, functions, state = described["demonstrations"], set(content["functions"]), content["relabeler"]
-        options = {name: option_from_json(each) for name, each in described.items() if name in SAVED}
-        if not {"goal_selection_strategy", "termination"} >= functions:
-            raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
-        unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device", "demonstrations"))
-        defaults = {"goal_selection_strategy": "future", "termination": None}  # in place of functions
-        validated = BufferOptions(**unsaved | {"compute_reward": functions_missing} | defaults | options)
-        first, blocks = (require_count(name, content[name], at_least=0) for name in ("first", "blocks"))
-        if first > MAX_SIZE:
-            raise ValueError(f"'first' in the header must be at most {MAX_SIZE}, got {first}")
-        found = [space_from_json(content[name]) for name in SPACES]
-        require_goal_space(found[0])
-        mode, seen, warned = None, SeenRewards(), set[str]()
-        if state is not None:
-            mode = state["termination"].removesuffix(" by default")  # of older files
-            seen = SeenRewards(state["achieved_reward"], state["missed_reward"])
-            warned = set(map(str, state["warned"]))
-        for value in seen:
-            if not isinstance(value, float | None):
-                raise TypeError(f"a reward in 'relabeler' must be a float or None, got {value!r}")
-        return cls(
-            spaces=found,
-            options=options,
-            options_json=described,
-            functions=functions,
-            buffer_size=validated.buffer_size,
-            first=first,
-            blocks=blocks,
-            mode=mode,
-            seen=seen,
-            warned=warned,
-            open_lengths=[require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]],
-            demonstrations=None if share is None else Demonstrations((), share),
-            others=content,
-        )
+    options: dict[str, Any]  # without demonstrations; `functions_missing` in place of functions
 
 
 def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
     """Return the header of a file; ``given`` are the arguments of `load`."""
-    with as_corrupt(_damaged(file.path)):
-        described = dict(file.header["options"])
-    described = without_removed(described, given)
-    with as_corrupt(_damaged(file.path)):
-        return Header.of(file.header, described)
+    damaged = _damaged(file.path)
+    with as_corrupt(damaged):
+        saved = dict(file.header["options"])
+    content = file.header | {"options": without_removed(saved, given)}
+    with as_corrupt(damaged):
+        # Only the strategy and the termination rule can be functions, which are not saved.
+        options = dict.fromkeys(("goal_selection_strategy", "termination"), functions_missing)
+        options |= {name: option_from_json(saved[name]) for name in SAVED if name in saved}
+        unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device"))
+        share = saved["demonstrations"]
+        demonstrations = None if share is None else Demonstrations((), share)
+        unsaved |= {"compute_reward": functions_missing, "demonstrations": demonstrations}
+        BufferOptions(**unsaved | options)  # raises an error if an option is not valid
+        for name in ("first", "blocks"):
+            if require_count(name, content[name], at_least=0) > MAX_SIZE:
+                raise ValueError(f"{name!r} in the header must be at most {MAX_SIZE}, got {content[name]}")
+        found = [space_from_json(content[name]) for name in SPACES]
+        require_goal_space(found[0])
+    return Header(content, found, options)
 
 
 def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         damaged, header = _damaged(path), _read_header(file, given)
+        content, saved = header.content, header.options
+        with as_corrupt(damaged):
+            lengths = [require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]]
         if env is not None:
             _require_same_spaces(header.spaces, goal_spaces(env), "env")
         buffer = _make_buffer(cls, header, env, given)
-        if header.demonstrations is not None and buffer.demonstrations is None:  # they were not given again
-            demonstrations = _load_demonstrations(buffer._own, file, given)
-            mixed = MixedReplay(buffer._own, demonstrations, header.demonstrations.share)
+        share = content["options"]["demonstrations"]
+        if share is not None and buffer.demonstrations is None:  # they were not given again
+            mixed = MixedReplay(buffer._own, _load_demonstrations(buffer._own, file, given), share)
             if "seed" not in given:
                 with as_corrupt(damaged):
-                    mixed.rng.bit_generator.state = header.others["demonstrations"]
+                    mixed.rng.bit_generator.state = content["demonstrations"]
             buffer._compose(mixed)
-        longest = max((each for each in header.open_lengths if each <= header.buffer_size), default=0)
+        longest = max((each for each in lengths if each <= saved["buffer_size"]), default=0)
         _require_room(longest, buffer.buffer_size)
         _restore(buffer._own, file, header, given, len(buffer.demonstrations or ()))
         with as_corrupt(damaged):
-            buffer._attachment = dict(header.others["attachment"])
-            if any(header.open_lengths):
-                episodes, _ = _read_episodes(file, "open/", buffer._own.storage, header.options["info_keys"])
-                is_single = bool(header.others["open"]["is_single"])
-                buffer._open_episodes.resume(is_single, np.array(header.open_lengths), episodes)
+            buffer._attachment = dict(content["attachment"])
+            if any(lengths):
+                episodes, _ = _read_episodes(file, "open/", buffer._own.storage, saved["info_keys"])
+                is_single = bool(content["open"]["is_single"])
+                buffer._open_episodes.resume(is_single, np.array(lengths), episodes)
     return buffer
-
-
-def _options_json(buffer: Any) -> dict[str, Json]:
-    """Return the options of a buffer, without functions, and the share of its demonstrations, or None."""
-    options = options_to_json(buffer._own.options)
-    found = {name: value for name, value in options.items() if name not in buffer._missing}
-    return found | {"demonstrations": buffer._replay.share}
 
 
 def _damaged(path: Any) -> str:
@@ -255,17 +216,14 @@ def _damaged(path: Any) -> str:
 def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Return an empty buffer. Without ``env`` and without given functions, it cannot relabel."""
     arguments = merged_options(header.options, given)
-    missing = header.functions - arguments.keys()
     if not relabels(arguments):
         return cls(*header.spaces, **arguments)
     if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
-        buffer = cls(*header.spaces, **arguments | {"compute_reward": functions_missing})
-        buffer._missing = missing
-        return buffer
-    for name in missing:
-        raise ValueError(
-            f"the buffer had a function as {name}, which its file does not contain; pass {name}= to load()"
-        )
+        return cls(*header.spaces, **arguments | {"compute_reward": functions_missing})
+    for name, value in arguments.items():
+        if value is functions_missing:
+            fix = f"pass {name}= to load()"
+            raise ValueError(f"the buffer had a function as {name}, which its file does not contain; {fix}")
     return cls(*header.spaces, **arguments) if env is None else cls.for_env(env, **arguments)
 
 
@@ -273,18 +231,14 @@ def _load_demonstrations(
     own: RelabeledReplay, file: ArrayFile, given: Mapping[str, Any]
 ) -> DemonstrationReplay:
     """Return the demonstrations in the file of a buffer, whose other steps are in ``own``."""
-
-    def read(path: Path) -> DemonstrationReplay:
-        with ArrayFile(path, kind=KIND, version=VERSION) as inner:
-            header = _read_header(inner, given)
-            sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
-            options = options_of_demonstrations(own.options, **sizes)
-            observation_space, action_space = header.spaces
-            replay = DemonstrationReplay(observation_space, action_space, options)
-            _restore(replay, inner, header, given)
-        return replay
-
-    replay: DemonstrationReplay = _read_bytes(file.read("demonstrations").tobytes(), read)
+    content = file.read("demonstrations").tobytes()
+    with _as_file(content) as path, ArrayFile(path, kind=KIND, version=VERSION) as inner:
+        header = _read_header(inner, given)
+        sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
+        options = options_of_demonstrations(own.options, **sizes)
+        observation_space, action_space = header.spaces
+        replay = DemonstrationReplay(observation_space, action_space, options)
+        _restore(replay, inner, header, given)
     return replay
 
 
@@ -297,20 +251,25 @@ def _restore(
 ) -> None:
     """Fill an empty replay with the episodes, priorities and states in a file."""
     storage, priorities, relabeler = replay.storage, replay.priorities, replay.relabeler
-    damaged, first = _damaged(file.path), header.first + num_demonstrations
+    content, saved, damaged = header.content, header.options, _damaged(file.path)
+    first, size = content["first"] + num_demonstrations, replay.options.buffer_size
     storage.stored = storage.stored._replace(first=first, end=first)
-    # Whether the saved flags of episodes are those of the present termination rule.
-    is_inspected = relabeler is None or (header.mode == relabeler.rule.mode and "termination" not in given)
-    if relabeler is not None and replay.checks is not None and is_inspected:
-        relabeler.seen, replay.checks.warned = header.seen, header.warned
-    size = replay.options.buffer_size
-    for number in range(header.blocks):
+    is_inspected = True  # whether the saved flags of episodes are those of the present termination rule
+    if relabeler is not None and replay.checks is not None:
         with as_corrupt(damaged):
-            episodes, goal_independent = _read_episodes(
-                file, f"{number}/", storage, header.options["info_keys"]
-            )
+            state = content["relabeler"]
+            mode = state and state["termination"].removesuffix(" by default")  # of older files
+            is_inspected = mode == relabeler.rule.mode and "termination" not in given
+            if is_inspected:
+                replay.checks.warned = set(map(str, state["warned"]))
+                relabeler.seen = SeenRewards(state["achieved_reward"], state["missed_reward"])
+                if not all(isinstance(value, float | None) for value in relabeler.seen):
+                    raise TypeError(f"rewards in 'relabeler' must be floats or None, got {state}")
+    for number in range(content["blocks"]):
+        with as_corrupt(damaged):
+            episodes, goal_independent = _read_episodes(file, f"{number}/", storage, saved["info_keys"])
             longest = int(episodes.lengths.max())
-            if longest <= size or longest > header.buffer_size:
+            if longest <= size or longest > saved["buffer_size"]:
                 episodes = storage.validate(episodes)
         _require_room(longest, size)
         if relabeler is not None and not is_inspected:
@@ -320,13 +279,13 @@ def _restore(
         stored = storage.stored
         if priorities is not None:
             priorities.follow(stored.first, stored.end)
-            if header.options["prioritized"] is not None:
-                scaled, largest = file.read("priorities"), float(header.others["largest_priority"])
-                priorities.restore(scaled, largest, header.options["prioritized"])
+            if saved["prioritized"] is not None:
+                scaled, largest = file.read("priorities"), float(content["largest_priority"])
+                priorities.restore(scaled, largest, saved["prioritized"])
         if "seed" not in given:
-            now, then = options_to_json(replay.options), header.options_json
+            now, then = options_to_json(replay.options), content["options"]
             is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
-            replay.sampler.load_state_dict(header.others["sampler"] | ({} if is_same else {"batches": 0}))
+            replay.sampler.load_state_dict(content["sampler"] | ({} if is_same else {"batches": 0}))
 
 
 def _require_room(length: int, buffer_size: int) -> None:
@@ -341,14 +300,15 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     Raise ValueError if a saved option or space differs from the same option or space of ``buffer``.
     """
     if isinstance(source, bytes):
-        return _read_bytes(source, lambda path: load_same(buffer, path))
+        with _as_file(source) as path:
+            return load_same(buffer, path)
     with ArrayFile(source, kind=KIND, version=VERSION) as file:
         header = _read_header(file, {})
     _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
     options = buffer._own.options
-    mine = _options_json(buffer)
+    mine = options_to_json(options) | {"demonstrations": buffer._replay.share}
     for name in (*SAVED, "demonstrations"):
-        here, there = (each.get(name, "a function") for each in (mine, header.options_json))
+        here, there = (each.get(name, "a function") for each in (mine, header.content["options"]))
         if here != there:
             raise ValueError(
                 f"{name} of this buffer must be {there}, as in the saved buffer, got {here}; make this "
@@ -368,12 +328,13 @@ def to_bytes(buffer: Any) -> bytes:
         return path.read_bytes()
 
 
-def _read_bytes(content: bytes, read: Callable[[Path], Any]) -> Any:
-    """Write ``content`` to a temporary file, and return ``read(path)``."""
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[Path]:
+    """Return the path of a temporary file with ``content``, which exists during the ``with`` block."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "buffer")
         path.write_bytes(content)
-        return read(path)
+        yield path
 
 
 def _require_same_spaces(saved: Sequence[Any], others: Sequence[Any], owner: str) -> None:

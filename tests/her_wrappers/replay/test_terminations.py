@@ -55,10 +55,8 @@ def test_success_raises_for_rewards_of_more_than_two_values():
     with pytest.raises(ValueError, match=r"two values.*got the values -5, -1, 0"):
         buffer.sample(100)
     dense = lambda achieved, desired, info: -abs(achieved - desired).sum(-1)  # noqa: E731
-    buffer, rewards = (
-        counting_buffer(compute_reward=dense, termination="success"),
-        np.array([-2.0, -3, -4, -5]),
-    )
+    buffer = counting_buffer(compute_reward=dense, termination="success")
+    rewards = np.array([-2.0, -3, -4, -5])
     with pytest.raises(ValueError, match=r"two values.*use a sparse reward"):
         buffer.add_episode(counting_episode(0, 4, rewards=rewards))
     assert len(buffer) == 0
