@@ -58,6 +58,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
     storage, priorities, stored = replay.storage, replay.priorities, replay.storage.stored
     blocks = storage.episode_blocks()
     is_single, lengths, open_episodes = buffer._open_episodes.copy()
+    options = options_to_json(replay.options)
     relabeler: dict[str, Json] | None = None
     if replay.relabeler is not None:
         seen = replay.relabeler.seen
@@ -65,7 +66,8 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         relabeler |= {"achieved_reward": seen.achieved, "missed_reward": seen.missed}
     header = {
         **{name: space_to_json(getattr(buffer, name)) for name in SPACES},
-        "options": options_to_json(replay.options) | {"demonstrations": buffer._replay.share},
+        "options": options | {"demonstrations": buffer._replay.share},
+        "functions": sorted(set(SAVED) - options.keys()),
         "first": stored.first - len(demonstrations or ()),  # counted from the first step after them
         "relabeler": relabeler,
         "sampler": replay.sampler.state_dict(),
@@ -164,8 +166,9 @@ def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
         saved = dict(file.header["options"])
     content = file.header | {"options": without_removed(saved, given)}
     with as_corrupt(damaged):
-        # Only the strategy and the termination rule can be functions, which are not saved.
-        options = dict.fromkeys(("goal_selection_strategy", "termination"), functions_missing)
+        options: dict[str, Any] = dict.fromkeys(content["functions"], functions_missing)
+        if not {"goal_selection_strategy", "termination"} >= options.keys():
+            raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
         options |= {name: option_from_json(saved[name]) for name in SAVED if name in saved}
         unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device"))
         share = saved["demonstrations"]
