@@ -192,7 +192,6 @@ class ConformanceEnv(gym.Env[Any, Any]):
             "achieved_goal": self.encode(*np.transpose(achieved)),
             "desired_goal": self.encode(*np.transpose(desired)),
         }
-        states = [{key: np.array(values[t]) for key, values in arrays.items()} for t in range(length + 1)]
         numbers = [
             {"observation": (episode, t), "achieved_goal": achieved[t], "desired_goal": desired[t]}
             for t in range(length + 1)
@@ -203,7 +202,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
             info = {"cost": self.cost(episode, t), "is_success": last and end.startswith("success")}
             reward = self.reward_of_step(None, None, achieved[t + 1], desired[t + 1], info) + self.bonus
             flags = last and not end.startswith("time"), last and "time" in end
-            obs, next_obs = ({key: value.copy() for key, value in states[i].items()} for i in (t, t + 1))
+            obs, next_obs = ({key: np.array(value[i]) for key, value in arrays.items()} for i in (t, t + 1))
             yield (
                 Transition(obs, actions[t].copy(), reward, next_obs, *flags, dict(info)),
                 Transition(numbers[t], (episode, t), reward, numbers[t + 1], *flags, info),

@@ -309,8 +309,9 @@ class PrioritizedRows(NamedTuple):
 def set_priorities(make: Make) -> Result:
     """Set priorities, save and load, evict episodes, and set priorities again; sample after each of these.
 
-    The last update has indices of evicted transitions too. If indices are used again, these updates belong
-    to new transitions with the same step number, which have the same new priority.
+    The last updates have indices of evicted transitions too. If indices are used again, they are those of new
+    transitions with the same step number, which get the same new priority. Otherwise, an update of evicted
+    transitions has no effect, and gives them other priorities.
     """
     driver = make(prioritized=True, buffer_size=PRIORITIZED_CAPACITY).add_episodes([4] * 40)
     first = driver.buffer.sample(128)
@@ -352,6 +353,11 @@ def set_priorities(make: Make) -> Result:
     driver.add_episodes([4] * 20)
     rows = sample("after adding episodes", marked=0, num_new=20)
     update([before, rows], marked=3)
+    first_stored = driver.env.episodes.index(driver.oracle.episodes[0])
+    index, is_gone = before.columns["index"], before.episode < first_stored
+    is_gone &= ~np.isin(index, rows.columns["index"])
+    if is_gone.any():
+        driver.buffer.update_priorities(index[is_gone], np.where(before.step == 3, 1.0, 20.0)[is_gone])
     sample("after priorities are set again", marked=3)
     changes = MemoryChanges(sorted(changed), changed_keys(first, copies))
     return Result([before, *(each.rows for each in rounds.values())], PrioritizedRows(rounds, changes))

@@ -162,7 +162,7 @@ class RandomOfNewestEpisodes(ChoosesFrom, code="HB193"):
         return achieved(other[self.rng.integers(len(other))])
 
 
-class GoalsShared(Reference, code="HB195"):
+class GoalsShared(Reference, code="HB101"):
     """All relabeled rows of an episode in a batch have the same goal, as in Tianshou."""
 
     def sample(self, batch_size):

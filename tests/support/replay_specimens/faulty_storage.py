@@ -55,7 +55,7 @@ class OldRowsStay(Reference, code="HB720"):
         self.rows += [(episode, t) for t in range(len(episode))]
 
 
-class LengthOfFirstEpisode(Reference, code="HB108"):
+class LengthOfFirstEpisode(Reference, code="HB140"):
     def goal(self, episode, t):
         if self.strategy != "future":
             return super().goal(episode, t)
