@@ -33,7 +33,7 @@ class Transition(NamedTuple):
     """The arguments of `ReplayAdapter.add`, without the index of the environment."""
 
     obs: dict[str, Any]
-    action: np.ndarray
+    action: Any
     reward: float
     next_obs: dict[str, Any]
     terminated: bool
@@ -142,7 +142,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
         vectors = self.kind == "vector"  # decode is slow for single goals
         codes = np.rint(achieved_goal[..., 1]) if vectors else self.decode(achieved_goal)[1]
-        costs = 0.0
+        costs: Any = 0.0
         if self.costs:
             columns = isinstance(info, dict)
             costs = np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info])

@@ -162,7 +162,8 @@ def interleaved_steps(make: Make, *, interrupts: bool = False) -> Result:
     streams = [endless(ends) for ends in (ENDS[:1], ENDS[:2], ALL_ENDS)]
     for number in range(60):
         for env_index, stream in enumerate(streams):
-            driver.add(*next(stream), env_index=env_index)
+            arrays, numbers = next(stream)
+            driver.add(arrays, numbers, env_index)
         if interrupts and number % 3 == 0 and 1 in driver.oracle.open:
             is_open = set(driver.oracle.open)
             driver.end_episode(1)
@@ -409,7 +410,7 @@ USED, LONG_EPISODES = ", used buffer", ", long episodes"
 
 def _strategies(*variants: str) -> dict[str, Scenario]:
     """Return scenarios of each goal selection strategy, by name, with the given suffixes."""
-    found = {}
+    found: dict[str, Scenario] = {}
     for number, name in enumerate(STRATEGIES, 40):
         found |= {f"strategy {name}{each}": _strategy(name, number)[each] for each in variants}
     return found

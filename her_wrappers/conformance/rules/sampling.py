@@ -51,16 +51,22 @@ def _results(results: ScenarioResults, names: tuple[str, ...] = UNIFORM) -> Iter
 
 
 def _uneven_shares(rows: Rows, place: str = "") -> Iterator[Violation]:
-    """Yield a violation for each kind of steps that is relabeled more or less often than all rows."""
+    """Yield a violation for each kind of steps that is relabeled more or less often than all rows.
+
+    Rows of one episode in a batch count as one observation, since they may be relabeled together (HB206).
+    """
     known = rows.is_known
-    relabeled, batch = rows.relabeled[known], rows.batch[known]
+    relabeled, episodes = rows.relabeled[known], (rows.batch * 2**16 + rows.episode)[known]
     share = float(np.clip(relabeled.mean(), 0.001, 0.999)) if len(relabeled) else 0.5
     for kind, values in rows.features(rows.episode[known], rows.step[known]).items():
         different, group = np.unique(values, return_inverse=True)
         deviation = proportion_z(np.bincount(group, relabeled), np.bincount(group), share)
         for i in np.flatnonzero(deviation > LIMIT):
             chosen = group == i
-            if share_z(relabeled[chosen], batch[chosen], share) > LIMIT:
+            rest = np.bincount(
+                np.unique(episodes[chosen], return_inverse=True)[1], (relabeled - share)[chosen]
+            )
+            if abs(rest.sum()) > LIMIT * np.sqrt((rest**2).sum()):
                 found = f"{relabeled[chosen].mean():.3f} of the rows with {kind} = {different[i]} are"
                 yield Violation(f"{found} relabeled, but {share:.3f} of all rows", place)
 
@@ -151,7 +157,8 @@ def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
         of_rows = rows.features(rows.episode[known], rows.step[known])
         for kind, values in rows.features(numbers, steps).items():
             different, stored = np.unique(values, return_counts=True)
-            group, shares = np.searchsorted(different, of_rows[kind]), stored / len(steps)
+            group: Values = np.searchsorted(different, of_rows[kind])
+            shares = stored / len(steps)
             counts = np.bincount(group, minlength=len(different))
             for i in np.flatnonzero(proportion_z(counts, len(group), shares) > LIMIT):
                 text = f"of steps with {kind} = {different[i]}"

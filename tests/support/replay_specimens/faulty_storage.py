@@ -159,7 +159,7 @@ class IndexIsOverwritten(Full, code="HB608"):
         return batch | {"index": index}
 
 
-class BatchesAreReturnedAgain(Reference, code="HB528"):
+class BatchesAreReturnedAgain(Reference, code="HB720"):
     """Every tenth batch is an earlier batch, if that has the same size."""
 
     offers = Reference.offers - {"save generator"}
