@@ -51,18 +51,18 @@ REPRODUCTIONS = {
         "HB603": CPPRB + "test_transitions_are_drawn_by_numpys_global_generator",
     },
     "tianshou:Tianshou": {
+        "HB190": TIANSHOU + "test_all_rows_of_an_episode_get_one_goal",
+        "HB201": TIANSHOU + "test_the_share_is_1_minus_1_over_k",
         "HB206": TIANSHOU + "test_all_rows_of_an_episode_get_one_goal",
         "HB401": TIANSHOU + "test_a_relabeled_success_does_not_terminate",
         "HB603": TIANSHOU + "test_rows_are_drawn_by_a_generator_of_its_own_and_goals_by_the_global_one",
     },
     "torchrl:TorchRL": {
-        "HB120": TORCHRL + "test_an_episode_across_the_end_of_the_ring_gets_goals_of_another",
         "HB101": TORCHRL + "test_by_default_future_goals_include_the_state_before_the_step",
-        "HB141": TORCHRL + "test_by_default_the_last_state_is_never_a_goal",
+        "HB192": TORCHRL + "test_by_default_the_last_state_is_never_a_goal",
     },
     "torchrl:TorchRLNextGoals": {
         "HB120": TORCHRL + "test_an_episode_across_the_end_of_the_ring_gets_goals_of_another",
-        "HB121": TORCHRL + "test_after_one_lap_without_sampling_goals_come_from_other_episodes",
     },
 }
 """For each rule that another library breaks, a test that shows the failure without our code."""

@@ -167,6 +167,7 @@ class ReplayAdapter(ABC):
         """Save the transitions of the buffer, and their priorities if `offers` contains ``"priorities"``.
 
         Open episodes are saved too: after loading, the next step of each environment continues its episode.
+        A buffer that cannot save them truncates them before saving.
 
         Args:
             path: Path of the new file or folder, which does not exist yet.

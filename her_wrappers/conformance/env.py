@@ -33,7 +33,7 @@ class Transition(NamedTuple):
     """The arguments of `ReplayAdapter.add`, without the index of the environment."""
 
     obs: dict[str, Any]
-    action: np.ndarray
+    action: Any
     reward: float
     next_obs: dict[str, Any]
     terminated: bool
@@ -142,7 +142,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
         vectors = self.kind == "vector"  # decode is slow for single goals
         codes = np.rint(achieved_goal[..., 1]) if vectors else self.decode(achieved_goal)[1]
-        costs = 0.0
+        costs: Any = 0.0
         if self.costs:
             columns = isinstance(info, dict)
             costs = np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info])
@@ -192,7 +192,6 @@ class ConformanceEnv(gym.Env[Any, Any]):
             "achieved_goal": self.encode(*np.transpose(achieved)),
             "desired_goal": self.encode(*np.transpose(desired)),
         }
-        states = [{key: np.array(values[t]) for key, values in arrays.items()} for t in range(length + 1)]
         numbers = [
             {"observation": (episode, t), "achieved_goal": achieved[t], "desired_goal": desired[t]}
             for t in range(length + 1)
@@ -203,7 +202,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
             info = {"cost": self.cost(episode, t), "is_success": last and end.startswith("success")}
             reward = self.reward_of_step(None, None, achieved[t + 1], desired[t + 1], info) + self.bonus
             flags = last and not end.startswith("time"), last and "time" in end
-            obs, next_obs = ({key: value.copy() for key, value in states[i].items()} for i in (t, t + 1))
+            obs, next_obs = ({key: np.array(value[i]) for key, value in arrays.items()} for i in (t, t + 1))
             yield (
                 Transition(obs, actions[t].copy(), reward, next_obs, *flags, dict(info)),
                 Transition(numbers[t], (episode, t), reward, numbers[t + 1], *flags, info),

@@ -85,7 +85,7 @@ class Oracle:
 
     def __len__(self) -> int:
         """Return the number of steps of the complete episodes."""
-        return sum(map(len, self.episodes))
+        return self.next_step - self.episodes[0].first if self.episodes else 0
 
     # --- the calls of a buffer --------------------------------------------------------------------
 
@@ -150,8 +150,9 @@ class Oracle:
     def may_be_sampled(self) -> Iterator[StoredEpisode]:
         """Yield the episodes whose steps a buffer may return; of the oldest, perhaps only the last steps."""
         yield from self.episodes
-        if self.samples_open is not False:
-            yield from self.open.values()
+        for episode in self.open.values():
+            if self.samples_open is not False or episode.saved_at >= 0:  # saving may have ended it
+                yield episode
 
     def must_be_sampled(self) -> list[StoredEpisode]:
         """Return the episodes of which a buffer must be able to return each step, newest first."""

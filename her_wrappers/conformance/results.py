@@ -87,7 +87,7 @@ class ScenarioResults:
                     for kind in (True, False)
                     if rows.wrong[key][rows.relabeled == kind].any()
                 }
-            is_mixed = any(rows.wrong[key].any() for key in FIELDS["transition"])  # some steps are unknown
+            is_mixed = rows.has_wrong("transition")  # some steps are unknown
             for key, find in (("extra", rows.extra), ("missing", rows.missing)):
                 for found in find() if key not in ignore and not is_mixed else ():
                     yield "stored", found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -190,9 +191,10 @@ class Rows:
                 wrong["truncated"] &= ~either
             self.wrong |= wrong
             judged = judged & ~np.logical_or.reduce(list(wrong.values()))
-        self.is_right_until_goal: Values = ~np.logical_or.reduce([
-            self.wrong[key] for aspect in ("transition", "goal") for key in FIELDS[aspect]
-        ])
+
+    def has_wrong(self, *aspects: str) -> bool:
+        """Return whether a row is wrong in one of the aspects."""
+        return any(self.wrong[key].any() for aspect in aspects for key in FIELDS[aspect])
 
     def _differs(self, key: str) -> Values:
         """Return whether a field differs from its expected value, (B,) bool; False if it is not returned."""
@@ -277,13 +279,7 @@ class Rows:
 
     def features(self, episode: Values, step: Values) -> dict[str, Values]:
         """Return values by which steps can be grouped, each a (B,) array: kinds of steps and of episodes."""
-        count = len(self.must_be_sampled)
-        age = {id(stored): 3 - 4 * i // count for i, stored in enumerate(self.must_be_sampled)}
-        facts = [
-            (len(stored), kind_of_end(stored), stored.env, age.get(id(stored), -1))
-            for stored in self.episodes
-        ]
-        length, end, env_index, ages = (np.array(values)[episode] for values in zip(*facts, strict=True))
+        length, end, env_index, ages = (values[episode] for values in self._facts)
         return {
             "step": step,
             "steps to the end": length - step,
@@ -292,6 +288,14 @@ class Rows:
             "env_index": env_index,
             "age of the episode (0 oldest, 3 newest)": ages,
         }
+
+    @cached_property
+    def _facts(self) -> list[Values]:
+        """Length, kind of end, env_index and age (-1 if not stored) of each episode."""
+        count = len(self.must_be_sampled)
+        age = {id(stored): 3 - 4 * i // count for i, stored in enumerate(self.must_be_sampled)}
+        facts = [(len(each), kind_of_end(each), each.env, age.get(id(each), -1)) for each in self.episodes]
+        return [np.array(values) for values in zip(*facts, strict=True)]
 
     def judged_steps(self) -> tuple[Values, Values]:
         """Return the episode numbers and step numbers of all steps that must be sampled."""

@@ -162,7 +162,8 @@ def interleaved_steps(make: Make, *, interrupts: bool = False) -> Result:
     streams = [endless(ends) for ends in (ENDS[:1], ENDS[:2], ALL_ENDS)]
     for number in range(60):
         for env_index, stream in enumerate(streams):
-            driver.add(*next(stream), env_index=env_index)
+            arrays, numbers = next(stream)
+            driver.add(arrays, numbers, env_index)
         if interrupts and number % 3 == 0 and 1 in driver.oracle.open:
             is_open = set(driver.oracle.open)
             driver.end_episode(1)
@@ -309,8 +310,9 @@ class PrioritizedRows(NamedTuple):
 def set_priorities(make: Make) -> Result:
     """Set priorities, save and load, evict episodes, and set priorities again; sample after each of these.
 
-    The last update has indices of evicted transitions too. If indices are used again, these updates belong
-    to new transitions with the same step number, which have the same new priority.
+    The last updates have indices of evicted transitions too. If indices are used again, they are those of new
+    transitions with the same step number, which get the same new priority. Otherwise, an update of evicted
+    transitions has no effect, and gives them other priorities.
     """
     driver = make(prioritized=True, buffer_size=PRIORITIZED_CAPACITY).add_episodes([4] * 40)
     first = driver.buffer.sample(128)
@@ -352,6 +354,11 @@ def set_priorities(make: Make) -> Result:
     driver.add_episodes([4] * 20)
     rows = sample("after adding episodes", marked=0, num_new=20)
     update([before, rows], marked=3)
+    first_stored = driver.env.episodes.index(driver.oracle.episodes[0])
+    index, is_gone = before.columns["index"], before.episode < first_stored
+    is_gone &= ~np.isin(index, rows.columns["index"])
+    if is_gone.any():
+        driver.buffer.update_priorities(index[is_gone], np.where(before.step == 3, 1.0, 20.0)[is_gone])
     sample("after priorities are set again", marked=3)
     changes = MemoryChanges(sorted(changed), changed_keys(first, copies))
     return Result([before, *(each.rows for each in rounds.values())], PrioritizedRows(rounds, changes))
@@ -403,7 +410,7 @@ USED, LONG_EPISODES = ", used buffer", ", long episodes"
 
 def _strategies(*variants: str) -> dict[str, Scenario]:
     """Return scenarios of each goal selection strategy, by name, with the given suffixes."""
-    found = {}
+    found: dict[str, Scenario] = {}
     for number, name in enumerate(STRATEGIES, 40):
         found |= {f"strategy {name}{each}": _strategy(name, number)[each] for each in variants}
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +15,14 @@ LIMIT = 6.0
 """Limit in standard deviations; a correct buffer exceeds this limit in one or two of 10^9 tests."""
 
 
-def proportion_z(count: int, total: int, probability: float) -> float:
-    """Return how far a binomial count is from its expected value, in standard deviations; 0 without trials.
+def proportion_z(count: Any, total: Any, probability: Any) -> Any:
+    """Return how far binomial counts are from the expected ones, in standard deviations; 0 without trials.
 
     The distance is computed as the square root of the deviance, so that one `LIMIT` suits all counts.
     """
     parts = ((count, probability), (total - count, 1 - probability))
-    deviance = 2 * sum(n * math.log(n / (total * p)) for n, p in parts if n)
-    return math.sqrt(max(deviance, 0.0))
+    deviance = sum(n * np.log(np.maximum(n, 1) / np.maximum(total * p, 1e-9)) for n, p in parts)
+    return np.sqrt(np.maximum(2 * deviance, 0))
 
 
 def share_z(chosen: np.ndarray, batch: np.ndarray, probability: float) -> float:
@@ -37,7 +38,7 @@ def share_z(chosen: np.ndarray, batch: np.ndarray, probability: float) -> float:
     """
     if not len(chosen):
         return 0.0
-    of_rows = proportion_z(int(chosen.sum()), len(chosen), probability)
+    of_rows = float(proportion_z(chosen.sum(), len(chosen), probability))
     if of_rows <= LIMIT:
         return of_rows
     rest = np.bincount(batch, chosen - chosen.mean())

@@ -185,7 +185,7 @@ class HindsightTensorDictReplayBuffer:
         if ids is not None:
             self._num_begun += begins
             lost = [k for k, begun in self._begun_at_last_step.items() if begun < self._num_begun - PATIENCE]
-            ended.extend(self._close(key, truncated=True) for key in lost)  # their environment was reset
+            ended.extend(self._close(key) for key in lost)  # their environment was reset
         self.her_buffer.add_episodes(ended)
 
     def add(self, data: TensorDictBase) -> None:
@@ -269,7 +269,7 @@ class HindsightTensorDictReplayBuffer:
         Raises:
             ValueError: A value does not fit its space; the episodes are dropped.
         """
-        self.her_buffer.add_episodes([self._close(key, truncated=True) for key in list(self._open)])
+        self.her_buffer.add_episodes([self._close(key) for key in list(self._open)])
 
     def empty(self) -> None:
         """Remove all episodes, including the open ones."""
@@ -348,6 +348,7 @@ class HindsightTensorDictReplayBuffer:
             "done": _require(source, ("next", "done")),
             "terminated": _require(source, ("next", "terminated")),
         }
+        ends["truncated"] = source.get(("next", "truncated"), torch.zeros_like(ends["done"]))
         parts = {name: TensorDict(leaves, batch_size=shape) for name, leaves in entries.items()}
         columns = {name: values.reshape(shape) for name, values in ends.items()}
         steps = TensorDict({**parts, **columns}, batch_size=shape)
@@ -378,7 +379,7 @@ class HindsightTensorDictReplayBuffer:
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
             self._warn_of_reuse(pieces[-1], piece)
-            ended.append(self._close(key, truncated=True))
+            ended.append(self._close(key))
             if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
                     "each row of data without trajectory ids must have consecutive steps of one environment, "
@@ -389,7 +390,7 @@ class HindsightTensorDictReplayBuffer:
         self._begun_at_last_step[key] = self._num_begun
         self._open.setdefault(key, []).append(piece)
         if piece["done"][-1]:
-            ended.append(self._close(key, truncated=not piece["terminated"][-1]))
+            ended.append(self._close(key))
         return ended
 
     def _warn_of_reuse(self, before: TensorDictBase, after: TensorDictBase) -> None:
@@ -411,17 +412,18 @@ class HindsightTensorDictReplayBuffer:
                 "do not copy in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
             )
 
-    def _close(self, key: Any, *, truncated: bool) -> Episode:
-        """Remove the open episode ``key``, and return it."""
+    def _close(self, key: Any) -> Episode:
+        """Remove the open episode ``key``, and return it; it is truncated unless its last step terminated."""
         del self._begun_at_last_step[key]
         steps = TensorDict.cat(self._open.pop(key))
         states = TensorDict.cat([steps["state"], steps["state/next"][-1:]])
+        terminated = bool(steps["terminated"][-1])
         return Episode(
             observations=self._states.to_tree(states),
             actions=self._actions.to_tree(steps["action"]),
             rewards=steps["reward"].double().numpy(),
-            terminated=not truncated,
-            truncated=truncated,
+            terminated=terminated,
+            truncated=bool(steps["truncated"][-1]) or not terminated,
             infos={name: steps["info", name].numpy() for name in self.her_buffer.info_keys},
         )
 

@@ -65,8 +65,8 @@ class OursForTorchRL(ReplayAdapter):
         self.buffer.update_tensordict_priority(TensorDict(columns, batch_size=[len(index)]))
 
     def save(self, path: str) -> None:
-        """Save the buffer to a file."""
-        self._extend()
+        """Save the buffer to a file; open episodes are truncated first, since `dumps` leaves them out."""
+        self.end_episode()
         self.buffer.dumps(path)
 
     def load(self, path: str) -> None:

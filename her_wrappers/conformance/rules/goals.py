@@ -26,9 +26,14 @@ def _scenarios(strategy: str) -> tuple[str, ...]:
     return tuple(f"strategy {strategy}{variant}" for variant in ("", LONG_EPISODES, USED))
 
 
+def _judged(result: Result) -> list[Rows]:
+    """Return the rows in which all goals are allowed, since wrong goals have rules of their own."""
+    return [rows for rows in result.rows if not rows.has_wrong("transition", "goal")]
+
+
 def _last_state_never_a_goal(rows: Rows, first: Values) -> Iterator[Violation]:
     """Yield a violation if goals are never the last state, although other states are."""
-    early = rows.has_own_goal & rows.is_right_until_goal & (rows.length - first > 1)
+    early = rows.has_own_goal & (rows.length - first > 1)
     expected = (1 / (rows.length - first)[early]).sum()
     if expected > 20 and not (early & (rows.goal_step == rows.length)).any():
         yield Violation(f"the last state was never chosen as a goal: 0 of {int(early.sum())} rows")
@@ -41,7 +46,7 @@ def _not_uniform(rows: Rows, first: Values) -> Iterator[Violation]:
         yield from never
         return
     count = rows.length - first
-    chosen = rows.has_own_goal & rows.is_right_until_goal & (rows.goal_step > first)  # state 0 is optional
+    chosen = rows.has_own_goal & (rows.goal_step > first)  # state 0 is optional
     index = first_of_each(rows.transition, chosen)
     count, position = count[index], (rows.goal_step - first - 1)[index]
     # Up to HORIZON states one by one; in longer episodes, HORIZON parts of the states.
@@ -64,7 +69,7 @@ def _not_uniform(rows: Rows, first: Values) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5: 'k random states'; hill-a/stable-baselines issue 666",
 )
 def future_not_uniform(result: Result) -> Iterator[Violation]:
-    for rows in result.rows:
+    for rows in _judged(result):
         yield from _not_uniform(rows, rows.step)
 
 
@@ -76,7 +81,7 @@ def future_not_uniform(result: Result) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
 )
 def episode_not_uniform(result: Result) -> Iterator[Violation]:
-    for rows in result.rows:
+    for rows in _judged(result):
         yield from _not_uniform(rows, np.zeros(len(rows), int))
 
 
@@ -89,7 +94,7 @@ def episode_not_uniform(result: Result) -> Iterator[Violation]:
     source=f"{PAPER}, section 4.5: 'k random states encountered so far in the whole training procedure'",
 )
 def random_not_uniform(result: Result) -> Iterator[Violation]:
-    for rows in result.rows:
+    for rows in _judged(result):
         first = first_of_each(rows.transition, rows.relabeled & rows.is_achieved)
         episode, step, length = rows.goal_episode[first], rows.goal_step[first], rows.goal_length[first]
         inside = (step > 0) & (step < length)  # the first and the last states are goals in only some buffers
@@ -105,7 +110,7 @@ def random_not_uniform(result: Result) -> Iterator[Violation]:
         by_step = counts_of(step[inside][length[inside] == 6], 1, 6)
         own = rows.is_own[first][inside]
         expected = float((rows.length[first][inside] - 1).mean() / max(len(stored), 1))
-        is_own = own.mean() > expected and proportion_z(int(own.sum()), len(own), expected) > LIMIT
+        is_own = own.mean() > expected and proportion_z(own.sum(), len(own), expected) > LIMIT
         if uniformity_z([by_age, by_step]) > LIMIT or is_own:
             yield Violation(
                 f"goals are not uniform: each tenth of the stored states, from old to new, has "
@@ -121,7 +126,7 @@ def random_not_uniform(result: Result) -> Iterator[Violation]:
     source="Eysenbach et al. 2022, arXiv 2206.07568: goals are discounted future states",
 )
 def geometric_prefers_far_states(result: Result) -> Iterator[Violation]:
-    for rows in result.rows:
+    for rows in _judged(result):
         yield from _last_state_never_a_goal(rows, np.maximum(rows.step, rows.length - 2))
         count = (
             rows.length - rows.step - 1
@@ -131,7 +136,7 @@ def geometric_prefers_far_states(result: Result) -> Iterator[Violation]:
         )
         index = first_of_each(rows.transition, chosen)
         half = bins_of((rows.goal_step - rows.step - 1)[index], count[index], 2)
-        if half.mean() > 0.5 and proportion_z(int(half.sum()), len(half), 0.5) > LIMIT:
+        if half.mean() > 0.5 and proportion_z(half.sum(), len(half), 0.5) > LIMIT:
             yield Violation(
                 f"{half.mean():.0%} of the goals are in the second half of the states after the step"
             )
@@ -145,17 +150,17 @@ def geometric_prefers_far_states(result: Result) -> Iterator[Violation]:
     source="tianshou 2.0.1, HERReplayBuffer.rewrite_transitions",
 )
 def goal_shared_in_batch(result: Result) -> Iterator[Violation]:
-    (rows,) = result.rows
-    own = rows.has_own_goal
-    is_final = (rows.goal_step == rows.length)[own].all()
-    is_next = (rows.goal_step == rows.step + 1)[own].all()
-    open_ended = rows.relabeled & (rows.step + 1 < rows.length)
-    for name, group in (
-        ("one episode in a batch", rows.batch * 64 + rows.episode),
-        ("one step", rows.transition),
-    ):
-        goals = [rows.goal_step[open_ended & (group == each)] for each in np.unique(group)]
-        groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
-        if groups and max(groups) == 1 and not (is_final or is_next):
-            found = f"{len(groups)} cases with at least 12 such rows"
-            yield Violation(f"all relabeled rows of {name} have the same goal, in all {found}")
+    for rows in _judged(result):
+        own = rows.has_own_goal
+        is_final = (rows.goal_step == rows.length)[own].all()
+        is_next = (rows.goal_step == rows.step + 1)[own].all()
+        open_ended = rows.relabeled & (rows.step + 1 < rows.length)
+        for name, group in (
+            ("one episode in a batch", rows.batch * 64 + rows.episode),
+            ("one step", rows.transition),
+        ):
+            goals = [rows.goal_step[open_ended & (group == each)] for each in np.unique(group)]
+            groups = [len(np.unique(each)) for each in goals if len(each) >= 12]
+            if groups and max(groups) == 1 and not (is_final or is_next):
+                found = f"{len(groups)} cases with at least 12 such rows"
+                yield Violation(f"all relabeled rows of {name} have the same goal, in all {found}")

@@ -108,7 +108,11 @@ def new_priority(sampled: Prioritized) -> Iterator[Violation]:
         if new.mean() < 0.5 * low:
             found = f"{new.mean():.2g} rows on average, and an old one of priority 1 has {low:.2g}"
             yield Violation(f"a new transition has {found}")
-        elif largest_count_z(new) > LIMIT:
+            return
+        is_new = ~sampled.is_old
+        share = "of the steps whose evicted predecessors had priority 20"
+        yield from wrong_share(sampled.is_high[is_new], sampled.rows.batch[is_new], 1 / 4, share)
+        if largest_count_z(new) > LIMIT:
             found = f"one has {new.max()} rows and the average is {new.mean():.2g}"
             yield Violation(f"of {len(new)} new transitions, {found}")
 

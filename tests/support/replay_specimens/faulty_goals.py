@@ -162,19 +162,6 @@ class RandomOfNewestEpisodes(ChoosesFrom, code="HB193"):
         return achieved(other[self.rng.integers(len(other))])
 
 
-class GoalsShared(Reference, code="HB195"):
-    """All relabeled rows of an episode in a batch have the same goal, as in Tianshou."""
-
-    def sample(self, batch_size):
-        self.shared = {}
-        return super().sample(batch_size)
-
-    def goal(self, episode, t):
-        if self.strategy != "future":
-            return super().goal(episode, t)
-        return self.shared.setdefault(id(episode), super().goal(episode, t))
-
-
 class NextGoalKept(Reference, code="HB101"):
     def row(self, step, goal, relabeled):
         return super().row(step, goal, relabeled) | {"next_desired_goal": step["next_obs"]["desired_goal"]}

@@ -55,7 +55,7 @@ class OldRowsStay(Reference, code="HB720"):
         self.rows += [(episode, t) for t in range(len(episode))]
 
 
-class LengthOfFirstEpisode(Reference, code="HB108"):
+class LengthOfFirstEpisode(Reference, code="HB140"):
     def goal(self, episode, t):
         if self.strategy != "future":
             return super().goal(episode, t)
@@ -159,7 +159,7 @@ class IndexIsOverwritten(Full, code="HB608"):
         return batch | {"index": index}
 
 
-class BatchesAreReturnedAgain(Reference, code="HB528"):
+class BatchesAreReturnedAgain(Reference, code="HB720"):
     """Every tenth batch is an earlier batch, if that has the same size."""
 
     offers = Reference.offers - {"save generator"}

@@ -140,7 +140,7 @@ class DiscountOfTruncatedRowsIsZero(Reference, code="HB401"):
         return batch | {"discount": batch["discount"] * ~batch["truncated"].astype(bool)}
 
 
-class RelabeledRowsAreNotTruncated(Reference, code="HB401"):
+class RelabeledRowsAreNotTruncated(Reference, code="HB402"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row | {"truncated": False} if relabeled else row
@@ -213,7 +213,7 @@ class WholeEpisodesAreDrawn(Reference, code="HB206"):
         return self.drawn.pop()
 
 
-class GoalsAreSharedByEpisodesAndRows(Reference, code="HB195"):
+class GoalsAreSharedByEpisodesAndRows(Reference, code="HB101"):
     """Each episode of a batch is relabeled or not, and has one goal, as in Tianshou."""
 
     def sample(self, batch_size):

@@ -44,7 +44,7 @@ class OriginalRewardsAreRecomputed(Reference, code="HB304"):
         return row | {"reward": np.array(self.env.rewards(row["next_achieved_goal"], goal, row["info"]))}
 
 
-class InfosAreEmpty(Reference, code="HB305"):
+class InfosAreEmpty(Reference, code="HB705"):
     def rewards(self, batch, infos):
         return super().rewards(batch, [{}] * len(infos))
 

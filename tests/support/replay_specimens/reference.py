@@ -12,7 +12,7 @@ from her_wrappers.conformance import ReplayAdapter
 from her_wrappers.conformance.adapter import OFFERS
 
 FAULTS = []
-"""Faulty buffers, each with the code of the only rule that it breaks."""
+"""Faulty buffers, each with the code of a rule that it breaks."""
 
 
 class Reference(ReplayAdapter):
