@@ -167,9 +167,9 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
             text += f"\n### {report['target']}\n\n"
         for finding in report["findings"]:
             where = ", ".join(filter(None, [finding["subject"], finding["place"]]))
-            shown = REPRODUCTIONS.get(adapter, {}).get(finding["code"], "not reproduced yet")
+            test = REPRODUCTIONS.get(adapter, {}).get(finding["code"], "not reproduced yet")
             text += f"- {finding['code']} {finding['name']}{' (' + where + ')' if where else ''}: "
-            text += f"{finding['message'].rstrip('.')}. `{shown}`\n"
+            text += f"{finding['message'].rstrip('.')}. `{test}`\n"
     return text + OFFERS_HEAD + "".join(render_offers(each, reports[each]) for each in CLAIMS)
 
 
