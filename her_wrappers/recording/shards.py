@@ -125,9 +125,9 @@ def _read_labels(file: ArrayFile, archive: str, number: int) -> tuple[int, int]:
     path, header = file.path, file.header
     if header.get("archive") != archive:
         raise CorruptFileError(f"{path} belongs to another archive; move it out of this folder")
-    if (labelled := header.get("number")) != number:
-        fix = f"rename it to shard-{labelled!s:0>6}.npz or, if this file exists, move it elsewhere"
-        raise CorruptFileError(f"{path} was renamed: it is shard {labelled} of this archive; {fix}")
+    if (labeled := header.get("number")) != number:
+        fix = f"rename it to shard-{labeled!s:0>6}.npz or, if this file exists, move it elsewhere"
+        raise CorruptFileError(f"{path} was renamed: it is shard {labeled} of this archive; {fix}")
     counts: tuple[Any, Any] = (header.get("episodes"), header.get("steps"))
     # Each step has at least one byte. Callers reserve memory for this number of episodes.
     if not all(type(each) is int and 0 < each <= path.stat().st_size for each in counts):

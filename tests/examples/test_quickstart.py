@@ -32,7 +32,7 @@ def test_pictures_are_written_and_not_empty(finished):
     _, out = finished
     with Image.open(out / "learning_curve.png") as picture:
         curve = np.asarray(picture.convert("RGB"))
-    for color in ((0, 114, 178), (213, 94, 0)):
+    for color in ((31, 119, 180), (255, 127, 14)):
         assert (curve == color).all(axis=-1).sum() > 100, "each run has a line"
     with Image.open(out / "rollout.gif") as rollout:
         assert rollout.size == (360, 360)
