@@ -29,7 +29,8 @@ def test_every_copy_is_explained_by_the_oracle(strategy, termination, sizes, see
     """Copies have the rewards and flags that sampled rows with the same step and goal have."""
     (length, copies), number = sizes, seed % 30
     world = World(COUNTS, COUNTS, ACTIONS, None if termination == "success" else "infos")
-    asked = {"goal_selection_strategy": strategy, "termination": termination, "gamma": 0.5}
+    every_row = Mixture({strategy: 1, "original": 0})
+    asked = {"goal_selection_strategy": every_row, "termination": termination, "gamma": 0.5}
     oracle = ExpectedBuffer(world, buffer_size=9, **asked)
     oracle.add_episode(episode := world.episode(number, length))
     options = {"termination": termination or world.terminated, "gamma": 0.5, "seed": seed}
