@@ -1,1 +1,1 @@
-"""What came out: evaluation reports, comparisons of runs, exported policies."""
+"""Results of runs: evaluation reports, comparisons of runs, exported policies."""

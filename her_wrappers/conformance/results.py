@@ -44,8 +44,8 @@ class ScenarioResults:
 
     Attributes:
         failures: The error of each failed scenario, by the name of the scenario.
-        faults: What is wrong in the rows of each scenario, by aspect and name of the scenario. What was wrong
-            in an earlier scenario is left out.
+        faults: Faults in the rows of each scenario, by aspect and name of the scenario. Faults
+            of an earlier scenario are left out.
         envs: Environments of all scenarios, with the episodes that were added.
     """
 

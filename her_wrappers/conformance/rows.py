@@ -33,7 +33,7 @@ Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
 
 
 class Row(NamedTuple):
-    """What the oracle says about a row of a step with a goal; the default values are those of no step."""
+    """Statements of the oracle about the row of a step with a goal; the defaults are of an unknown step."""
 
     is_known: bool = False  # whether the step was added
     may_be_sampled: bool = False

@@ -176,7 +176,7 @@ def interleaved_steps(make: Make, *, interrupts: bool = False) -> Result:
 
 
 class MemoryChanges(NamedTuple):
-    """What changed that should not change."""
+    """Values that changed, but should not."""
 
     arguments: list[str]  # such as action or obs['desired_goal']
     batches: list[str]  # keys of a batch whose arrays changed in later calls

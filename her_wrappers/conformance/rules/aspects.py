@@ -17,7 +17,7 @@ INTERFACE = "the interface ReplayAdapter of her_wrappers.conformance"
 
 
 class Aspect(NamedTuple):
-    """What a rule compares with the oracle."""
+    """The part of a row that a rule compares with the oracle."""
 
     digit: int  # first digit of the codes of its rules, their family
     meaning: str
