@@ -24,7 +24,7 @@ class OursForRLlib(ReplayAdapter):
     """
 
     name = "her-toolkit, for RLlib"
-    offers = frozenset(OFFERS)
+    offers = frozenset(OFFERS) - {"discrete"}  # the connector would make one-hot vectors of 2**44 numbers
     samples_open_episodes, evicts = False, "episodes"
 
     def __init__(self, env: Any, *, buffer_size: int, n_steps: int = 1, **options: Any) -> None:
@@ -73,8 +73,9 @@ class OursForRLlib(ReplayAdapter):
         self.buffer.her_buffer.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:
-        """Save the result of the buffer's ``get_state`` to the file ``path``."""
+        """Save the result of the buffer's ``get_state``, which ends the open episodes; end them here too."""
         Path(path).write_bytes(pickle.dumps(self.buffer.get_state()))
+        self.load(path)
 
     def load(self, path: str) -> None:
         """Load a saved state into the buffer with ``set_state``; then environments begin new episodes."""
