@@ -22,7 +22,7 @@ from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import CommandError
 from her_wrappers.goals.environments import BrokenModuleError, EnvNameError
 from her_wrappers.goals.episode_limit import EndlessEpisodeError
-from her_wrappers.support.error_texts import describe, raised_at
+from her_wrappers.support.error_texts import describe, describe_user_error
 
 COMMANDS = {
     "check": "Check a goal environment.",
@@ -74,10 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out, err = _Output(sys.stdout), _Output(sys.stderr)
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            code = _run(*((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
+            words = list(sys.argv[1:] if arguments is None else arguments)
+            shows_traceback = "--traceback" in words
+            code = _run(*([word for word in words if word != "--traceback"] or ["--help"]))
         except SystemExit as ended:  # of --help and of wrong usage
             code = int(ended.code or 0)
         except CommandError as error:
+            if shows_traceback:
+                traceback.print_exception(error.__cause__ or error, file=err)
             print(f"Error: {terminal.printable(str(error))[:MAX_MESSAGE]}", file=err)
             code = error.exit_code
         except KeyboardInterrupt:
@@ -166,9 +170,8 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     if isinstance(error, complete):
         return CommandError(str(error), 2 if isinstance(error, EnvNameError) else 3)  # complete messages
     last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-    if place := raised_at(error):
-        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        message = f"{describe(error)}; {place}{notes}"
+    if message := describe_user_error(error):
+        message += "; --traceback shows the whole traceback"
     elif isinstance(error, OSError | ValueError | MemoryError):
         message = terminal.message_of(error)
     elif last.is_relative_to(GYMNASIUM):

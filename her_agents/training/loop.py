@@ -138,13 +138,25 @@ def train(
         run.begin_episodes()
         ended = False
         while not ended:
-            completed = run.run_epoch(interrupted.is_set, on_step)
+            try:
+                completed = run.run_epoch(interrupted.is_set, on_step)
+            except Exception as error:
+                error.add_note(_progress_note(run, files))
+                raise
             if completed and on_epoch is not None:
                 on_epoch(run.history[-1])
             ended = interrupted.is_set() or stop(run.history) or run.counts.steps >= config.steps
             if files is not None:
                 files.write(run, ended=ended)
         return Result(run.agent, run.history, interrupted.is_set())
+
+
+def _progress_note(run: Run, files: RunFolder | None) -> str:
+    """Return the note of an exception that ends a run."""
+    note = f"after {run.counts.steps:,} {'updates' if run.config.offline else 'steps'} of the run"
+    if files is None or not (files.path / "latest.pt").exists():
+        return note
+    return f"{note}; `her train --resume {files.path}` continues it after its latest evaluation"
 
 
 def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Run:

@@ -24,6 +24,7 @@ from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.recorder import VectorEpisodeRecorder
+from her_wrappers.support.error_texts import describe_user_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +101,7 @@ class Worker:
             outcome: WorkerResult | WorkerFailure = self._collect(task, state)
         except Exception as error:  # any error of the environment or the policy
             is_final = isinstance(error, NotRepeatableError)
-            reason = str(error) if is_final else f"{type(error).__name__}: {error}"
+            reason = str(error) if is_final else describe_user_error(error) or f"{type(error).__name__}: {error}"
             outcome = WorkerFailure(task, reason, traceback.format_exc(), is_final)
         return pickle.dumps(outcome, protocol=5)
 

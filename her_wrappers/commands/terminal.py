@@ -18,10 +18,11 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from her_wrappers.data.arrays import CorruptFileError
 from her_wrappers.goals.environments import FORMS, EnvNameError
+from her_wrappers.support.error_texts import raised_at
 
 EXIT_CODES = (
     "Exit codes: 0 no errors, 1 errors found, 2 wrong usage, 3 the environment or the data cannot be used, "
-    "130 ended by Ctrl-C."
+    "130 ended by Ctrl-C. With --traceback, an error shows its whole traceback."
 )
 
 TYRO_CONFIG = (tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff)
@@ -40,6 +41,9 @@ class CommandError(Exception):
         super().__init__(message)
         self.exit_code = exit_code
 
+    def __reduce__(self) -> tuple[Any, ...]:  # of an exception from another process
+        return type(self), (str(self), self.exit_code)
+
 
 def message_of(error: BaseException) -> str:
     """Return the message of an error; for an OSError, the path and the reason."""
@@ -50,10 +54,15 @@ def message_of(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
-    """Turn ``errors`` into CommandError: exit code 3 if a file is missing or damaged, else ``exit_code``."""
+    """Turn ``errors`` into CommandError: exit code 3 if a file is missing or damaged, else ``exit_code``.
+
+    Exceptions of the user's code pass, whatever their type; `her_wrappers.cli.main` reports all of them.
+    """
     try:
         yield
     except errors as error:
+        if raised_at(error):
+            raise
         is_file = isinstance(error, CorruptFileError) or isinstance(
             error.__cause__, CorruptFileError | OSError
         )

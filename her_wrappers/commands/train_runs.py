@@ -19,6 +19,7 @@ from her_agents.training.run import Run
 from her_wrappers.commands import terminal
 from her_wrappers.diagnosis import diagnose
 from her_wrappers.diagnosis.targets import options_of_config, read_target
+from her_wrappers.support.error_texts import describe_user_error
 
 FIRST_DIAGNOSIS = 10
 """A run without any success is diagnosed after this many evaluations; then after 2, 4, ... times as many."""
@@ -108,7 +109,12 @@ def _train_quietly(config: Config, folder: Path, options: Mapping[str, Any]) -> 
     def show(row: Mapping[str, float]) -> None:
         print(f"seed {config.seed} | {epoch_line(row)}", flush=True)
 
-    result = train(config, folder=folder, on_epoch=show, **options)
+    try:
+        result = train(config, folder=folder, on_epoch=show, **options)
+    except Exception as error:
+        if message := describe_user_error(error):  # the parent process does not get the traceback
+            raise terminal.CommandError(f"seed {config.seed}: {message}", 3) from error
+        raise
     return Result(None, result.history, result.interrupted)  # type: ignore[arg-type] # agents may be large
 
 

@@ -6,12 +6,13 @@ import sysconfig
 import traceback
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 LIBRARIES = [  # folders in which `raised_at` does not look for a line of the user's code
     Path(folder)
-    for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "tyro", "rich")
+    for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "torch", "tyro", "rich")
     if (spec := find_spec(name)) is not None
     for folder in spec.submodule_search_locations or ()
 ]
@@ -29,15 +30,42 @@ def raised_at(error: BaseException) -> str:
     The place is the innermost frame outside the standard library and the folders in `LIBRARIES`. The result
     is empty if there is no such frame.
     """
-    frames = [
-        (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
-    user_frames = [(path, line) for path, line in frames if not is_library(path)]
+    user_frames = _user_frames(error)
+    return f"raised in {user_frames[-1]}" if user_frames else ""
+
+
+def describe_user_error(error: BaseException) -> str:
+    """Describe an exception of the user's code: type, message, file, line, the function that was called.
+
+    The result is empty for an exception that was not raised in the user's code; see `raised_at`. For example:
+    ``"ValueError: no contact; raised in my_env.py, line 3, in a call of step()"``.
+    """
+    user_frames = _user_frames(error)
     if not user_frames:
         return ""
-    path, line = user_frames[-1]
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return f"raised in {shown}, line {line}"
+    outermost = user_frames[0].function
+    call = "" if outermost.startswith("<") else f", in a call of {outermost}()"
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return f"{describe(error)}; raised in {user_frames[-1]}{call}{notes}"
+
+
+class _Frame(NamedTuple):
+    path: Path
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        shown = self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path
+        return f"{shown}, line {self.line}"
+
+
+def _user_frames(error: BaseException) -> list[_Frame]:
+    """Return the frames of a traceback that belong to the user's code, the innermost last."""
+    frames = [
+        _Frame(Path(frame.f_code.co_filename), line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    return [each for each in frames if not is_library(each.path)]
 
 
 def is_library(path: Path) -> bool:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from her_agents import Config, train
 from tests.support.commands import her
 
 BROKEN = """
@@ -154,3 +155,81 @@ def test_commands_register_the_bundled_ids_and_programs_learn_how():
     command = [sys.executable, "-c", REGISTERED_BY_COMMANDS]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert "if the package her_envs registers it, use her_envs:her_envs/PointReach-v0" in output
+
+
+MID_RUN = """
+from tests.support.other_envs import Other as Reach
+import multiprocessing
+import numpy as np
+
+class Step(Reach):
+    count = 0
+    def add(self):
+        np.zeros(2) + np.zeros(3)
+    def step(self, action):
+        Step.count += 1
+        if Step.count >= 150:
+            self.add()
+        return super().step(action)
+
+class Reset(Reach):
+    count = 0
+    def reset(self, **options):
+        Reset.count += 1
+        return super().reset(**options) if Reset.count < 20 else int("two")
+
+class Reward(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if np.ndim(achieved_goal) == 2 and len(achieved_goal) > 4:
+            raise TypeError("cannot take a batch")
+        return super().compute_reward(achieved_goal, desired_goal, info)
+
+class Own(Exception):
+    def __init__(self, code, place):
+        super().__init__(f"error {code} at {place}")
+
+class Custom(Reach):
+    def step(self, action):
+        if multiprocessing.parent_process():
+            raise Own(7, "elbow")
+        return super().step(action)
+"""
+SHORT = ["--no-check", "--steps", 400, "--steps-per-epoch", 100, "--learning-starts", 50, "--algo", "sac"]
+
+
+@pytest.mark.parametrize("options", [[], ["--workers", 1, "--backend", "local"]], ids=["here", "workers"])
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("Step", r"ValueError: operands could not.* line 9, in a call of step\(\)"),
+        ("Reset", r"ValueError: invalid literal.* line 20, in a call of reset\(\)"),
+        ("Reward", r"TypeError: cannot take a batch; .* line 25, in a call of compute_reward\(\)"),
+    ],
+)
+def test_an_error_in_the_middle_of_a_run_is_named_with_type_line_and_call(name, error, options, folder):
+    (folder / "middle.py").write_text(MID_RUN)
+    result = her("train", f"middle.py:{name}", *SHORT, *options, "--out", "run")
+    assert_fails_with(result, error if options else rf"{error}.*after [\d,]+ steps of the run")
+
+
+def test_an_error_in_a_parallel_run_is_named_with_type_line_and_call(folder):
+    (folder / "middle.py").write_text(MID_RUN)
+    result = her("train", "middle.py:Custom", *SHORT, "--seeds", 2, "--jobs", 2, "--out", "runs")
+    assert_fails_with(result, r"seed \d: Own: error 7 at elbow; .*middle\.py, line \d+, in a call of step\(\)")
+
+
+def test_traceback_shows_the_whole_traceback(folder):
+    (folder / "middle.py").write_text(MID_RUN)
+    arguments = ["record", "middle.py:Step", "--out", "out", "--episodes", 90]
+    assert "Traceback" not in her(*arguments).stderr
+    result = her(*arguments, "--traceback")
+    assert result.exit_code == 3
+    assert re.search(r'Traceback .*middle\.py", line \d+, in step.*\nError: ', result.stderr, re.DOTALL)
+
+
+def test_in_python_the_exception_of_the_environment_passes_with_a_note(folder):
+    (folder / "middle.py").write_text(MID_RUN)
+    config = Config("middle.py:Step", "sac", steps=400, steps_per_epoch=100, learning_starts=50)
+    with pytest.raises(ValueError, match="operands") as caught:
+        train(config, on_epoch=None)
+    assert re.fullmatch(r"after \d+ steps of the run", "".join(caught.value.__notes__))
