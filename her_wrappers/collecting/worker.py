@@ -101,7 +101,8 @@ class Worker:
             outcome: WorkerResult | WorkerFailure = self._collect(task, state)
         except Exception as error:  # any error of the environment or the policy
             is_final = isinstance(error, NotRepeatableError)
-            reason = str(error) if is_final else describe_user_error(error) or f"{type(error).__name__}: {error}"
+            text = f"{type(error).__name__}: {error}"
+            reason = str(error) if is_final else describe_user_error(error) or text
             outcome = WorkerFailure(task, reason, traceback.format_exc(), is_final)
         return pickle.dumps(outcome, protocol=5)
 
