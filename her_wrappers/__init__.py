@@ -13,7 +13,7 @@ from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.recorder import EpisodeRecorder, VectorEpisodeRecorder
-from her_wrappers.recording.sinks import SinkError
+from her_wrappers.recording.sinks import NotFiniteError, SinkError
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import Geometric, Mixture
@@ -45,6 +45,7 @@ __all__ = [
     "HindsightReplayBuffer",
     "InUseError",
     "Mixture",
+    "NotFiniteError",
     "Priority",
     "ReplayAdapter",
     "Report",

@@ -7,7 +7,9 @@ import io
 import os
 import platform
 import re
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -71,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:  # closed by the shell; no other file may get its descriptor
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: PTH123, SIM115 - until exit
+    if threading.current_thread() is threading.main_thread():  # schedulers of clusters send SIGTERM
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     out, err = _Output(sys.stdout), _Output(sys.stderr)
     with redirect_stdout(out), redirect_stderr(err):
         try:

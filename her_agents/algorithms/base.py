@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _ModuleT = TypeVar("_ModuleT", bound=nn.Module)
 
+LOSS_INTERVAL = 100
+"""Number of updates after which `Agent.gradient_step` tests whether the loss is finite."""
+
 
 class Agent:
     """Base class of agents. An agent is a policy for single and vector environments, trained on batches.
@@ -89,13 +92,18 @@ class Agent:
         self._errors = torch.zeros(0)  # TD errors of the latest update, (..., B)
         self._bfloat16 = require_precision(precision) == "bf16"
         self.device = find_device(device)
-        self.inputs = GoalInputs(observation_space, self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self._random: dict[str, Any] = {"generator": self.generator, "device": self.device}
-        self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
+        dtype = torch.get_default_dtype()
         with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
             torch.default_generator.manual_seed(seed)
-            self.build(action_space)
+            torch.set_default_dtype(torch.float32)  # of all networks
+            try:
+                self.inputs = GoalInputs(observation_space, self.device)
+                self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
+                self.build(action_space)
+            finally:
+                torch.set_default_dtype(dtype)
 
     @property
     def algo(self) -> str:
@@ -130,9 +138,15 @@ class Agent:
 
         Returns:
             One action of the action space, or N actions along a leading axis.
+
+        Raises:
+            ValueError: An action is not finite, though the observation is: the agent diverged.
         """
         observations, is_single = self.inputs.as_batch(observation)
-        actions = self.choose(self.inputs(observations), explore).cpu().numpy()
+        inputs = self.inputs(observations)
+        actions = self.choose(inputs, explore).cpu().numpy()
+        if not math.isfinite(total := float(actions.sum())) and torch.isfinite(inputs.vectors).all():
+            require_finite(f"an action of {self.algo}", total, self._updates)
         return actions[0] if is_single else actions
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
@@ -245,11 +259,14 @@ class Agent:
         """Take one optimizer step on ``loss``.
 
         Gradients are computed only for the parameters in ``inputs``; None means all that ``loss`` depends on.
+        Raise ValueError if the loss is not finite; this is tested once in `LOSS_INTERVAL` updates.
         """
         optimizer.zero_grad()
         with bfloat16_products(self._bfloat16):
             loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
         optimizer.step()
+        if self._updates % LOSS_INTERVAL == 0:  # rarely, since it waits for a GPU
+            require_finite(f"the loss of {self.algo}", float(loss.detach()), self._updates)
 
     def as_tensor(self, values: Any) -> torch.Tensor:
         """Return an array or a tensor as a tensor on the device."""
@@ -279,6 +296,16 @@ class Agent:
         """Load the result of `policy_state` of an agent with equal options and spaces."""
         getattr(self, self._acting_network).load_state_dict(state["network"])
         self.inputs.normalizer.load_state_dict(state["normalizer"])
+
+
+def require_finite(name: str, value: float, updates: int) -> None:
+    """Raise ValueError if the measurement ``name`` of an agent is not finite after ``updates`` updates."""
+    if not math.isfinite(value):
+        raise ValueError(
+            f"{name} is {value} after {updates} updates: the agent diverged; lower learning_rate, pass "
+            "clip_targets=True if all rewards lie in [-1, 0], and look for very large observations and "
+            "rewards (her check, her doctor)"
+        )
 
 
 def cloning_loss(

@@ -48,7 +48,7 @@ class DQN(Agent):
         """Return the actions of highest Q value; to explore, take random ones with probability epsilon."""
         best = self.network(inputs).argmax(dim=1)
         if explore:
-            is_random = torch.rand(len(best), **self._random) < self.options.epsilon
+            is_random = torch.rand(len(best), dtype=torch.float32, **self._random) < self.options.epsilon
             random = torch.randint(self._num_actions, best.shape, **self._random)
             best = torch.where(is_random, random, best)
         actions: torch.Tensor = best + self._first_action

@@ -157,7 +157,7 @@ class SAC(Agent):
         """Return sampled actions (B, A), and the negative logarithms of their densities (B,)."""
         mean, log_deviation = self.actor(inputs).chunk(2, dim=1)
         log_deviation = log_deviation.clamp(*LOG_DEVIATION)
-        noise = torch.randn(mean.shape, **self._random)
+        noise = torch.randn(mean.shape, dtype=mean.dtype, **self._random)
         raw = mean + log_deviation.exp() * noise
         # The last term is log(1 - tanh(raw)**2), which float32 cannot compute directly far from 0.
         log_density = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2 * math.pi)

@@ -59,9 +59,11 @@ class TD3(Agent):
         """Return the actor's actions; to explore, add noise or, with probability epsilon, act randomly."""
         actions = self.actor(inputs)
         if explore:
-            noise = torch.randn(actions.shape, **self._random)
-            uniform = 2 * torch.rand(actions.shape, **self._random) - 1
-            is_uniform = torch.rand(len(actions), 1, **self._random) < self.options.epsilon
+            noise = torch.randn(actions.shape, dtype=actions.dtype, **self._random)
+            uniform = 2 * torch.rand(actions.shape, dtype=actions.dtype, **self._random) - 1
+            is_uniform = (
+                torch.rand(len(actions), 1, dtype=actions.dtype, **self._random) < self.options.epsilon
+            )
             noisy = (actions + self.options.noise * noise).clamp(-1, 1)
             actions = torch.where(is_uniform, uniform, noisy)
         return self.actions.to_env(actions)
@@ -120,7 +122,8 @@ class TD3(Agent):
         """Return the targets, (B,), from the minimum of the target critics for noisy next actions."""
         actions = self.targets["actor"](next_inputs)
         if self.options.target_noise > 0:
-            noise = self.options.target_noise * torch.randn(actions.shape, **self._random)
+            noise = torch.randn(actions.shape, dtype=actions.dtype, **self._random)
+            noise *= self.options.target_noise
             largest = self.options.target_noise_clip
             actions = (actions + noise.clamp(-largest, largest)).clamp(-1, 1)
         next_value = self.targets["critics"](next_inputs, actions).amin(dim=(0, 1))

@@ -35,7 +35,7 @@ class Result:
     Attributes:
         agent: The agent at the end of the run.
         history: One row per epoch: a dict of progress, evaluation, diagnostics and losses.
-        interrupted: Whether the run was ended by Ctrl-C.
+        interrupted: Whether the run was ended by Ctrl-C or SIGTERM.
     """
 
     agent: Agent
@@ -68,7 +68,8 @@ def epoch_line(row: Mapping[str, float]) -> str:
         f"length {row['mean_length']:.1f}",
     ]
     diagnostics = ("q_mean", "relabeled_success", "goal_age")
-    return " | ".join(texts + [f"{name} {row[name]:.2f}" for name in diagnostics if name in row])
+    texts += [f"{name} {row[name]:.2f}" for name in diagnostics if name in row]
+    return " | ".join(texts + [f"skipped_episodes {int(n)}" for n in [row.get("skipped_episodes")] if n])
 
 
 def train(
@@ -84,6 +85,7 @@ def train(
     on_step: Callable[[Run], None] = lambda run: None,
     backend: str = "process",
     address: str | None = None,
+    timeout: float | None = None,
 ) -> Result:
     """Train an agent.
 
@@ -106,6 +108,7 @@ def train(
         backend: Backend of the `Collector` if ``config.workers`` is above 0: ``"local"``, ``"process"`` or
             ``"ray"``. The result does not depend on the backend.
         address: Address of a Ray cluster, as in `Collector`.
+        timeout: Seconds after which a worker that has not finished its round is replaced, as in `Collector`.
 
     Returns:
         The agent at the end of the run, and a row for each epoch.
@@ -128,7 +131,8 @@ def train(
     """
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
-        options = {"env": env, "agent": agent, "backend": backend, "address": address}
+        workers = {"backend": backend, "address": address, "timeout": timeout}
+        options = {"env": env, "agent": agent, **workers}
         run = _begin(config, files, resume=resume, **options)
         stack.enter_context(closing(run))
         interrupted = stack.enter_context(interrupt_flag())
@@ -177,22 +181,25 @@ def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: 
 
 @contextmanager
 def interrupt_flag() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C sets; a second Ctrl-C raises KeyboardInterrupt.
+    """Yield an event that the first Ctrl-C or SIGTERM sets; a second Ctrl-C raises KeyboardInterrupt.
 
-    Python handles signals in the main thread only; in other threads the event is never set.
+    Schedulers of clusters send SIGTERM some seconds before they kill a program. Python handles signals in the
+    main thread only; in other threads the event is never set.
     """
     interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield interrupted
         return
-    previous = signal.getsignal(signal.SIGINT)
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         interrupted.set()
-        signal.signal(signal.SIGINT, previous)
+        signal.signal(number, previous[signal.Signals(number)])
 
-    signal.signal(signal.SIGINT, interrupt)
+    for number in previous:
+        signal.signal(number, interrupt)
     try:
         yield interrupted
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 import her_envs
+from her_agents.algorithms.base import require_finite
 from her_agents.algorithms.registry import make_agent, resolve_auto
 from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, success_key
@@ -52,6 +53,7 @@ class Counts:
     env_steps: int = 0  # of all environments together
     updates: int = 0  # of the agent
     seconds: float = 0.0  # wall-clock time
+    skipped_episodes: int = 0  # with values that are not finite
 
     @property
     def steps(self) -> int:
@@ -121,8 +123,10 @@ class Run:
         while not (completed := counts.steps >= end and self.source.is_waiting):
             if is_interrupted():
                 break
+            skipped = len(self.source.skipped)
             collected = self.source.collect(self.agent, end - counts.steps)
             counts.env_steps += collected.steps
+            counts.skipped_episodes += len(self.source.skipped) - skipped
             self._meter.add({"collected_success": sum(collected.successes)}, len(collected.successes))
             self._update()
             counts.seconds = time.perf_counter() - self._started
@@ -165,6 +169,11 @@ class Run:
 
     def _evaluate(self) -> None:
         """Evaluate the agent, and add a row to the history."""
+        if self.source.skipped and not self.buffer.can_sample:  # all episodes since the beginning
+            raise self.source.skipped[0]
+        measured = self._meter.read()
+        for name, value in measured.items():
+            require_finite(name, value, self.counts.updates)
         result = evaluate(self._evaluation_env, self.agent.act, self.config.evaluation_episodes, TEST_SEED)
         counts = self.counts
         counts.seconds = time.perf_counter() - self._started
@@ -174,7 +183,9 @@ class Run:
             "updates": counts.updates,
             "seconds": counts.seconds,
         }
-        row |= asdict(result) | self._meter.read()
+        row |= asdict(result) | measured
+        if counts.skipped_episodes:
+            row["skipped_episodes"] = counts.skipped_episodes
         share = self.buffer.statistics(1000).trivial_share if self.buffer.can_sample else float("nan")
         if not np.isnan(share):  # goals are relabeled
             row["trivial_share"] = share
@@ -223,13 +234,12 @@ def open_run(
     *,
     env: gym.Env[Any, Any] | EnvFactory | None = None,
     agent: Agent | type[Agent] | None = None,
-    backend: str = "process",
-    address: str | None = None,
+    **workers: Any,
 ) -> Run:
     """Make the agent, the source of episodes and the replay buffer of a run.
 
     ``saved`` is the file of the saved replay buffer of a resumed run, or None for a new run. The other
-    arguments and errors are those of `her_agents.train`.
+    arguments and errors are those of `her_agents.train`; ``workers`` are those for the `Collector`.
 
     Raises:
         ValueError: An argument cannot be used.
@@ -255,8 +265,8 @@ def open_run(
     reward, flag = take_random_step(evaluation_env, config)
     if config.clip_targets:
         require_clippable(reward)
-    options: dict[str, Any] = {"own_env": env, "own_agent": own_class, "backend": backend}
-    source = open_source(config, evaluation_env, flag, address=address, saved=saved, **options)
+    options: dict[str, Any] = {"own_env": env, "own_agent": own_class, "saved": saved}
+    source = open_source(config, evaluation_env, flag, **options, **workers)
     return Run(config, source, learner, evaluation_env)
 
 

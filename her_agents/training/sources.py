@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode
 
 from her_agents.algorithms.registry import make_agent
 from her_agents.training.demonstrations import read_demonstrations
-from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
+from her_wrappers import HindsightReplayBuffer, NotFiniteError, Priority, VectorEpisodeRecorder
 from her_wrappers.collecting import Collector
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.environments import (
@@ -31,6 +31,7 @@ from her_wrappers.goals.environments import (
 from her_wrappers.goals.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.goals.interface import goal_spaces
 from her_wrappers.integrations.recordings import open_episodes
+from her_wrappers.support.user_warning import warn_user
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -57,6 +58,20 @@ class Source:
 
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
+        self.skipped: list[NotFiniteError] = []  # errors of episodes that were not added
+
+    def add(self, episodes: Sequence[Episode]) -> None:
+        """Add episodes to the buffer. Skip those with values that are not finite; warn at the first one."""
+        try:
+            self.buffer.add_episodes(episodes)
+        except NotFiniteError as error:
+            if len(episodes) > 1:
+                for each in episodes:
+                    self.add([each])
+                return
+            if not self.skipped:
+                warn_user(f"an episode was skipped, and further ones will be: {error}")
+            self.skipped.append(error)
 
     @property
     def is_waiting(self) -> bool:
@@ -112,7 +127,7 @@ class EnvironmentSource(Source):
         self._observations, _ = self._envs.reset(seed=seed)
         self._ended = self._waiting = np.zeros(self._envs.num_envs, bool)
         if keep_open and self._ended_now:
-            self.buffer.add_episodes(self._ended_now)
+            self.add(self._ended_now)
         self._ended_now.clear()
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
@@ -125,7 +140,7 @@ class EnvironmentSource(Source):
         ended = zip(np.flatnonzero(self._ended), self._ended_now, strict=True)
         episodes = [episode for i, episode in ended if not self._waiting[i]]
         if episodes:
-            self.buffer.add_episodes(episodes)
+            self.add(episodes)
         self._ended_now.clear()
         if steps >= remaining:
             self._waiting = self._waiting | self._ended
@@ -154,7 +169,7 @@ class WorkerSource(Source):
         if len(self.buffer):  # not in the first round; later, the agent was updated since the last round
             self._collector.update(agent.policy_state())
         episodes = next(self._rounds).episodes
-        self.buffer.add_episodes(episodes)
+        self.add(episodes)
         return Collected(episodes.num_steps, [float(each.infos[self._success_key][-1]) for each in episodes])
 
     def state_dict(self) -> dict[str, Any]:
@@ -250,9 +265,8 @@ def open_source(
     *,
     own_env: gym.Env[Any, Any] | EnvFactory | None = None,
     own_agent: type[Agent] | None = None,
-    backend: str = "process",
-    address: str | None = None,
     saved: Path | None = None,
+    **workers: Any,
 ) -> Source:
     """Return the source of a run, with its replay buffer.
 
@@ -262,9 +276,8 @@ def open_source(
         success_key: Name of the success flag in infos.
         own_env: The argument ``env`` of `her_agents.train`.
         own_agent: Class of the agent, used instead of ``config.algo``.
-        backend: Backend of the `Collector`.
-        address: Address of a Ray cluster for the `Collector`, or None.
         saved: File of the saved replay buffer of a resumed run; None for a new run.
+        **workers: Arguments of the `Collector` that do not change the result, such as ``backend``.
     """
     make_envs: Callable[[], Any] = partial(
         make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
@@ -306,12 +319,11 @@ def open_source(
         make_envs,
         ExploringPolicy(config, *goal_spaces(env), own_agent),
         num_workers=config.workers,
-        backend=backend,
-        address=address,
         seed=config.seed,
         info_keys=info_keys,
         fresh_envs=config.fresh_envs,
         deterministic=config.deterministic,
+        **({"backend": "process"} | workers),
     )
     return WorkerSource(buffer, collector, success_key)
 

@@ -7,8 +7,9 @@ and have the same methods:
   without tasks replaces it.
 - ``submit(worker, task, state)`` submits a task and the pickled state of the policy (None for the
   initial state). A worker runs its tasks in the order of submission.
-- ``receive()`` waits until a worker has completed a task or is lost. The method returns the number of the
-  worker, and the result of `Worker.run` or, if the worker is lost, None.
+- ``receive(timeout)`` waits until a worker has completed a task or is lost. The method returns the number of
+  the worker, and the result of `Worker.run` or, if the worker is lost, None. After ``timeout`` seconds, the
+  method returns None.
 - ``close()`` stops all workers.
 """
 
@@ -55,8 +56,8 @@ class LocalBackend:
         """Append a task to the queue that all workers share."""
         self._tasks.append((worker, task, state))
 
-    def receive(self) -> tuple[int, bytes | None]:
-        """Run the next task in the queue; return the worker's number and its result."""
+    def receive(self, timeout: float) -> tuple[int, bytes | None] | None:
+        """Run the next task in the queue; return the worker's number and its result. There is no timeout."""
         worker, task, state = self._tasks.popleft()
         return worker, self._workers[worker].run(task, state)
 
@@ -102,9 +103,11 @@ class ProcessBackend:
         """Send a task to the process of a worker."""
         self._send(worker, pickle.dumps((task, state), protocol=5))
 
-    def receive(self) -> tuple[int, bytes | None]:
+    def receive(self, timeout: float) -> tuple[int, bytes | None] | None:
         """Wait until a worker has a result or its process ends; return the worker, and the result or None."""
-        ready = connection.wait(self._connections.values())
+        ready = connection.wait(self._connections.values(), timeout)
+        if not ready:
+            return None
         worker, link = next(each for each in self._connections.items() if each[1] in ready)
         try:
             return worker, link.recv_bytes()

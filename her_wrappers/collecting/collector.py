@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import pickle
 import sys
 import time
@@ -32,17 +33,30 @@ from her_wrappers.collecting.ray_backend import RayBackend
 from her_wrappers.collecting.worker import Setup, Task, WorkerFailure, WorkerResult, seeds_of
 from her_wrappers.goals.interface import require_distinct
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.support.arguments import require_count, require_flag, require_function, require_keys
+from her_wrappers.support.arguments import (
+    require_count,
+    require_flag,
+    require_function,
+    require_keys,
+    require_number,
+)
+from her_wrappers.support.user_warning import warn_user
 
 BACKENDS = ("local", "process", "ray")
 
-RAISED, LOST, FINAL = "raised", "lost", "final"
+RAISED, LOST, HUNG, FINAL = "raised", "lost", "hung", "final"
 
-MAX_ATTEMPTS = {RAISED: 3, LOST: 20, FINAL: 1}
+MAX_ATTEMPTS = {RAISED: 3, LOST: 20, HUNG: 3, FINAL: 1}
 """Number of failures of a worker in one round after which `CollectorError` is raised, by kind of failure.
 
-``RAISED``: an exception in the worker. ``LOST``: the worker process ended. ``FINAL``: a `NotRepeatableError`.
+``RAISED``: an exception in the worker. ``LOST``: the worker process ended. ``HUNG``: the worker had no result
+within the timeout. ``FINAL``: a `NotRepeatableError`.
 """
+
+PATIENCE = 60.0
+"""Without a timeout, number of seconds after which a warning names a worker that has no result."""
+
+MAX_WAIT = 1e4  # seconds of one call of `receive`; the operating system does not accept infinity
 
 
 class CollectorError(RuntimeError):
@@ -128,6 +142,9 @@ class Collector:
         address: Address of a Ray cluster; by default the environment variable ``RAY_ADDRESS``. If
             this is not set either, a new Ray instance is started on this machine. If the program has already
             initialized Ray, the collector uses that instance, and ignores the address.
+        timeout: Number of seconds after which a worker that has not finished its round is replaced, for
+            simulators that sometimes never return. None waits without end, but warns after a minute. It has
+            no effect with ``backend="local"``.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.
@@ -166,7 +183,10 @@ class Collector:
         fresh_envs: bool = False,
         deterministic: bool = True,
         address: str | None = None,
+        timeout: float | None = None,
     ) -> None:
+        self._timeout = None if timeout is None else require_number("timeout", timeout, "(0, inf)")
+        self._patience = self._timeout or PATIENCE  # seconds
         require_function("make_env", make_env, takes="no arguments that returns an environment")
         require_function("policy", policy, takes="observations that returns actions")
         if backend not in BACKENDS:
@@ -197,6 +217,7 @@ class Collector:
         self._episodes_per_env = 0
         self._results: dict[tuple[int, int], WorkerResult] = {}  # by round and worker
         self._attempts: Counter[tuple[str, int, int]] = Counter()  # failures, by kind, round and worker
+        self._since: dict[int, float] = {}  # time since when each busy worker has had no result
         self._spaces: tuple[Any, Any] | None = None
         self._is_consistent = False  # False: start all workers again
         self._is_closed = False
@@ -217,9 +238,9 @@ class Collector:
             The next round. Calling this method again continues with the next round.
 
         Raises:
-            CollectorError: A worker raised an exception three times in the same round, or was lost 20 times
-                in the same round. Or ``deterministic`` is True, so each worker played round 0 twice as a
-                test, and the episodes differed.
+            CollectorError: In the same round, a worker raised an exception or exceeded the timeout three
+                times, or was lost 20 times. Or ``deterministic`` is True, so each worker played round 0
+                twice as a test, and the episodes differed.
             RuntimeError: The collector is closed.
             ValueError: Workers have different spaces, or ``episodes_per_env`` is out of range or differs from
                 its value in earlier rounds.
@@ -341,20 +362,37 @@ class Collector:
     def _restart(self, worker: int) -> None:
         """Start or replace a worker, and submit all tasks of this worker that have no result yet."""
         self._backend.start(worker)
+        self._since.pop(worker, None)
         for number in sorted(self._submitted):
             if (number, worker) not in self._results:
                 self._submit(worker, number)
 
     def _submit(self, worker: int, number: int) -> None:
+        self._since.setdefault(worker, time.monotonic())
         task = Task(worker, number, self._episodes_per_env)
         self._backend.submit(worker, task, self._submitted[number].pickled)
 
     def _receive(self) -> None:
         """Store the next result. If a worker failed, replace it, or raise an error if it failed too often."""
-        worker, message = self._backend.receive()
+        slowest = min(self._since, key=self._since.__getitem__)
+        end = self._since[slowest] + self._patience
+        received = self._backend.receive(min(max(0.0, end - time.monotonic()), MAX_WAIT))
+        if received is None and time.monotonic() < end:
+            return
+        worker, message = received or (slowest, None)
+        missing = [each for each in sorted(self._submitted) if (each, worker) not in self._results]
         if message is None:
-            number = min((n for n in self._submitted if (n, worker) not in self._results), default=self._next)
+            number = missing[0] if missing else self._next
             kind, reason, trace = LOST, "the process was killed, or its machine was lost", ""
+            if received is None:
+                kind, reason = HUNG, f"it did not finish within timeout={self._timeout} seconds"
+                if self._timeout is None:
+                    warn_user(
+                        f"worker {worker} has not finished round {number} for {PATIENCE:.0f} seconds; if it "
+                        "never does, pass timeout=, after which a worker is replaced"
+                    )
+                    self._patience = math.inf
+                    return
         else:
             outcome: WorkerResult | WorkerFailure = pickle.loads(message)
             number = outcome.task.round
@@ -367,6 +405,10 @@ class Collector:
                         "spaces, and install the same package versions on all machines"
                     )
                 self._results[number, worker] = outcome
+                if missing == [number]:  # the worker has no other task
+                    del self._since[worker]
+                else:
+                    self._since[worker] = time.monotonic()
                 return
             kind, reason, trace = FINAL if outcome.is_final else RAISED, outcome.reason, outcome.trace
         self._attempts[kind, number, worker] += 1

@@ -39,9 +39,11 @@ class RayBackend:
         result = self._actors[worker].run.remote(task, self._latest_state[1])
         self._workers[result] = worker
 
-    def receive(self) -> tuple[int, bytes | None]:
+    def receive(self, timeout: float) -> tuple[int, bytes | None] | None:
         """Wait until a worker has a result or is lost; return its number, and the result (None if lost)."""
-        ready, _ = self._ray.wait(list(self._workers))
+        ready, _ = self._ray.wait(list(self._workers), timeout=timeout)
+        if not ready:
+            return None
         worker = self._workers.pop(ready[0])
         try:
             return worker, bytes(self._ray.get(ready[0]))

@@ -46,6 +46,7 @@ def record(
     workers: terminal.NotNegative = 0,
     backend: terminal.Backend = "process",
     address: terminal.Address = None,
+    timeout: terminal.Timeout = None,
     deterministic: bool = True,
 ) -> int:
     """Record episodes in an archive. Ctrl-C stops the recording and keeps the recorded episodes.
@@ -114,6 +115,7 @@ def record(
                         num_workers=workers,
                         backend=backend,
                         address=address,
+                        timeout=timeout,
                         seed=secrets.randbits(63) if first_seed is None else first_seed,
                         info_keys=keys,
                         deterministic=deterministic,

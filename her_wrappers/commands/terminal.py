@@ -163,6 +163,10 @@ Backend: TypeAlias = Annotated[Literal["process", "ray", "local"], arg(help="Whe
 Address: TypeAlias = Annotated[
     str | None, arg(metavar="HOST:PORT", help="Address of a Ray cluster, for --backend ray.")
 ]
+Timeout: TypeAlias = Annotated[
+    float | None,
+    arg(metavar="SECONDS", help="Replace a worker that has not finished its round after this time."),
+]
 Policy: TypeAlias = Callable[[Any], Any]
 """``policy(observation) -> action``"""
 

@@ -19,7 +19,7 @@ from her_agents.recipes import read_recipe, recipe_names
 from her_agents.training.config import REMOVED, Config, make_config, merge_options, read_options
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
-from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, exits_with
+from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, Timeout, exits_with
 from her_wrappers.goals.environments import BrokenModuleError, absolute_name, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
@@ -67,6 +67,7 @@ class RunOptions:
     """Whether to stop after two successive evaluations in which all episodes are successes."""
     backend: Backend = "process"
     address: Address = None
+    timeout: Timeout = None
     tensorboard: bool = True
     """Whether to write logs for TensorBoard."""
     check: bool = True
@@ -200,7 +201,7 @@ def _train(runs: Sequence[tuple[Config, Path]], run: RunOptions) -> int:
     from her_agents.training.loop import is_solved
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
 
-    options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address")}
+    options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address", "timeout")}
     options |= {"resume": run.resume is not None} | ({"stop": is_solved} if run.stop else {})
     jobs = min(run.jobs, len(runs))
     execute = train_in_processes(runs, jobs, options) if jobs > 1 else train_here(runs, options)

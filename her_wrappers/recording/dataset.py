@@ -10,6 +10,7 @@ import numpy as np
 from her_wrappers.data.arrays import CorruptFileError
 from her_wrappers.data.trees import map_tree
 from her_wrappers.recording.episode import Episode
+from her_wrappers.support.arguments import require_on_error
 from her_wrappers.support.user_warning import warn_user
 
 
@@ -17,9 +18,7 @@ class EpisodeErrors:
     """Handles errors in single episodes: raises the error with the episode's number, or skips the episode."""
 
     def __init__(self, on_error: str) -> None:
-        if on_error not in {"raise", "skip"}:
-            raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
-        self._skips = on_error == "skip"
+        self._skips = require_on_error(on_error)
         self._first_error: str | None = None
         self._skipped = 0  # number of episodes
         self._at_least = ""  # "at least " if a skipped file has an unknown number of episodes

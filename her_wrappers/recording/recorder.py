@@ -24,15 +24,24 @@ class _Recorder:
     env: Any
 
     def _record(
-        self, sinks: Iterable[Sink], spaces: tuple[Any, Any], info_keys: Iterable[str], **options: Any
+        self,
+        sinks: Sinks,
+        spaces: tuple[Any, Any],
+        info_keys: Iterable[str],
+        **options: Any,
     ) -> None:
         """Prepare recording for ``sinks``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:
             options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
-        self._sinks = Sinks(sinks)
+        self._sinks = sinks
         self._spaces = spaces
         keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
         self._recorded = EpisodeAccumulator(*spaces, info_keys=keys, **options)
+
+    @property
+    def skipped_episodes(self) -> int:
+        """Number of episodes that were skipped, since a sink rejected them; see ``on_error``."""
+        return self._sinks.skipped
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the environment and record the step.
@@ -110,11 +119,14 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             buffer. The info of every step must have these keys.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
             reset: the next episode begins in the last state of this one. Use this for tasks that never end.
+        on_error: ``"raise"``: if a sink raises, ``step`` raises SinkError. ``"skip"``: if a sink rejects an
+            episode since it contains NaN, an infinite goal or an infinite reward, skip this episode, count it
+            in ``skipped_episodes``, and warn once; for other errors, raise SinkError.
 
     Raises:
         TypeError: ``env`` is not a single environment, a sink is neither callable nor has ``add_episodes``,
             ``info_keys`` is not a list of strings, or elements of a space are not arrays of a fixed shape.
-        ValueError: ``max_episode_steps`` is not an integer of at least 1.
+        ValueError: ``max_episode_steps`` is not an integer of at least 1, or ``on_error`` is not valid.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -137,13 +149,14 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         *sinks: Sink,
         info_keys: Iterable[str] = (),
         max_episode_steps: int | None = None,
+        on_error: str = "raise",
     ) -> None:
         if not isinstance(env, gym.Env):
             use = "; use VectorEpisodeRecorder" if isinstance(env, gym.vector.VectorEnv) else ""
             raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}{use}")
         spaces = env.observation_space, env.action_space
         mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
-        self._record(sinks, spaces, info_keys, max_steps=max_episode_steps, mode=mode)
+        self._record(Sinks(sinks, on_error), spaces, info_keys, max_steps=max_episode_steps, mode=mode)
         super().__init__(env)
 
     @property
@@ -162,10 +175,13 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             options: Options, as in `gymnasium.Env.reset`.
 
         Raises:
+            RuntimeError: The recorder is in a worker of a vector environment, and a sink is a copy, such as a
+                buffer, whose content the program cannot read.
             SinkError: A sink raised an error, and the environment was not reset; call ``reset`` again.
             ValueError: The observation does not fit its space, an info cannot be recorded, or a space of the
                 environment changed.
         """
+        self._sinks.require_reachable()
         self._truncate()
         observation, info = self.env.reset(seed=seed, options=options)
         require_same_arrays("observation", self._spaces[0], self.env.observation_space)
@@ -195,12 +211,15 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             a buffer. The infos of every step and environment must have these keys.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
             reset: the next episode begins in the last state of this one. Use this for tasks that never end.
+        on_error: ``"raise"``: if a sink raises, ``step`` raises SinkError. ``"skip"``: if a sink rejects an
+            episode since it contains NaN, an infinite goal or an infinite reward, skip this episode, count it
+            in ``skipped_episodes``, and warn once; for other errors, raise SinkError.
 
     Raises:
         TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
             ``info_keys`` is not a list of strings, or elements of a space are not arrays of a fixed shape.
         ValueError: ``env.metadata`` has no autoreset mode, ``env`` contains the same environment object more
-            than once, or ``max_episode_steps`` is not an integer of at least 1.
+            than once, ``max_episode_steps`` is not an integer of at least 1, or ``on_error`` is not valid.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -220,6 +239,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         *sinks: Sink,
         info_keys: Iterable[str] = (),
         max_episode_steps: int | None = None,
+        on_error: str = "raise",
     ) -> None:
         if not isinstance(env, gym.vector.VectorEnv):
             use = "; use EpisodeRecorder" if isinstance(env, gym.Env) else ""
@@ -238,7 +258,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an end,
         # even if a call of reset() came in between.
         self._record(
-            sinks,
+            Sinks(sinks, on_error),
             (env.single_observation_space, env.single_action_space),
             info_keys,
             max_steps=max_episode_steps,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import multiprocessing.process
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.support.arguments import require_keys
+from her_wrappers.support.arguments import require_keys, require_on_error
+from her_wrappers.support.user_warning import warn_user
 
 
 class EpisodesSink(Protocol):
@@ -28,24 +33,31 @@ infos in addition to its own ``info_keys``. The attribute is read once, when the
 A sink gets every episode at most once: after a KeyboardInterrupt, an interrupted delivery is not repeated."""
 
 
+class NotFiniteError(ValueError):
+    """An episode was rejected since it contains NaN, an infinite goal or an infinite reward."""
+
+
 class SinkError(RuntimeError):
     """A sink raised an error. The other sinks got the episodes, and the recorder can still be used.
 
     Args:
         message: Description of the error.
         episodes: Episodes for which at least one sink raised an error. A sink can add an episode and still
-            raise an error: for example, an archive keeps episodes in memory while the disk is full.
+            raise an error: for example, an archive keeps episodes in memory while the disk is full. Empty
+            if the error comes from another process, such as a worker of a vector environment.
         result: Values that ``step`` would have returned. None if ``reset`` or ``close`` raised this error, or
             if ``step`` had already failed with another error.
 
     Attributes:
-        episode: The first element of ``episodes``.
+        episode: The first element of ``episodes``, or None.
     """
 
-    def __init__(self, message: str, episodes: Sequence[Episode], result: tuple[Any, ...] | None) -> None:
+    def __init__(
+        self, message: str, episodes: Sequence[Episode] = (), result: tuple[Any, ...] | None = None
+    ) -> None:
         super().__init__(message, episodes, result)  # all three, since pickle passes them back
         self.episodes = episodes
-        self.episode = episodes[0]
+        self.episode = episodes[0] if len(episodes) else None
         self.result = result
 
     def __str__(self) -> str:
@@ -53,9 +65,14 @@ class SinkError(RuntimeError):
 
 
 class Sinks:
-    """Passes finished episodes to all sinks."""
+    """Passes finished episodes to all sinks.
 
-    def __init__(self, sinks: Iterable[Sink]) -> None:
+    If ``on_error`` is ``"skip"``, an episode that a sink rejects with NotFiniteError counts as ``skipped``.
+    """
+
+    def __init__(self, sinks: Iterable[Sink], on_error: str = "raise") -> None:
+        self._skips = require_on_error(on_error)
+        self.skipped = 0
         self._receivers: list[tuple[str, Any, bool]] = []  # name, function, whether it takes `Episodes`
         keys: list[str] = []
         for sink in sinks:
@@ -68,18 +85,45 @@ class Sinks:
             self._receivers.append((name, add_episodes or sink, add_episodes is not None))
             keys += require_keys(f"info_keys of {name}", getattr(owner, "info_keys", ()))
         self.info_keys = tuple(dict.fromkeys(keys))  # infos that the sinks need
+        self._is_in_worker = _is_in_worker()
+
+    def require_reachable(self) -> None:
+        """Raise RuntimeError if a sink keeps episodes in the memory of a worker of a vector environment."""
+        if not self._is_in_worker:
+            return
+        for name, call, _ in self._receivers:
+            owner = getattr(call, "__self__", call)
+            if isinstance(owner, list | dict | set | deque) or hasattr(owner, "sample"):
+                raise RuntimeError(
+                    f"the sink {name} gets the episodes in a worker process of a vector environment, where "
+                    "it is a copy that is lost with the worker; do not record inside of the environments: "
+                    "wrap the vector environment, VectorEpisodeRecorder(envs, sink)"
+                )
 
     def deliver(self, episodes: Episodes, result: tuple[Any, ...] | None = None) -> None:
         """Pass episodes to all sinks. If any fails, raise SinkError with the step's values, ``result``."""
         errors: dict[str, Exception] = {}  # first error of each sink
         missing: set[int] = set()
+        skipped: dict[int, str] = {}  # reasons
         for name, call, takes_many in self._receivers:
-            for i in range(1 if takes_many else len(episodes)):
+            singles = [slice(i, i + 1) for i in range(len(episodes))]
+            parts = [slice(0, len(episodes))] if takes_many else singles
+            while parts:
+                part = parts.pop(0)
                 try:
-                    call(episodes if takes_many else episodes[i])
+                    call(episodes[part] if takes_many else episodes[part.start])
                 except Exception as error:
-                    errors.setdefault(name, error)
-                    missing.update(range(len(episodes)) if takes_many else [i])
+                    numbers = range(part.start, part.stop)
+                    if not (self._skips and isinstance(error, NotFiniteError)):
+                        errors.setdefault(name, error)
+                        missing.update(numbers)
+                    elif len(numbers) > 1:  # the sink added none of them
+                        parts = singles
+                    else:
+                        skipped[part.start] = f"{name} rejected it: {error}"
+        if skipped and not self.skipped:
+            warn_user(f"an episode was skipped, and further ones will be: {next(iter(skipped.values()))}")
+        self.skipped += len(skipped)
         if not errors:
             return
         is_all = len(missing) == len(episodes)
@@ -88,3 +132,17 @@ class Sinks:
         steps = f"{len(kept[0])} steps"
         count = f"an episode of {steps}" if len(kept) == 1 else f"{len(kept)} episodes, the first of {steps},"
         raise SinkError(f"delivering {count} failed: {what}", kept, result) from next(iter(errors.values()))
+
+
+def _is_in_worker() -> bool:
+    """Return whether the function that this process runs is the loop of a vector environment's worker.
+
+    Examples are ``_async_worker`` of Gymnasium, and the workers of Stable-Baselines3, Tianshou and TorchRL.
+    """
+    if multiprocessing.parent_process() is None:
+        return False
+    run = Path(multiprocessing.process.__file__), "run"  # its callee is the function of the process
+    inner, frame = Path(), inspect.currentframe()
+    while frame is not None and (Path(frame.f_code.co_filename), frame.f_code.co_name) != run:
+        inner, frame = Path(frame.f_code.co_filename), frame.f_back
+    return "site-packages" in inner.parts and any("env" in name or "vec" in name for name in inner.parts)

@@ -42,6 +42,7 @@ from gymnasium import spaces
 from her_wrappers.data.spaces import LeafSpec, SpaceSpec
 from her_wrappers.data.trees import FLOAT32_OVERFLOW, NUMBERS, Path, Tree, concatenate_trees, copy_tree
 from her_wrappers.recording.episodes import Episodes, unchecked
+from her_wrappers.recording.sinks import NotFiniteError
 
 # Columns of `Stored.goal_spans`. Of the episode: number of the first step, row of the first state, number of
 # steps, flags, and number of the episode. Of the goal span: number of the step after its last step.
@@ -52,6 +53,7 @@ FLAG_BITS = np.array([1, 2, 4], np.int8)
 FAST_SIZES = 1, 2, 4, 8, 16, 32
 READ_BYTES = 2**23  # approximate size of the blocks in which episodes are read
 MAX_BLOCKS = 256  # maximum number of blocks; larger storages have larger blocks
+GOAL_PATHS = ("achieved_goal",), ("desired_goal",)  # beginnings of paths of observations
 MIN_SPANS = 64  # number of goal spans for which memory is allocated at first
 
 
@@ -212,10 +214,20 @@ class RowStorage:
                 "increase buffer_size=, or cut episodes with EpisodeRecorder(max_episode_steps=)"
             )
         if not float(np.abs(episodes.rewards).max()) < FLOAT32_OVERFLOW:  # also for NaN
-            _require_finite(episodes)
+            rewards = episodes.rewards
+            bad = ~(np.abs(rewards.astype(np.longdouble)) < FLOAT32_OVERFLOW)
+            _reject_rows("rewards", rewards, bad, "finite as float32")
         num_states, infos = num_steps + len(episodes.lengths), {}
         observations = self.observations.check_rows(episodes.observations, num_states, "the episode")
         actions = self.actions.check_rows(episodes.actions, num_steps, "the episode", rounding=True)
+        for spec, tree in ((self.observations, observations), (self.actions, actions)):
+            for leaf in spec:
+                values = leaf.find(tree, "")
+                # A scalar product is the fastest test; it is not finite for very large numbers too.
+                if values.dtype.kind == "f" and not math.isfinite(np.vdot(values, values)):
+                    _reject_rows(leaf.name, values, np.isnan(values), "numbers, not NaN")
+                    if leaf.path[:1] in GOAL_PATHS:
+                        _reject_rows(leaf.name, values, np.isinf(values), "finite")
         for key in self._info_keys:
             infos[key] = self._check_info(key, episodes.infos, num_steps)
         changed = {"observations": observations, "actions": actions, "infos": infos, "reset_infos": ()}
@@ -618,10 +630,12 @@ def _leaf_rows(spec: SpaceSpec, tree: Tree) -> list[np.ndarray]:
     return rows
 
 
-def _require_finite(episodes: Episodes) -> None:
-    """Raise ValueError for the first reward that is not finite as float32, if there is one."""
-    rewards = episodes.rewards.astype(np.longdouble)
-    for step in np.flatnonzero(~(np.abs(rewards) < FLOAT32_OVERFLOW))[:1]:
-        episode = int(np.searchsorted(episodes.ends, step, side="right")) - 1
-        where = f"step {step - episodes.ends[episode]}" + f" of episode {episode}" * (len(episodes) > 1)
-        raise ValueError(f"rewards must be finite as float32, got {episodes.rewards[step]} at {where}")
+def _reject_rows(name: str, values: np.ndarray, is_bad: np.ndarray, must: str) -> None:
+    """Raise NotFiniteError for the first of (n, ...) values with an element for which ``is_bad``, if any."""
+    rows = is_bad.reshape(len(values), -1).any(axis=1)
+    if rows.any():
+        row = int(rows.argmax())
+        raise NotFiniteError(
+            f"{name} must be {must}, got {values[row]} at step {row}; correct the environment, or leave out "
+            "such episodes with on_error='skip' of the recorder or of extend()"
+        )

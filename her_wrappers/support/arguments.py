@@ -53,6 +53,13 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
     return found
 
 
+def require_on_error(on_error: object) -> bool:
+    """Return whether bad episodes are skipped; raise ValueError unless the value is "raise" or "skip"."""
+    if on_error not in {"raise", "skip"}:
+        raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
+    return on_error == "skip"
+
+
 def require_function(name: str, value: object, takes: str = "(achieved_goal, desired_goal, info)") -> None:
     """Raise TypeError unless ``value`` is callable; the message shows the parameter list ``takes``."""
     if not callable(value):

@@ -5,16 +5,18 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+import torch
 
+from her_agents.algorithms.base import LOSS_INTERVAL
 from her_agents.algorithms.dqn import DQN
 from her_agents.algorithms.registry import ALGORITHMS
-from her_agents.training.loop import interrupt_flag, train
+from her_agents.training.loop import epoch_line, interrupt_flag, train
 from her_agents.training.run import open_run
-from her_wrappers import HindsightReplayBuffer
+from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.collecting import CollectorError
 from her_wrappers.goals import episode_limit
 from her_wrappers.goals.episode_limit import EndlessEpisodeError
-from tests.support.other_envs import NeedsInfo
+from tests.support.other_envs import NeedsInfo, Other
 from tests.support.short_runs import TASKS, tiny, without_time
 
 
@@ -186,3 +188,60 @@ def test_epochs_start_with_different_episodes(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, "dqn", Watching)
     assert len(train(tiny(steps=400)).history) == 2
     assert not np.array_equal(starts[0], starts[len(starts) // 2])
+
+
+class Unstable(Other):
+    """An environment of which a share of the episodes, ``bad``, ends with NaN."""
+
+    bad, is_bad = 0.3, False
+
+    def reset(self, **options):
+        result = super().reset(**options)
+        self.is_bad = self.np_random.random() < self.bad
+        return result
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        if truncated and self.is_bad:
+            observation["observation"] = np.full_like(observation["observation"], np.nan)
+        return observation, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_episodes_with_nan_are_skipped_and_counted_in_the_log(workers):
+    config = tiny("sac", steps=400, workers=workers, learning_starts=100, evaluation_episodes=1)
+    with pytest.warns(UserWarning, match="skipped.*observations/observation must be numbers, not NaN"):
+        result = train(config, env=Unstable, backend="local")
+    assert result.history[-1]["skipped_episodes"] >= 2
+    assert "skipped_episodes" in epoch_line(result.history[-1])
+    assert all(np.isfinite(value) for value in result.history[-1].values())
+
+
+def test_a_run_whose_episodes_are_all_bad_ends_with_the_error():
+    with pytest.warns(UserWarning, match="skipped"), pytest.raises(NotFiniteError, match="not NaN"):
+        train(tiny("sac", steps=400), env=type("AllBad", (Unstable,), {"bad": 1.0}))
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3", "dqn"])
+def test_an_agent_that_diverges_stops_with_a_sentence(algo):
+    with closing(open_run(tiny(algo, steps=10_000))) as run:
+        run_epochs(run, 1)
+        batch = run.buffer.sample(32)
+        batch.rewards[:] = np.nan
+        update = lambda: [run.agent.update(batch) for _ in range(LOSS_INTERVAL + 1)]  # noqa: E731
+        with pytest.raises(ValueError, match=f"the loss of {algo} is nan after .*lower learning_rate"):
+            update()
+        run._meter.add({"loss": np.inf})
+        with pytest.raises(ValueError, match="the agent diverged"):
+            run_epochs(run, 1)
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3", "tqc", "dqn"])
+def test_the_default_dtype_of_torch_does_not_matter(algo):
+    expected = train(tiny(algo, steps=200)).history
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = train(tiny(algo, steps=200)).history
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert without_time(found) == without_time(expected)

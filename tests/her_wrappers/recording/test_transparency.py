@@ -69,10 +69,11 @@ def test_attributes_are_those_of_the_environments():
 def test_the_sub_environments_can_have_wrappers(kind, mode):
     """The wrappers are a time limit, statistics, flattened observations, and a recorder."""
     within, episodes = [], []
+    sinks = [within.append] if kind is SyncVectorEnv else []  # in other processes, sinks are copies
 
     def make():
         env = her_envs.TaskEnv(her_envs.PointReach(), max_steps=100)
-        env = EpisodeRecorder(gym.wrappers.TimeLimit(env, 5), within.append)
+        env = EpisodeRecorder(gym.wrappers.TimeLimit(env, 5), *sinks)
         return gym.wrappers.FlattenObservation(gym.wrappers.RecordEpisodeStatistics(env))
 
     env = VectorEpisodeRecorder(kind([make] * 2, autoreset_mode=mode), episodes.append)

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers import Episode, Episodes, Geometric, HindsightReplayBuffer, Mixture, Priority
+from her_wrappers import (
+    Episode,
+    Episodes,
+    Geometric,
+    HindsightReplayBuffer,
+    Mixture,
+    NotFiniteError,
+    Priority,
+)
 from tests.support.buffers import filled, make_buffer, transitions
-from tests.support.counting import SPACE, compute_reward, counting_buffer, counting_episode
+from tests.support.counting import COUNTS, SPACE, compute_reward, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -132,6 +140,10 @@ def test_priorities_of_a_buffer_without_priorities():
 # --- episodes -------------------------------------------------------------------------------------
 
 
+def with_value(value):
+    return np.where(np.arange(8).reshape(4, 2) == 7, value, 0.5)
+
+
 def with_leaves(**leaves):
     return counting_episode(5, 3, observations=counting_episode(5, 3).observations | leaves)
 
@@ -148,8 +160,37 @@ EPISODES = [
     (counting_episode(5, 3, rewards=np.array([-1, -1, np.inf])), "inf at step 2"),
     (counting_episode(5, 3, rewards=np.array([0, 2.0**128 - 2.0**103, 0])), "at step 1"),
     (counting_episode(5, 3, rewards=np.array([0, np.longdouble("1e4000"), 0])), "at step 1"),
+    (with_leaves(observation=with_value(np.nan)), r"observations/observation .*nan\] at step 3"),
+    (with_leaves(achieved_goal=with_value(np.nan)), r"observations/achieved_goal .*nan\] at step 3"),
+    (with_leaves(desired_goal=with_value(-np.inf)), r"observations/desired_goal .*inf\] at step 3"),
+    (counting_episode(5, 3, actions=np.array([[0.0], [np.nan], [1.0]])), r"actions .*nan\] at step 1"),
     (counting_episode(5, 31), "got 31 steps; increase buffer_size="),
 ]
+
+
+def test_infinite_observations_and_actions_and_huge_numbers_are_stored():
+    """They are legal values of an unbounded Box; only goals, which are compared, must be finite."""
+    buffer = counting_buffer()
+    episode = with_leaves(observation=with_value(np.inf), achieved_goal=with_value(1e300))
+    episode.actions[1] = -np.inf
+    buffer.add_episode(episode)
+    assert_same_episodes(buffer.episodes(), [episode])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_nan_is_found_in_nested_observations_of_other_dtypes(dtype):
+    part = spaces.Box(-np.inf, np.inf, (2, 2), dtype)
+    observation = spaces.Dict(camera=spaces.Box(0, 255, (3,), np.uint8), arm=spaces.Tuple([part, part]))
+    space = spaces.Dict({**SPACE.spaces, "observation": observation})
+    buffer = HindsightReplayBuffer(space, COUNTS, compute_reward=compute_reward)
+    episode = counting_episode(1, 3, actions=np.zeros((3, 2)))
+    arm = np.zeros((4, 2, 2), dtype), np.zeros((4, 2, 2), dtype)
+    episode.observations["observation"] = {"camera": np.zeros((4, 3), np.uint8), "arm": arm}
+    buffer.add_episode(episode)
+    arm[1][2, 0, 1] = np.nan
+    with pytest.raises(NotFiniteError, match=r"observations/observation/arm/1 .* at step 2"):
+        buffer.add_episode(episode)
+    assert len(buffer) == 3
 
 
 @pytest.mark.parametrize(("bad", "words"), EPISODES)

