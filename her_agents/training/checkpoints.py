@@ -34,17 +34,25 @@ FORMAT = "her-toolkit checkpoint 2"
 POLICY_SUFFIX, POLICY_KIND, POLICY_VERSION = ".policy", "policy", 1
 
 
+FILE_OPTIONS = ("env", "algo", "termination", "goal_selection_strategy")
+"""Options of a config whose value can be ``path/to/file.py:name``."""
+
+
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     """Write a checkpoint atomically; a crash does not damage an existing file."""
     data = io.BytesIO()
     # In memory first, since torch.save to a file on a full disk raises an error without a reason
-    torch.save({"format": FORMAT, **content}, data)
+    torch.save({"format": FORMAT, "folder": str(path.parent.absolute()), **content}, data)
     with replacement(path) as file:
         file.write(data.getbuffer())
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a checkpoint, or a policy file (suffix ``.policy``). No code in the file is executed.
+
+    If a Python file that the config names no longer exists, for example since the run is on another machine,
+    the config of the result names the file that has the same place relative to the checkpoint or, if that is
+    missing too, the file of the same name in the current folder.
 
     Raises:
         CorruptFileError: The file is not a checkpoint, is damaged, or has the format of another version.
@@ -56,6 +64,14 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
     with as_corrupt(f"{path} is damaged"):
+        for option in FILE_OPTIONS:
+            origin, colon, name = str(content["config"].get(option)).rpartition(":")
+            if origin.endswith(".py") and not Path(origin).exists():
+                beside = path.parent / os.path.relpath(origin, content.get("folder", Path(origin).parent))
+                for moved in (beside.resolve(), Path(origin).name):
+                    if Path(moved).is_file():
+                        content["config"][option] = f"{Path(moved).absolute()}{colon}{name}"
+                        break
         make_config(content["config"])
         if len([space_from_json(each) for each in content["spaces"]]) != 2:
             raise ValueError(f"'spaces' must have 2 entries, got {len(content['spaces'])}")

@@ -97,7 +97,8 @@ def train(
         agent: Subclass of `Agent`, used instead of ``config.algo``. With ``workers=0``, an instance of a
             subclass is also accepted.
         folder: Folder of logs and checkpoints; None writes no files.
-        resume: Whether to continue the run in ``folder``. Of its options, only ``steps`` may be changed.
+        resume: Whether to continue the run in ``folder``. Of its options, only ``steps`` may be changed, and
+            ``env``, for example if the file of the environment has moved.
         tensorboard: Whether to write logs for TensorBoard.
         stop: Function that is called with the history, one row per epoch, after each evaluation; the run
             ends if it returns True. `is_solved` is such a function.

@@ -14,6 +14,7 @@ from her_agents.training.config import make_config
 from her_agents.training.logs import COUNTS, open_tensorboard, steps_of, write_csv
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.data.atomic import acquire_lock, replacement
+from her_wrappers.support.user_warning import warn_user
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -49,18 +50,20 @@ class RunFolder:
                 f"{self.path} already contains a run; {way}, or choose another folder with folder= (--out)"
             )
 
-    def read_latest(self, config: Config) -> tuple[dict[str, Any], Path]:
-        """Return the checkpoint to resume from, and the file of its replay buffer.
+    def read_latest(self, config: Config) -> tuple[dict[str, Any], Path | None]:
+        """Return the checkpoint to resume from, and the file of its replay buffer, None if that is missing.
 
         Raises:
             CorruptFileError: The checkpoint is damaged.
             ValueError: The folder has no checkpoint, the options of its run differ from ``config`` (``steps``
-                may differ), or the run is already complete.
+                and ``env`` may differ), or the run is already complete.
         """
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), make_config(saved["config"]).as_dict()
         for name in given:
-            may_differ = name == "steps" or (name in {"device", "precision"} and given[name] == "auto")
+            may_differ = name in {"steps", "env"} or (
+                name in {"device", "precision"} and given[name] == "auto"
+            )
             if before[name] != given[name] and not may_differ:
                 raise ValueError(
                     f"{self._latest} belongs to a run with {name}={before[name]!r}, but "
@@ -81,6 +84,12 @@ class RunFolder:
                 f"steps={config.steps} is too small to continue the run in {self.path}, which already has "
                 f"{taken} steps; pass more than {taken} steps"
             )
+        if not (self.path / buffer).exists():
+            warn_user(
+                f"{self.path / buffer}, the replay buffer of the run, is missing; the run continues with its "
+                "agent and an empty buffer, so its results differ from those of an uninterrupted run"
+            )
+            return saved, None
         return saved, self.path / buffer
 
     def open(self, run: Run, *, tensorboard: bool) -> None:

@@ -54,7 +54,7 @@ class RunOptions:
     config: Path | None = None
     """TOML or JSON file with options by name; the command line overrides them."""
     resume: Path | None = None
-    """Folder of a run to continue; of the options of the run, only --steps may be changed."""
+    """Folder of a run to continue; of the options of the run, only --steps and ENV may be changed."""
     out: Path | None = None
     """Folder of logs and checkpoints, by default runs/NAME-ALGO-SEED; with --seeds, folder of all runs."""
     recipes: FlagCreatePairsOff[bool] = False
@@ -108,7 +108,8 @@ def train(arguments: Sequence[str]) -> int:
         The exit code.
     """
     _reject_removed(arguments)
-    words = [each for each in arguments if each not in {"-h", "--help"}]
+    # `her train --env ENV` is `her train ENV`, since other commands have an option --env.
+    words = [each.removeprefix("--env=") for each in arguments if each not in {"-h", "--help", "--env"}]
     options = terminal.parse(TrainOptions, "train", words, train.__doc__ or "")
     run = options.run
     if run.recipes:
@@ -121,7 +122,7 @@ def train(arguments: Sequence[str]) -> int:
     with exits_with(3, BrokenModuleError, CollectorError, OSError), exits_with(2, TypeError, ValueError):
         base = _base_options(run)
         given = _given_options(options.config, words, base)
-        if len(words) < len(arguments):
+        if {"-h", "--help"} & set(arguments):
             return _print_help(base, given.get("algo"))
         if run.resume is None:
             return _train(_new_runs(given, base, run), run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -93,8 +94,13 @@ def train_in_processes(
     """
     waiting, running = list(runs), dict[Future[Result], Path]()
     context = multiprocessing.get_context("spawn")
+    told = False
     with interrupt_flag() as interrupted, ProcessPoolExecutor(jobs, mp_context=context) as pool:
         while running or (waiting and not interrupted.is_set()):
+            if interrupted.is_set() and not told:  # SIGTERM may reach this process alone, unlike Ctrl-C
+                told = True
+                for child in multiprocessing.active_children():
+                    os.kill(child.pid or 0, signal.SIGINT)
             while waiting and len(running) < jobs and not interrupted.is_set():
                 config, folder = waiting.pop(0)
                 # The new process inherits that SIGINT is ignored; `train` handles SIGINT during a run.

@@ -33,6 +33,7 @@ def watch(
     *,
     option: EnvOptions = (),
     policy: str | None = None,
+    env: str | None = None,
     recipe: str | None = None,
     keys: FlagCreatePairsOff[bool] = False,
     episodes: Positive = 10,
@@ -59,6 +60,7 @@ def watch(
             agent is shown in the environment of its run.
         policy: module:function, or the folder of a run, a checkpoint or a policy file; by default the agent
             of the target, or random actions if the target is an environment.
+        env: The environment for an agent; by default the environment of its run.
         recipe: Show the trained policy of a recipe.
         keys: Choose the actions with the keyboard: arrow keys for a Box of shape (2,), else one key for each
             action or action component, 0 to 9, then a to z.
@@ -82,19 +84,19 @@ def watch(
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
-    env_name = None if target is None or is_run(target) else target
+    env_name = env if target is None or is_run(target) else target
     policy = policy_of_recipe(recipe) if recipe else policy or (target if env_name is None else "random")
-    env, act = open_policy(policy or "", env_name, options, max_episode_steps)
-    env.action_space.seed(seed)
-    fps = fps or round(env.metadata.get("render_fps") or 10)
-    with contextlib.closing(env):
+    shown, act = open_policy(policy or "", env_name, options, max_episode_steps)
+    shown.action_space.seed(seed)
+    fps = fps or round(shown.metadata.get("render_fps") or 10)
+    with contextlib.closing(shown):
         if record is not None:
             pictures: list[np.ndarray] = []
-            _run(env, act, episodes, seed, lambda caption: pictures.append(picture_of(env)))
+            _run(shown, act, episodes, seed, lambda caption: pictures.append(picture_of(shown)))
             write_movie(record, pictures, fps)
             print(f"{len(pictures)} pictures in {record}")
         elif not show:
-            _run(env, act, episodes, seed, lambda caption: None)
+            _run(shown, act, episodes, seed, lambda caption: None)
         else:
             try:
                 window = Window()
@@ -102,15 +104,15 @@ def watch(
                 raise CommandError(f"{error}; without a display, use --record out.gif", 3) from error
             with contextlib.closing(window):
                 if keys:
-                    _play(env, seed, fps)
+                    _play(shown, seed, fps)
                 else:
 
                     def show_step(caption: str) -> None:
                         if {"escape", "q"} & window.pressed_keys():
                             raise _Quit
-                        window.show(picture_of(env), caption, fps)
+                        window.show(picture_of(shown), caption, fps)
 
-                    _run(env, act, episodes, seed, show_step)
+                    _run(shown, act, episodes, seed, show_step)
 
 
 class _Quit(Exception):  # noqa: N818 - not an error

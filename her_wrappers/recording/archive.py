@@ -134,6 +134,12 @@ class EpisodeArchive:
             manifest = read_manifest(self.path)
             self._state = _ArchiveState(manifest, _find_shards(self.path, manifest.archive))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle or copy the archive as its path: the copy reads the same folder, with all episodes so far."""
+        if self._process == os.getpid():
+            self.flush()
+        return type(self), (self.path,)
+
     def add_episode(self, episode: Episode) -> None:
         """Add a copy of a finished episode; the errors are those of `add_episodes`."""
         self.add_episodes([episode])

@@ -112,19 +112,18 @@ def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
         assert 0.5 < row["goal_age"] < 5, "with 5 bits, goals are at most 4 steps away"
 
 
-def test_second_ctrl_c_raises_keyboard_interrupt():
-    around = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # background processes ignore the signal
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_raises_keyboard_interrupt(number):
+    around = signal.signal(number, signal.default_int_handler)  # background processes ignore SIGINT
     try:
         with interrupt_flag() as wanted:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
             assert wanted.is_set()
             with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+                signal.raise_signal(number)
+        assert signal.getsignal(number) is signal.default_int_handler
     finally:
-        signal.signal(signal.SIGINT, around)
+        signal.signal(number, around)
 
 
 @pytest.mark.parametrize(("termination", "discount"), [("success", 0.0), ("never", np.float32(0.98))])

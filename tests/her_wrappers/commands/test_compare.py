@@ -126,7 +126,12 @@ def test_record_uses_the_policy_of_a_run(workers, seeds, tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_the_running_runs_and_begins_no_others(seeds, tmp_path):
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)],  # as a terminal does, as a scheduler does
+    ids=["ctrl-c", "sigterm"],
+)
+def test_a_signal_saves_the_running_runs_and_begins_no_others(send, number, seeds, tmp_path):
     # 1e8 steps would take days.
     options = [*seeds[2], "--steps", 10**8, "--seeds", 3, "--jobs", 2, "--out", tmp_path]
     del options[options.index("--steps") : options.index("--steps") + 2]  # of the short runs
@@ -137,7 +142,7 @@ def test_ctrl_c_saves_the_running_runs_and_begins_no_others(seeds, tmp_path):
             begun |= {line.split(" | ")[0]} & {"seed 0", "seed 1"}
             if len(begun) == 2:
                 break
-        os.killpg(process.pid, signal.SIGINT)  # as the terminal does
+        send(process.pid, number)
         output, _ = process.communicate(timeout=60)
     assert (process.returncode, output.count("Interrupted; saved.")) == (130, 2), output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-0", "seed-1"]

@@ -1,7 +1,9 @@
 """EpisodeArchive: added episodes are read back exactly."""
 
+import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -12,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_wrappers import EpisodeArchive, EpisodeRecorder, Episodes, InUseError
+from her_wrappers import Demonstrations, EpisodeArchive, EpisodeRecorder, Episodes, InUseError
 from her_wrappers.data.atomic import PART
 from her_wrappers.recording import archive as archive_module
 from her_wrappers.recording import shards
 from tests.support.archived_episodes import Nested, assert_same_episodes, files, random_episode
 from tests.support.bundled import VARIANTS, ids, make
+from tests.support.counting import counting_episode
 
 
 @given(
@@ -264,3 +267,15 @@ def test_files_of_a_process_that_was_killed_before_its_first_shard_are_no_obstac
     with EpisodeArchive(tmp_path) as archive:
         archive(random_episode(1))
     assert len(EpisodeArchive(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_a_copy_of_an_archive_or_of_demonstrations_reads_the_same_folder(copy_of, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with EpisodeArchive("relative") as archive:
+        archive.add_episodes([counting_episode(number, 3) for number in range(4)])
+        twin, demonstrations = copy_of(archive), copy_of(Demonstrations(archive, 0.5))
+        monkeypatch.chdir("/")
+        assert_same_episodes(twin, archive)
+        assert_same_episodes(demonstrations.read(), list(archive))
+        assert len(EpisodeArchive(tmp_path / "relative")) == 4, "episodes in memory were written"
