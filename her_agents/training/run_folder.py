@@ -61,9 +61,8 @@ class RunFolder:
         saved = load_checkpoint(self._latest)
         given, before = config.as_dict(), make_config(saved["config"]).as_dict()
         for name in given:
-            may_differ = name in {"steps", "env"} or (
-                name in {"device", "precision"} and given[name] == "auto"
-            )
+            is_auto = name in {"device", "precision"} and given[name] == "auto"
+            may_differ = is_auto or name in {"steps", "env"}
             if before[name] != given[name] and not may_differ:
                 raise ValueError(
                     f"{self._latest} belongs to a run with {name}={before[name]!r}, but "

@@ -135,7 +135,7 @@ class EpisodeArchive:
             self._state = _ArchiveState(manifest, _find_shards(self.path, manifest.archive))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle or copy the archive as its path: the copy reads the same folder, with all episodes so far."""
+        """Pickle or copy the archive as its path: the copy reads the folder, with all episodes so far."""
         if self._process == os.getpid():
             self.flush()
         return type(self), (self.path,)
