@@ -24,7 +24,7 @@ from her_wrappers.support.user_warning import warn_user
 try:
     import stable_baselines3 as sb3
     from stable_baselines3.common.buffers import BaseBuffer
-    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecTransposeImage
     from stable_baselines3.her.goal_selection_strategy import KEY_TO_GOAL_STRATEGY, GoalSelectionStrategy
 except ImportError as error:
     raise ImportError(
@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 
     from her_wrappers.goals.functions import GoalFunction
     from her_wrappers.recording.episodes import Episodes
+    from her_wrappers.replay.batch import Batch
     from her_wrappers.replay.goal_selection import GoalSelection
-    from her_wrappers.replay.relabeling import TerminationMode
+    from her_wrappers.replay.relabeling import BatchFunction, TerminationMode
 
 __all__ = ["FORMER_ARGUMENTS", "GoalSelectionStrategy", "HerReplayBuffer"]
 
@@ -93,6 +94,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             terminates if its new reward equals the reward of an achieved goal; for environments that end on
             success. ``"recompute"``: computed by the environment's ``compute_terminated``. ``"never"``:
             relabeled steps never terminate. Or a function with the arguments of ``compute_terminated``.
+        reward_fn: Function to use instead of ``compute_reward`` if rewards depend on the state or the action,
+            as in `HindsightReplayBuffer`. Its batch has the actions and the layout of pictures of the
+            environment.
         n_steps: Maximum number of steps of n-step returns; all rewards of one return are for the same goal.
             The ``n_steps`` of SB3's algorithms has no effect together with a custom replay buffer.
         gamma: Discount factor of n-step returns, equal to the algorithm's gamma. Unused if ``n_steps`` is 1.
@@ -133,6 +137,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         copy_info_dict: bool = False,
         *,
         termination: TerminationMode | GoalFunction | None = None,
+        reward_fn: BatchFunction | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,
         seed: int | None = None,
@@ -177,7 +182,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             self._shapes.states,
             self._shapes.actions,
             buffer_size=self.buffer_size * n_envs,
-            compute_reward=partial(self._call_env_method, "compute_reward"),
+            compute_reward=partial(self._call_env_method, "compute_reward") if reward_fn is None else None,
+            reward_fn=None if reward_fn is None else partial(self._call_reward_fn, reward_fn),
             compute_terminated=compute_terminated,
             n_sampled_goal=n_sampled_goal,
             goal_selection_strategy=choice,
@@ -193,9 +199,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
     def _read(self, demonstrations: Demonstrations) -> Demonstrations:
         """Read all demonstrations, and return them in SB3's shapes and dtypes."""
         episodes = []
+        pictures = self._transposed_pictures()
         for number, episode in enumerate(demonstrations.read()):
             try:
-                read = self._shapes.read_episode(episode)
+                read = self._shapes.read_episode(episode, pictures)
             except (KeyError, TypeError, ValueError) as error:
                 cause = f"{type(error).__name__}: {error}"
                 raise ValueError(f"demonstration {number} does not fit the spaces of env: {cause}") from error
@@ -343,4 +350,23 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         return returned[:, 0] if np.shape(returned) == (len(achieved_goal), 1) else returned
 
     def _call(self, function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        goals = {"achieved_goal": achieved_goal, "desired_goal": desired_goal}
+        achieved_goal, desired_goal = self._shapes.as_env(goals, self._transposed_pictures()).values()
         return function(achieved_goal, desired_goal, info if self._infos is None else self._infos.of(info))
+
+    def _call_reward_fn(self, reward_fn: BatchFunction, batch: Batch) -> Any:
+        pictures, shapes = self._transposed_pictures(), self._shapes
+        observations, after = (
+            shapes.as_env(each, pictures) for each in (batch.observations, batch.next_observations)
+        )
+        actions = shapes.env_actions(batch.actions)
+        return reward_fn(replace(batch, observations=observations, next_observations=after, actions=actions))
+
+    def _transposed_pictures(self) -> Sequence[str]:
+        """Return the keys of pictures (H, W, C) of the environment that SB3 converts to (C, H, W)."""
+        env: Any = self.env
+        while env is not None:
+            if isinstance(env, VecTransposeImage) and not env.skip:
+                return env.image_space_keys
+            env = getattr(env, "venv", None)
+        return ()

@@ -117,17 +117,42 @@ class Sb3Shapes:
         leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.state_spec]
         return [as_batch(leaf, value, count=self.n_envs, where=where).tobytes() for leaf, value in leaves]
 
-    def read_episode(self, episode: Episode) -> Episode:
-        """Return the episode in SB3's shapes and dtypes; actions from a bounded Box are scaled to [-1, 1]."""
+    def read_episode(self, episode: Episode, pictures: Sequence[str]) -> Episode:
+        """Return the episode in SB3's shapes and dtypes; actions from a bounded Box are scaled to [-1, 1].
+
+        Args:
+            episode: An episode of one environment.
+            pictures: Keys of the pictures (H, W, C) that SB3 converts to (C, H, W).
+
+        Raises:
+            ValueError: An observation has another shape.
+        """
         actions, box = episode.actions, self._action_space
         if isinstance(box, spaces.Box) and box.is_bounded():  # as in `scale_action` of SB3's policies
             actions = 2 * (actions - box.low) / (box.high - box.low) - 1
-        states = {
-            key: values.reshape(-1, *(self.states[key].shape or ()))
-            for key, values in episode.observations.items()
-        }
+        states = {}
+        for key, values in episode.observations.items():
+            rows = np.moveaxis(values, -1, 1) if key in pictures else values
+            shape = len(values), *(self.states[key].shape or ())
+            if rows.shape[1:] != shape[1:] and rows.ndim > 1:
+                raise ValueError(f"{key!r} must have rows of shape {shape[1:]}, got {rows.shape[1:]}")
+            states[key] = rows.reshape(shape)
         actions = actions.reshape(len(actions), *self._action_shape[1:]).astype(self._action_leaf.dtype)
         return replace(episode, observations=states, actions=actions)
+
+    def as_env(self, states: Mapping[str, Any], pictures: Sequence[str]) -> dict[str, Any]:
+        """Return observations or goals with ``pictures`` as (..., H, W, C), as the environment has them."""
+        return {
+            key: np.ascontiguousarray(np.moveaxis(rows, -3, -1)) if key in pictures else rows
+            for key, rows in states.items()
+        }
+
+    def env_actions(self, actions: np.ndarray) -> np.ndarray:
+        """Return stored actions, (B, A), as (B, ...) actions of the environment."""
+        box = self._action_space
+        if isinstance(box, spaces.Box) and box.is_bounded():  # as in `unscale_action` of SB3's policies
+            actions = box.low + 0.5 * (actions.reshape(-1, *box.shape) + 1) * (box.high - box.low)
+        return actions.reshape(len(actions), *(box.shape or ()))
 
     def arrays_of(self, states: Row) -> list[np.ndarray]:
         """Convert ``states``, N observations from `read_states`, to one (N, ...) array per leaf."""

@@ -21,7 +21,15 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numpy import ndarray
 
-from her_wrappers.data.infos import InfoBatch, Where, as_info, info_batch, info_columns, missing_info
+from her_wrappers.data.infos import (
+    InfoBatch,
+    Where,
+    as_info,
+    final_mask,
+    info_batch,
+    info_columns,
+    missing_info,
+)
 from her_wrappers.data.spaces import LeafSpec, SpaceSpec
 from her_wrappers.data.trees import Tree, try_as_array
 from her_wrappers.recording.episodes import Episodes, unchecked
@@ -120,6 +128,24 @@ class EpisodeAccumulator:
         self.is_ready = False
         write(self._ring.action_writers, actions, self._check, 0, True)
         self.is_moving = True
+
+    def replace_action(self, key: str, actions: Any, infos: Any) -> None:
+        """After a step, replace the action from `act` where the infos have ``key``, the executed action."""
+        if self.is_single:
+            if key not in infos:
+                return
+            actions = infos[key]
+        else:
+            infos = info_columns(infos, self.num_envs, [key])
+            final = infos.get("final_info", {})  # of the episodes that ended, in mode SAME_STEP
+            actions, ended = np.array(actions), final_mask(infos, self.num_envs)
+            for found, rows in ((infos, ~ended), (final, ended)):
+                batch = info_batch(key, found, self._none, self.where(0))
+                if batch is not None:
+                    executed = rows & batch.present
+                    actions[executed] = batch.values[executed]
+        self._ring.seek(self._now + 1)
+        write(self._ring.action_writers, actions, self._check, 0, True)
 
     def observe(
         self, observations: Tree, rewards: Any, terminated: Any, truncated: Any, infos: Any

@@ -28,12 +28,15 @@ class _Recorder:
         sinks: Sinks,
         spaces: tuple[Any, Any],
         info_keys: Iterable[str],
+        action_key: str | None,
         **options: Any,
     ) -> None:
         """Prepare recording for ``sinks``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:
             options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
-        self._sinks = sinks
+        if action_key is not None and not isinstance(spaces[1].shape, tuple):
+            raise TypeError(f"action_key={action_key!r} needs actions that are one array, got {spaces[1]}")
+        self._sinks, self._action_key = sinks, action_key
         self._spaces = spaces
         keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
         self._recorded = EpisodeAccumulator(*spaces, info_keys=keys, **options)
@@ -66,6 +69,8 @@ class _Recorder:
         try:
             result: tuple[Any, Any, Any, Any, dict[str, Any]] = self.env.step(action)
             observation, reward, terminated, truncated, info = result
+            if self._action_key is not None:
+                recorded.replace_action(self._action_key, action, info)
             episodes = recorded.observe(observation, reward, terminated, truncated, info)
         except BaseException as error:  # the environment may have taken a step that is not recorded
             try:
@@ -122,10 +127,13 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         on_error: ``"raise"``: if a sink raises, ``step`` raises SinkError. ``"skip"``: if a sink rejects an
             episode since it contains NaN, an infinite goal or an infinite reward, skip this episode, count it
             in ``skipped_episodes``, and warn once; for other errors, raise SinkError.
+        action_key: Key of an info that replaces the recorded action at the steps that have it, such as
+            ``"intervene_action"`` of a wrapper with which a person can take over.
 
     Raises:
         TypeError: ``env`` is not a single environment, a sink is neither callable nor has ``add_episodes``,
-            ``info_keys`` is not a list of strings, or elements of a space are not arrays of a fixed shape.
+            ``info_keys`` is not a list of strings, elements of a space are not arrays of a fixed shape, or
+            ``action_key`` is given for actions that are not one array.
         ValueError: ``max_episode_steps`` is not an integer of at least 1, or ``on_error`` is not valid.
 
     Example:
@@ -150,13 +158,15 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         info_keys: Iterable[str] = (),
         max_episode_steps: int | None = None,
         on_error: str = "raise",
+        action_key: str | None = None,
     ) -> None:
         if not isinstance(env, gym.Env):
             use = "; use VectorEpisodeRecorder" if isinstance(env, gym.vector.VectorEnv) else ""
             raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}{use}")
         spaces = env.observation_space, env.action_space
         mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
-        self._record(Sinks(sinks, on_error), spaces, info_keys, max_steps=max_episode_steps, mode=mode)
+        options: dict[str, Any] = {"max_steps": max_episode_steps, "mode": mode}
+        self._record(Sinks(sinks, on_error), spaces, info_keys, action_key, **options)
         super().__init__(env)
 
     @property
@@ -214,10 +224,13 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         on_error: ``"raise"``: if a sink raises, ``step`` raises SinkError. ``"skip"``: if a sink rejects an
             episode since it contains NaN, an infinite goal or an infinite reward, skip this episode, count it
             in ``skipped_episodes``, and warn once; for other errors, raise SinkError.
+        action_key: Key of an info that replaces the recorded action at the steps that have it, such as
+            ``"intervene_action"`` of a wrapper with which a person can take over.
 
     Raises:
         TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
-            ``info_keys`` is not a list of strings, or elements of a space are not arrays of a fixed shape.
+            ``info_keys`` is not a list of strings, elements of a space are not arrays of a fixed shape, or
+            ``action_key`` is given for actions that are not one array.
         ValueError: ``env.metadata`` has no autoreset mode, ``env`` contains the same environment object more
             than once, ``max_episode_steps`` is not an integer of at least 1, or ``on_error`` is not valid.
 
@@ -240,6 +253,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         info_keys: Iterable[str] = (),
         max_episode_steps: int | None = None,
         on_error: str = "raise",
+        action_key: str | None = None,
     ) -> None:
         if not isinstance(env, gym.vector.VectorEnv):
             use = "; use EpisodeRecorder" if isinstance(env, gym.Env) else ""
@@ -261,6 +275,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             Sinks(sinks, on_error),
             (env.single_observation_space, env.single_action_space),
             info_keys,
+            action_key,
             max_steps=max_episode_steps,
             num_envs=env.num_envs,
             mode=mode,
