@@ -102,6 +102,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """Return the names of the package with the public names, which are not imported yet."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Import the module that defines a public name, when the name is first used.
 

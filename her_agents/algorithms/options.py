@@ -49,9 +49,11 @@ def require_values(options: Any) -> None:
     """
     for option in fields(options):
         name, value = option.name, getattr(options, option.name)
-        if "interval" in option.metadata and not (value is None and option.default is None):
+        if value is None and option.default is None:
+            continue
+        if "interval" in option.metadata:
             require_number(name, value, option.metadata["interval"])
-        elif option.type == "int" or (option.type == "int | None" and value is not None):
+        elif option.type in {"int", "int | None"}:
             if isinstance(value, float) and value.is_integer():  # 1e6
                 value = int(value)
                 object.__setattr__(options, name, value)

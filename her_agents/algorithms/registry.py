@@ -35,8 +35,8 @@ ALGORITHMS: dict[str, type[Agent]] = {
     "iql": IQL,
 }
 
-STEPS_PER_LENGTH = 4_000
-"""The default length of a run is this number times the time limit of an episode."""
+STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
+"""The default length of a run is the first number times the time limit of an episode, or the second."""
 
 MAX_PROBE_STEPS = 100
 
@@ -45,20 +45,28 @@ LEAST_PRODUCTS = {"cuda": 50_000_000, "bf16": 15_000_000}
 this many multiplications per batch. The threshold for GPUs was measured in `docs/results/agents_gpu.md`."""
 
 
-def default_options(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> dict[str, Any]:
-    """Return default options for an environment.
+def choose_algorithm(config: Config, env: gym.Env[Any, Any]) -> Config:
+    """Choose ``algo`` and ``steps`` if they are None.
 
     Args:
-        env: A goal environment.
-        max_episode_steps: Time limit of episodes; by default the time limit of the environment.
+        config: The options.
+        env: The goal environment of the run.
 
     Returns:
-        A dict with ``algo``, which is ``"dqn"`` for Discrete actions and ``"sac"`` for other actions. If the
-        time limit is known, the dict also has ``steps``, the number of environment steps of the run.
+        The config with the algorithm ``"dqn"`` for Discrete actions and ``"sac"`` for others, and a number of
+        steps that is proportional to the time limit of an episode.
     """
+    length = config.max_episode_steps or declared_time_limit(env)
+    steps = DEFAULT_STEPS if length is None else STEPS_PER_LENGTH * length
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
-    length = max_episode_steps or declared_time_limit(env)
-    return {"algo": algo} if length is None else {"algo": algo, "steps": STEPS_PER_LENGTH * length}
+    return replace(config, algo=config.algo or algo, steps=config.steps or steps)
+
+
+def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
+    """If ``clip_targets`` is None, set it to whether all rewards of a random episode are -1 or 0."""
+    if config.clip_targets is None:
+        config = replace(config, clip_targets=has_sparse_rewards(env))
+    return config
 
 
 def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:

@@ -261,7 +261,9 @@ def compare(
     logs = [replace(log, group=_group_by(log, by)) for log in logs] if by else _short_groups(logs)
     by_task: dict[str, dict[str, list[RunLog]]] = {}
     for log in logs:
-        by_task.setdefault(str(log.options.get("env", "")), {}).setdefault(log.group, []).append(log)
+        origin, colon, name = str(log.options.get("env", "")).rpartition(":")
+        task = f"{Path(origin).name}:{name}" if origin.endswith(".py") else origin + colon + name
+        by_task.setdefault(task, {}).setdefault(log.group, []).append(log)
     rng, rows = np.random.default_rng(seed), list[GroupResult]()
     scores: dict[str, dict[str, np.ndarray]] = {}  # by group and task
     for task, groups in by_task.items():

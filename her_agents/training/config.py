@@ -45,16 +45,17 @@ class Config:
 
     env: str
     """The goal environment: an id, module:id, module:Class, module:function or path/to/file.py:Class."""
-    algo: str
+    algo: str = None  # type: ignore[assignment] # chosen when the environment is known
     """The algorithm, such as dqn, sac or tqc; docs/training.md lists all. Or an agent of your own, as
-    module:Class or path/to/file.py:Class. By default, `her train` uses dqn for Discrete actions, else sac."""
+    module:Class or path/to/file.py:Class. By default dqn for Discrete actions, else sac."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
     her: bool = True
     """Whether to relabel goals."""
     goal_selection_strategy: str | dict[str, float] = "future"
-    """How new goals are chosen: the name of a strategy; or names and shares of several strategies, such as
-    future 0.5 desired 0.3 original 0.2 (in a config file, a table of shares by name)."""
+    """How new goals are chosen: the name of a strategy; names and shares of several strategies, such as
+    future 0.5 desired 0.3 original 0.2 (in a config file, a table of shares by name); or a function of
+    HindsightReplayBuffer, given as module:function or path/to/file.py:function."""
     n_sampled_goal: int = DEFAULT_SAMPLED_GOALS
     """Number of relabeled transitions for each original transition. Omit this option if
     goal_selection_strategy has a share of original."""
@@ -66,9 +67,9 @@ class Config:
     """Whether transitions with larger TD errors are sampled more often."""
     num_envs: int = 16
     """Number of environments that are stepped together."""
-    steps: int = 100_000
-    """Length of the run: steps of all environments together. The default of `her train` is 4,000 times the
-    time limit of an episode, if there is one."""
+    steps: int = None  # type: ignore[assignment] # chosen when the environment is known
+    """Length of the run: steps of all environments together. By default 4,000 times the time limit of an
+    episode, or 100,000 without a time limit."""
     max_episode_steps: int | None = None
     """Steps after which episodes are truncated; by default, only the environment ends episodes."""
     seed: int = count(0)
@@ -77,9 +78,9 @@ class Config:
     """Discount per step."""
     n_steps: int = 1
     """Number of rewards in an n-step return. Returns near the end of an episode have fewer rewards."""
-    clip_targets: bool = True
+    clip_targets: bool = None  # type: ignore[assignment] # chosen when the environment is known
     """Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0].
-    By default, `her train` clips targets only if all rewards of a random episode are -1 or 0."""
+    By default only if all rewards of a random episode are -1 or 0."""
     updates_per_step: float = ranged(0.25, "(0, inf)")
     """Number of updates of the agent for each step of one environment."""
     batch_size: int = 128
@@ -142,10 +143,9 @@ class Config:
     def __post_init__(self) -> None:
         require_values(self)
         # Absolute, since a run can be resumed from another working directory.
-        object.__setattr__(self, "env", absolute_name(self.env))
-        object.__setattr__(self, "algo", absolute_name(self.algo))
-        if self.termination is not None:
-            object.__setattr__(self, "termination", absolute_name(self.termination))
+        for name in ("env", "algo", "termination", "goal_selection_strategy"):
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, absolute_name(value))
         for name in ("offline", "demos"):
             path = getattr(self, name)
             if path is not None and Path(path).exists():
@@ -159,7 +159,7 @@ class Config:
         if self.offline is not None and self.workers:
             reason = f"workers must be 0 in offline training (offline={self.offline!r}), got {self.workers}"
             raise ValueError(f"{reason}; omit workers=, or omit offline= to collect new episodes")
-        if self.offline is None and self.learning_starts >= self.steps:
+        if self.offline is None and self.steps is not None and self.learning_starts >= self.steps:
             raise ValueError(
                 f"learning_starts must be below steps={self.steps}, got {self.learning_starts}; with these "
                 "values, the agent is never updated"
@@ -169,10 +169,18 @@ class Config:
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs=True needs workers, got workers=0; set workers to 1 or more")
         require_precision(self.precision, (*PRECISIONS, "auto"))
-        if ":" not in self.algo:  # the module of the user's own agent is imported when the agent is made
+        # The module of the user's own agent is imported when the agent is made.
+        if self.algo is not None and ":" not in self.algo:
             agent_options(self.algo, self.agent)
+        self._require_goal_selection()
+
+    def _require_goal_selection(self) -> None:
+        """Raise TypeError or ValueError for strategies and shares that are not valid."""
         chosen = self._goal_selection()
-        GoalMixture(chosen["goal_selection_strategy"], None)  # validates names and shares
+        strategy = chosen["goal_selection_strategy"]
+        if isinstance(strategy, str) and ":" in strategy:
+            return  # the module of a function is imported when the buffer is made
+        GoalMixture(strategy, None)
         if chosen["n_sampled_goal"] is None and self.n_sampled_goal != DEFAULT_SAMPLED_GOALS:
             raise ValueError(
                 f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
@@ -214,7 +222,7 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
 
     Raises:
         TypeError: An option has a wrong type, or was removed and does not have its former default.
-        ValueError: An option is unknown or out of range, or ``env`` or ``algo`` is missing.
+        ValueError: An option is unknown or out of range, or ``env`` is missing.
     """
     options = merge_options(*sources)
     for name in [name for name, (default, _) in REMOVED.items() if options.get(name) == default]:
@@ -222,9 +230,8 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     known = [each.name for each in fields(Config)]
     for name in options.keys() - {*known, *REMOVED}:
         raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")
-    for name in ("env", "algo"):
-        if name not in options:
-            raise ValueError(f"the option {name!r} is missing; make_config() needs 'env' and 'algo'")
+    if "env" not in options:
+        raise ValueError("the option 'env' is missing; make_config() needs it")
     return Config(**options)
 
 
@@ -240,6 +247,9 @@ def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
             and isinstance(source.get(name), Mapping)
         }
         options |= {**source, **tables}
+    for name in ("env", "algo"):
+        if not isinstance(options.get(name), str | None):
+            raise TypeError(f"{name} must be of type str, got {options[name]!r}")
     if "env" not in options and isinstance(folder := options.get("offline"), str) and Path(folder).is_dir():
         recorded = EpisodeArchive(folder).source
         if recorded is not None and recorded.env_id is not None:

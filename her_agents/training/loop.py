@@ -7,7 +7,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def train(
     agent: Agent | type[Agent] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    tensorboard: bool = False,
+    tensorboard: bool | None = None,
     stop: Callable[[list[Row]], bool] = lambda history: False,
     on_epoch: Callable[[Row], None] | None = lambda row: print(epoch_line(row), flush=True),
     on_step: Callable[[Run], None] = lambda run: None,
@@ -99,7 +100,7 @@ def train(
         folder: Folder of logs and checkpoints; None writes no files.
         resume: Whether to continue the run in ``folder``. Of its options, only ``steps`` may be changed, and
             ``env``, for example if the file of the environment has moved.
-        tensorboard: Whether to write logs for TensorBoard.
+        tensorboard: Whether to write logs for TensorBoard; None means if the package is installed.
         stop: Function that is called with the history, one row per epoch, after each evaluation; the run
             ends if it returns True. `is_solved` is such a function.
         on_epoch: Function that is called with the row of each completed epoch. The default prints a line per
@@ -139,7 +140,8 @@ def train(
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
             stack.callback(files.close)  # also if `open` fails after it locked the folder
-            files.open(run, tensorboard=tensorboard)
+            installed = find_spec("tensorboard") is not None
+            files.open(run, tensorboard=installed if tensorboard is None else tensorboard)
         run.begin_episodes()
         ended = False
         while not ended:
@@ -150,7 +152,7 @@ def train(
                 raise
             if completed and on_epoch is not None:
                 on_epoch(run.history[-1])
-            ended = interrupted.is_set() or stop(run.history) or run.counts.steps >= config.steps
+            ended = interrupted.is_set() or stop(run.history) or run.counts.steps >= run.config.steps
             if files is not None:
                 files.write(run, ended=ended)
         return Result(run.agent, run.history, interrupted.is_set())
@@ -172,9 +174,7 @@ def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: 
         return open_run(config, **options)
     if files is None:
         raise ValueError("resume=True needs the folder of the run, got folder=None")
-    saved, buffer = files.read_latest(config)
-    if config.precision == "auto":  # the results of the run must not depend on where it is resumed
-        config = replace(config, precision=saved["config"]["precision"])
+    config, saved, buffer = files.read_latest(config)
     run = open_run(config, buffer, **options)
     run.load_state_dict(files.path / "latest.pt", saved)
     return run

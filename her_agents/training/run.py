@@ -21,7 +21,7 @@ import torch
 
 import her_envs
 from her_agents.algorithms.base import require_finite
-from her_agents.algorithms.registry import make_agent, resolve_auto
+from her_agents.algorithms.registry import choose_algorithm, choose_clipping, make_agent, resolve_auto
 from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, success_key
 from her_agents.training.logs import Meter, Row
@@ -259,7 +259,8 @@ def open_run(
         )
     evaluation_env = make_single_env(config, env)
     spaces = goal_spaces(evaluation_env)
-    config = resolve_auto(config, spaces[0])[0]
+    config = resolve_auto(choose_algorithm(config, evaluation_env), spaces[0])[0]
+    config = choose_clipping(config, evaluation_env)
     torch.set_num_threads(config.threads)
     learner = own_agent or make_agent(config, *spaces, agent=own_class)
     reward, flag = take_random_step(evaluation_env, config)

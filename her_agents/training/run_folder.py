@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +51,11 @@ class RunFolder:
                 f"{self.path} already contains a run; {way}, or choose another folder with folder= (--out)"
             )
 
-    def read_latest(self, config: Config) -> tuple[dict[str, Any], Path | None]:
-        """Return the checkpoint to resume from, and the file of its replay buffer, None if that is missing.
+    def read_latest(self, config: Config) -> tuple[Config, dict[str, Any], Path | None]:
+        """Return the complete config, the checkpoint to resume from, and the file of its replay buffer.
+
+        Options that the run has chosen, since they were None or "auto", are those of the checkpoint. The file
+        is None if it is missing.
 
         Raises:
             CorruptFileError: The checkpoint is damaged.
@@ -59,10 +63,13 @@ class RunFolder:
                 and ``env`` may differ), or the run is already complete.
         """
         saved = load_checkpoint(self._latest)
-        given, before = config.as_dict(), make_config(saved["config"]).as_dict()
+        before = make_config(saved["config"]).as_dict()
+        for name in ("algo", "steps", "clip_targets", "precision"):
+            if getattr(config, name) in {None, "auto"}:
+                config = replace(config, **{name: before[name]})
+        given = config.as_dict()
         for name in given:
-            is_auto = name in {"device", "precision"} and given[name] == "auto"
-            may_differ = is_auto or name in {"steps", "env"}
+            may_differ = name in {"steps", "env"} or (name == "device" and given[name] == "auto")
             if before[name] != given[name] and not may_differ:
                 raise ValueError(
                     f"{self._latest} belongs to a run with {name}={before[name]!r}, but "
@@ -88,8 +95,8 @@ class RunFolder:
                 f"{self.path / buffer}, the replay buffer of the run, is missing; the run continues with its "
                 "agent and an empty buffer, so its results differ from those of an uninterrupted run"
             )
-            return saved, None
-        return saved, self.path / buffer
+            return config, saved, None
+        return config, saved, self.path / buffer
 
     def open(self, run: Run, *, tensorboard: bool) -> None:
         """Lock the folder, write the config and, if ``tensorboard`` is True, create TensorBoard event files.

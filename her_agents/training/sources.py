@@ -293,15 +293,17 @@ def open_source(
         longest = config.max_episode_steps or declared_time_limit(env) or MAX_EPISODE_STEPS
         # The last episodes may end after config.steps.
         buffer_size = min(buffer_size, config.steps + config.num_envs * max(1, config.workers) * longest)
-    termination = find_termination(config.termination)
+    termination = find_function("termination", config.termination)
+    goal_options = {name: find_function(name, value) for name, value in config.goal_options().items()}
     if saved is not None:
-        functions = {"termination": termination} if callable(termination) else {}  # files contain none
+        chosen = {"termination": termination, **goal_options}
+        functions = {name: each for name, each in chosen.items() if callable(each)}  # files contain none
         buffer = HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **functions)
     else:
         buffer = HindsightReplayBuffer.for_env(
             envs,
             buffer_size=buffer_size,
-            **config.goal_options(),
+            **goal_options,
             termination=termination,
             n_steps=config.n_steps,
             gamma=config.gamma,
@@ -328,11 +330,11 @@ def open_source(
     return WorkerSource(buffer, collector, success_key)
 
 
-def find_termination(name: str | None) -> str | Callable[..., Any] | None:
-    """Return the function if ``name``, as in `Config.termination`, is module:function, else ``name``."""
-    if name is None or ":" not in name:
+def find_function(option: str, name: Any) -> Any:
+    """Return the function if ``name``, the value of a `Config` option, is module:function, else ``name``."""
+    if not isinstance(name, str) or ":" not in name:
         return name
     try:
-        return import_callable(name, "termination")  # type: ignore[no-any-return] # any callable
+        return import_callable(name, option)
     except (BrokenModuleError, EnvNameError) as error:
-        raise ValueError(f"cannot load termination {name!r}: {error}") from error
+        raise ValueError(f"cannot load {option} {name!r}: {error}") from error

@@ -44,7 +44,8 @@ def check(
     """
     options = terminal.parse_options(option)
     progress = terminal.progress("checking", max_steps, "steps")
-    with terminal.exits_with(2, TypeError, ValueError), present_folder(), progress as advance:
+    errors = terminal.exits_with(2, TypeError, ValueError)
+    with errors, present_folder(), reporting.alone(), progress as advance:
         factory = env_factory(env, disable_env_checker=True)
         made = call_factory(env, factory, options)
         if not isinstance(made, gym.Env | gym.vector.VectorEnv):

@@ -29,7 +29,7 @@ def check_replay(
     Args:
         seed: Seed of the buffers, and of the episodes that are added to them.
     """
-    checked = import_callable(adapter, "ADAPTER", FORMS)
-    with terminal.exits_with(2, TypeError, ValueError):
+    with terminal.exits_with(2, TypeError, ValueError), reporting.alone():
+        checked = import_callable(adapter, "ADAPTER", FORMS)
         report = run_check(checked, **reporting.prefixes(), seed=seed)
     return reporting.finish(report)

@@ -43,7 +43,7 @@ def doctor(
         html: HTML file to write, with the report and pictures.
     """
     options = terminal.parse_options(option)
-    with terminal.exits_with(3, TypeError):
+    with terminal.exits_with(3, TypeError), reporting.alone():
         facts = read_target(target, max_steps=max_steps, seed=seed, env_options=options)
     with terminal.exits_with(2, ValueError):
         report = diagnose(

@@ -15,7 +15,7 @@ from her_wrappers import SinkError
 from her_wrappers.commands import terminal
 from her_wrappers.commands.policies import is_run, load_run
 from her_wrappers.data.trees import map_tree
-from her_wrappers.goals.environments import import_callable, make_env, present_folder
+from her_wrappers.goals.environments import absolute_name, import_callable, make_env, present_folder
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.archive import EpisodeArchive
@@ -77,7 +77,7 @@ def record(
     """
     from her_agents.training.evaluation import play_episode
 
-    options = terminal.parse_options(option)
+    options, env, out = terminal.parse_options(option), absolute_name(env), out.absolute()
     made = make_env(env, **options)
     act = load_run(policy)[0](made) if is_run(policy) else None
     if act is None and policy != "random":
@@ -100,7 +100,7 @@ def record(
         require_number("--noise", noise, "[0, inf)")
         archive = EpisodeArchive(out, env=made)
     first, interrupted = len(archive), False
-    first_seed = None if seed is None else seed + first
+    first_seed = None if seed is None else _first_seed(seed, first, only_successes)
     try:
         with archive, terminal.progress("recording", episodes, "episodes") as advance:
             recording = _Recording(archive, episodes, flag, advance)
@@ -145,6 +145,14 @@ def record(
         f"{out} has {len(archive)} episodes of {archive.num_steps} steps"
     )
     return 130 if interrupted else 0
+
+
+def _first_seed(seed: int, recorded: int, only_successes: bool) -> int:
+    """Return the seed of the next episode of an archive, one that earlier commands did not use."""
+    if not (only_successes and recorded):
+        return seed + recorded
+    # More episodes were played than recorded, and how many is unknown.
+    return int(np.random.SeedSequence((seed, recorded)).generate_state(1)[0])
 
 
 class _Recording:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,9 @@ TYRO_CONFIG = (tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff)
 
 REPEATABLE = {"--option", "--agent", "--select", "--ignore", "--info-keys", "--by"}
 """Options that may be given several times."""
+
+LEAST_COLUMNS = 40
+"""Least width of a help text."""
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 """Colors of severities."""
@@ -93,7 +98,7 @@ def parse(
     form: Callable[..., Any],
     name: str,
     arguments: Sequence[str],
-    about: str,
+    about: str | None,
     default: Any = tyro.MISSING_NONPROP,
 ) -> Any:
     """Parse the arguments of a command, call the function ``form`` with them, and return the result.
@@ -101,7 +106,9 @@ def parse(
     The parameters of ``form`` are the options. ``about`` is the docstring of the command; ``--help`` shows
     its part before ``Args:``.
     """
-    lines = about.partition("\n    Args:")[0].split("\n")
+    if shutil.get_terminal_size().columns < LEAST_COLUMNS:  # the layout of tyro never ends for 4 columns
+        os.environ["COLUMNS"] = str(LEAST_COLUMNS)
+    lines = (about or "").partition("\n    Args:")[0].split("\n")  # no docstring with python -OO
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
     return tyro.cli(
         form,
@@ -228,6 +235,12 @@ class ReportOptions:
         return {
             name: ",".join(each).replace(" ", "").upper().split(",") for name, each in values.items() if each
         }
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Write what the user's code prints to standard error, unless the report is text."""
+        with contextlib.redirect_stdout(sys.stdout if self.format == "text" else sys.stderr):
+            yield
 
     def finish(self, report: Any, location: tuple[str, int] | None = None) -> int:
         """Print a report; return exit code 1 if it has errors (with ``strict``, any findings), else 0.

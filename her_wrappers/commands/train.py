@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 import tomllib
 import warnings
@@ -36,6 +37,7 @@ class ConfigOptions(Config):
     algo: str | None = None  # type: ignore[assignment]
     env_kwargs: EnvOptions = ()  # type: ignore[assignment]
     steps: int | None = None  # type: ignore[assignment]
+    clip_targets: bool = True  # a flag; only options that are given count
     agent: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()  # type: ignore[assignment]
     """Option of the algorithm, such as learning_rate=3e-4 or hidden=[128,128]; `her train --algo sac --help`
     lists those of sac."""
@@ -56,7 +58,8 @@ class RunOptions:
     resume: Path | None = None
     """Folder of a run to continue; of the options of the run, only --steps and ENV may be changed."""
     out: Path | None = None
-    """Folder of logs and checkpoints, by default runs/NAME-ALGO-SEED; with --seeds, folder of all runs."""
+    """Folder of logs and checkpoints, by default runs/NAME-ALGO-SEED, or runs/NAME-ALGO-run2-SEED and so on
+    if that has a run; with --seeds, folder of all runs. If this has runs already, they are continued."""
     recipes: FlagCreatePairsOff[bool] = False
     """List the recipes, and exit."""
     seeds: Positive = 1
@@ -203,21 +206,59 @@ def _train(runs: Sequence[tuple[Config, Path]], run: RunOptions) -> int:
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
 
     options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address", "timeout")}
-    options |= {"resume": run.resume is not None} | ({"stop": is_solved} if run.stop else {})
+    options |= {"stop": is_solved} if run.stop else {}
+    runs = [each for each in runs if run.resume or not _is_complete(*each, stop=run.stop)]
+    if not runs:
+        raise terminal.CommandError(
+            f"all runs in {run.out} are complete; choose another --out, or more --seeds"
+        )
     jobs = min(run.jobs, len(runs))
     execute = train_in_processes(runs, jobs, options) if jobs > 1 else train_here(runs, options)
     code = max(print_result(result, folder) for result, folder in execute)
-    if len(runs) > 1 and not code:
+    if run.seeds > 1 and not code:
         print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
+    elif run.seeds > 1 and run.out is not None:
+        print("The same command continues the group of runs.")
     return code
 
 
-def _folder(config: Config, run: RunOptions) -> Path:
+def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
+    """Return whether a run has all its steps or, if it may stop early, is solved; if so, print this."""
+    from her_agents.training.checkpoints import load_checkpoint
+    from her_agents.training.logs import steps_of
+    from her_agents.training.loop import is_solved
+
+    latest = folder / "latest.pt"
+    if not latest.exists():
+        return False
+    saved = load_checkpoint(latest)
+    complete = steps_of(saved["counts"]) >= config.steps or (stop and is_solved(saved["history"]))
+    if complete:
+        print(f"{folder} is complete")
+    return complete
+
+
+def _folders(config: Config, run: RunOptions, here: Path) -> list[Path]:
+    """Return the folder of the run of each seed: below --out, or the next default folders without runs.
+
+    ``here`` is the folder in which the command was started; the environment may have changed the current one.
+    """
+    from her_agents.training.run_folder import RunFolder
+
+    seeds, base = range(config.seed, config.seed + run.seeds), here if Path.cwd() != here else Path()
     if run.out is not None:
-        return run.out / f"seed-{config.seed}" if run.seeds > 1 else run.out
+        folders = [base / run.out / f"seed-{seed}" for seed in seeds] if run.seeds > 1 else [base / run.out]
+        for folder in folders:
+            if run.seeds == 1 or not (folder / "latest.pt").exists():  # else this run continues
+                RunFolder(folder).require_new()
+        return folders
     name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
-    algo = config.algo.rpartition(":")[2]
-    return Path("runs") / f"{name}-{algo}{'' if config.her else '-no-her'}-{config.seed}"
+    name += f"-{config.algo.rpartition(':')[2]}{'' if config.her else '-no-her'}"
+    for number in itertools.count(1):
+        folders = [base / "runs" / f"{name}{f'-run{number}' if number > 1 else ''}-{seed}" for seed in seeds]
+        if not any((folder / "config.json").exists() for folder in folders):
+            break
+    return folders
 
 
 def _print_recipes() -> None:
@@ -238,13 +279,13 @@ def _new_runs(
     given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions
 ) -> list[tuple[Config, Path]]:
     """Return the config and the folder of a new run for each seed, after a check of the environment."""
-    from her_agents.algorithms.registry import default_options, has_sparse_rewards, make_agent, resolve_auto
+    from her_agents.algorithms.registry import choose_algorithm, choose_clipping, make_agent, resolve_auto
     from her_agents.training.run import require_clippable, take_random_step
-    from her_agents.training.run_folder import RunFolder
-    from her_agents.training.sources import find_termination
+    from her_agents.training.sources import find_function
 
-    recipe = None if run.recipe is None else read_recipe(run.recipe)
-    if recipe is not None:
+    here = Path.cwd()  # which the environment may change
+    recipe = read_recipe(run.recipe) if run.recipe else None
+    if recipe:
         recipe.require_installed()
     options = merge_options(base, given)
     if "env" not in options:
@@ -261,36 +302,35 @@ def _new_runs(
         return made if limit is None else limit_episodes(made, limit)
 
     with closing(factory()) as env:
-        config = make_config(default_options(env, limit), base, given)
-        folders = [_folder(replace(config, seed=config.seed + i), run) for i in range(run.seeds)]
-        for folder in folders:
-            RunFolder(folder).require_new()
+        config = choose_algorithm(make_config(base, given), env)
+        folders = _folders(config, run, here)
         with exits_with(3, TypeError, ValueError):
             observation_space, action_space = goal_spaces(env)
         config, reasons = resolve_auto(config, observation_space)
         for option, reason in reasons.items():
             print(f"--{option} auto chooses {getattr(config, option)}: {reason}.")
         make_agent(config, observation_space, action_space)
-        find_termination(config.termination)
+        for option in ("termination", "goal_selection_strategy"):
+            find_function(option, getattr(config, option))
         if unused := sorted(observation_space.keys() - OBSERVATION_KEYS):
             print(
                 f"The agent uses only 'observation' and 'desired_goal' of the observations, not "
                 f"{', '.join(map(repr, unused))}."
             )
         if run.check:
-            is_recipe = recipe is not None and absolute_name(recipe.options["env"]) == config.env
-            known = recipe.known_findings if recipe is not None and is_recipe else ()
+            is_recipe = recipe and absolute_name(recipe.options["env"]) == config.env
+            known = recipe.known_findings if recipe and is_recipe else ()
             _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)
-        if "clip_targets" not in options and not has_sparse_rewards(env):
+        given_clipping, config = config.clip_targets, choose_clipping(config, env)
+        if config.clip_targets:
+            require_clippable(reward)
+        elif given_clipping is None:
             print(
                 "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all "
                 "rewards lie in [-1, 0]."
             )
-            config = replace(config, clip_targets=False)
-        if config.clip_targets:
-            require_clippable(reward)
     return [(replace(config, seed=config.seed + i), folder) for i, folder in enumerate(folders)]
 
 

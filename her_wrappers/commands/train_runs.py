@@ -81,6 +81,7 @@ def _train_with_progress(config: Config, folder: Path, options: Mapping[str, Any
             folder=folder,
             on_epoch=lambda row: console.print(epoch_line(row), highlight=False, soft_wrap=True),
             on_step=show,
+            resume=(folder / "latest.pt").exists(),
             **options,
         )
 
@@ -116,7 +117,8 @@ def _train_quietly(config: Config, folder: Path, options: Mapping[str, Any]) -> 
         print(f"seed {config.seed} | {epoch_line(row)}", flush=True)
 
     try:
-        result = train(config, folder=folder, on_epoch=show, **options)
+        resume = (folder / "latest.pt").exists()
+        result = train(config, folder=folder, on_epoch=show, resume=resume, **options)
     except Exception as error:
         if message := describe_user_error(error):  # the parent process does not get the traceback
             raise terminal.CommandError(f"seed {config.seed}: {message}", 3) from error

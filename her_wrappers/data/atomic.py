@@ -38,12 +38,13 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
             file.seek(0)
             shutil.copyfileobj(file, device)
         return
-    leftovers = target.parent.glob(f"{glob.escape(target.name)}.????????{PART}") if target.exists() else ()
+    name = target.name[:200]  # file names have at most 255 characters
+    leftovers = target.parent.glob(f"{glob.escape(name)}.????????{PART}") if target.exists() else ()
     for leftover in leftovers:
         with contextlib.suppress(OSError):  # such as another writer that has just finished
             if time.time() - leftover.lstat().st_mtime > LEFTOVER_AGE:
                 leftover.unlink()
-    part = target.with_name(f"{target.name}.{secrets.token_hex(4)}{PART}")
+    part = target.with_name(f"{name}.{secrets.token_hex(4)}{PART}")
     try:
         with part.open("x+b") as file:
             yield file

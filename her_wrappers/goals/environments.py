@@ -56,13 +56,17 @@ def find_env(name: str) -> str | EnvFactory:
     """Return the registered id (for `gymnasium.make`), class or function that ``name`` refers to.
 
     ``name`` is an id, ``module:id``, ``module:Class``, ``module:function`` or ``path/to/file.py:Class``. An
-    id without a module is returned unchecked. Modules in the current folder are found too.
+    id without a module is returned unchecked; if it belongs to an installed package in `PACKAGES`, the
+    package is imported. Modules in the current folder are found too.
     Raise BrokenModuleError if the import raises, and EnvNameError if the module does not exist or does not
     have the environment.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
         if not name.endswith(".py"):
+            for package, (ids, _) in PACKAGES.items():  # installed packages register their ids when imported
+                if name not in gym.registry and re.match(ids, name) and find_spec(package):
+                    import_module(package, name, FORMS)
             return name
         origin, attribute = name, ""
     module = import_module(origin, name, FORMS)
@@ -133,8 +137,8 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
             ) from error
         for package, (ids, install) in PACKAGES.items():
             if re.match(ids, name) and isinstance(error, gym.error.NameNotFound):
-                before = "" if find_spec(package) else f"run `{install}`, then "
-                reason = f"it belongs to the package {package}; {before}use {package}:{name}"
+                reason = f"it belongs to the package {package}, which "
+                reason += "has no such id" if find_spec(package) else f"is missing; run `{install}`"
                 raise EnvNameError(f"cannot make {name}: {reason}") from error
         raise EnvNameError(
             f"cannot make {name}: {reason}; `her envs` lists the bundled environments and their options"

@@ -1,11 +1,18 @@
 """Configs: options, their ranges, and their files."""
 
 import json
+from dataclasses import replace
 
+import gymnasium as gym
 import pytest
 
-from her_agents.training.config import make_config, read_options
+import her_envs
+from her_agents import train
+from her_agents.algorithms.registry import choose_algorithm, choose_clipping
+from her_agents.training.config import Config, make_config, read_options
 from her_wrappers import Mixture
+from tests.support.commands import her
+from tests.support.other_envs import Silent
 from tests.support.short_runs import tiny
 
 SHARES = {"future": 0.5, "desired": 0.3, "original": 0.2}
@@ -73,9 +80,46 @@ def test_a_removed_option_of_a_saved_config_may_have_its_default():
         make_config(tiny().as_dict(), {"tensor_functions": True})
 
 
-def test_env_and_algo_are_required():
-    with pytest.raises(ValueError, match="the option 'algo' is missing"):
-        make_config({"env": "her_envs/BitFlipping-v0"})
+def test_env_is_required_and_must_be_a_name():
+    with pytest.raises(ValueError, match="the option 'env' is missing"):
+        make_config({"algo": "sac"})
+    for options in ({"env": 1}, {"env": "her_envs/PointReach-v0", "algo": 3}):
+        with pytest.raises(TypeError, match=r"(env|algo) must be of type str, got [13]"):
+            make_config(options)
+
+
+@pytest.mark.parametrize(
+    ("env", "max_episode_steps", "expected"),
+    [
+        (lambda: her_envs.TaskEnv(her_envs.BitFlipping(n_bits=5)), None, ("dqn", 20_000, True)),
+        (lambda: gym.make("her_envs/PointReach-v0", max_steps=7), None, ("sac", 28_000, True)),
+        (lambda: gym.make("her_envs/PointReach-v0", reward_type="dense"), 9, ("sac", 36_000, False)),
+        (Silent, None, ("sac", 100_000, True)),
+    ],
+)
+def test_options_that_are_none_are_chosen_for_the_environment(env, max_episode_steps, expected):
+    made = env()
+    config = choose_algorithm(Config("unused", max_episode_steps=max_episode_steps), made)
+    config = choose_clipping(config, made)
+    assert (config.algo, config.steps, config.clip_targets) == expected
+    given = Config("unused", "td3", steps=5000, clip_targets=False)
+    assert choose_clipping(choose_algorithm(given, made), made) == given
+
+
+def test_the_command_and_train_choose_the_same_options(tmp_path):
+    options = {"steps_per_epoch": 400, "learning_starts": 300, "evaluation_episodes": 1, "num_envs": 4}
+    env_kwargs = {"max_steps": 1, "reward_type": "dense"}
+    config = Config("her_envs/PointReach-v0", env_kwargs=env_kwargs, agent={"hidden": [8]}, **options)
+    train(config, folder=tmp_path / "a", stop=lambda history: True, on_epoch=None)
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    words += ["-o", "max_steps=1", "-o", "reward_type=dense", "--agent", "hidden=[8]", "--no-check"]
+    assert her("train", "her_envs/PointReach-v0", *words, "--out", tmp_path / "b").exit_code == 0
+    found = [json.loads((tmp_path / name / "config.json").read_text()) for name in "ab"]
+    assert found[0] == found[1]
+    assert (found[0]["algo"], found[0]["steps"], found[0]["clip_targets"]) == ("sac", 4000, False)
+    assert (tmp_path / "a" / "tensorboard").exists()
+    more = replace(config, steps=4400)
+    assert train(more, folder=tmp_path / "b", resume=True, on_epoch=None).history[-1]["env_steps"] >= 4400
 
 
 def test_options_are_read_from_toml_and_json(tmp_path):

@@ -295,3 +295,16 @@ def test_only_successes_are_recorded(tmp_path, workers, monkeypatch):
     result = her(*command, "--episodes", 9, "--seed", 0, "--out", tmp_path / "few")
     assert result.exit_code == 3
     assert "must succeed; pass a better --policy, or a lower --noise" in result.stderr
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_successes_are_recorded_once_if_the_command_runs_again_with_the_same_seed(workers, tmp_path):
+    words = ["her_envs/BitFlipping-v0", "-o", "n_bits=4", "--only-successes", "--episodes", 4, "--seed", 0]
+    words += ["--out", tmp_path / "a", "--workers", workers, "--backend", "local"]
+    for _ in range(3):
+        assert her("record", *words).exit_code == 0
+    found = {
+        b"".join(array.tobytes() for array in (*each.observations.values(), each.actions))
+        for each in EpisodeArchive(tmp_path / "a")
+    }
+    assert len(found) == 12
