@@ -265,7 +265,7 @@ class Agent:
         with bfloat16_products(self._bfloat16):
             loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
         optimizer.step()
-        if self._updates % LOSS_INTERVAL == 0:  # rarely, since it waits for a GPU
+        if self._updates % LOSS_INTERVAL == LOSS_INTERVAL - 1:  # rarely, since it waits for a GPU
             require_finite(f"the loss of {self.algo}", float(loss.detach()), self._updates)
 
     def as_tensor(self, values: Any) -> torch.Tensor:

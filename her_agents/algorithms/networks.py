@@ -169,7 +169,8 @@ class GoalInputs:
         if update and "desired_goal" in keys:
             keys = [*keys, "achieved_goal"]
         if not keys:
-            return torch.empty(len(observations["desired_goal"]), 0, dtype=torch.float32, device=self.device)
+            count = observations["desired_goal"].shape[0]  # unlike len(), may vary in an exported model
+            return torch.empty(count, 0, dtype=torch.float32, device=self.device)
         # Concatenated before they are moved to the device, since each copy to a GPU takes time.
         rows = torch.cat([torch.as_tensor(observations[key]) for key in keys], dim=1)
         rows = rows.to(self.device, torch.float32)
