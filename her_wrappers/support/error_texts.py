@@ -65,7 +65,9 @@ def _user_frames(error: BaseException) -> list[_Frame]:
         _Frame(Path(frame.f_code.co_filename), line, frame.f_code.co_name)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    return [each for each in frames if not is_library(each.path)]
+    # The code of `__init__` of a dataclass, which Python generates, has the file name "<string>".
+    generated = Path("<string>"), "__init__"
+    return [each for each in frames if not is_library(each.path) and (each.path, each.function) != generated]
 
 
 def is_library(path: Path) -> bool:

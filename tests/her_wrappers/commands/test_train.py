@@ -219,10 +219,12 @@ def test_existing_run_is_not_overwritten(trained, options):
     assert f"--resume {out}" in again.stderr
 
 
-def test_resume_accepts_only_other_steps(trained):
+def test_resume_accepts_only_other_steps_and_environments_with_the_same_spaces(trained):
     out, _ = trained
-    other = her("train", "her_envs/PointPush-v0", "--resume", out)
-    assert (other.exit_code, "a run with env='her_envs/PointReach-v0', but env=" in other.stderr) == (2, True)
+    other = her("train", "her_envs/PointPush-v0", "--resume", out, "--steps", 10**6)
+    assert (other.exit_code, "space" in other.stderr) == (2, True), other.stderr
+    other = her("train", "--gamma", 0.5, "--resume", out)
+    assert (other.exit_code, "belongs to a run with gamma=0.98" in other.stderr) == (2, True)
     elsewhere = her("train", "--resume", out, "--out", "there")
     assert (elsewhere.exit_code, "remove --out" in elsewhere.stderr) == (2, True)
 
