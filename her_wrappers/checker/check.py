@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.comparing import show
 from her_wrappers.checker.lab import Lab
 from her_wrappers.checker.records import FailedCall, Rollout
 from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
@@ -128,12 +129,17 @@ def check_goal_env(
 
 
 def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
-    """Return the failure of the first space attribute that is missing or raises, or None."""
-    for name in ("observation_space", "action_space"):
+    """Return the failure of the first space attribute that is missing, raises or is not a space, or None."""
+    singles = ("single_observation_space", "single_action_space")
+    is_vector = isinstance(env, gym.vector.VectorEnv)
+    for name in ("observation_space", "action_space", *(singles if is_vector else ())):
         try:
-            getattr(env, name)
+            space = getattr(env, name)
         except Exception as error:
             return FailedCall("", name, error)
+        if not isinstance(space, spaces.Space):
+            error = TypeError(f"{show(space)} is not an instance of gymnasium.Space")
+            return FailedCall("", f"the check of {name}", error)
     return None
 
 

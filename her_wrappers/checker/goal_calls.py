@@ -71,6 +71,13 @@ def between(start: Tree, end: Tree, fraction: float) -> Tree:
     return (start + fraction * (np.asarray(end) - start)).astype(start.dtype)
 
 
+def far_goals(goal: Tree) -> Iterator[Tree]:
+    """Yield three goals outside of the task, each further away; none for goals that are not floats."""
+    if all(leaf.dtype.kind == "f" for leaf in leaves(goal)):
+        for factor in (1e1, 1e2, 1e4):
+            yield map_tree(lambda leaf: leaf + (factor * (1 + np.abs(leaf))).astype(leaf.dtype), goal)  # noqa: B023
+
+
 def reward_number(reward: Any) -> float:
     """Return the reward of a step as a float; NaN if the reward is not a number."""
     if isinstance(reward, float):

@@ -29,6 +29,7 @@ from her_wrappers.checker.goal_calls import (
     CallResult,
     Pair,
     call_function,
+    far_goals,
     info_argument,
     leaves,
     relabeled_pairs,
@@ -45,7 +46,7 @@ from her_wrappers.checker.records import (
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, random_policy
-from her_wrappers.data.trees import copy_tree, map_tree, take_rows
+from her_wrappers.data.trees import NUMBERS, copy_tree, map_tree, take_rows
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
 from her_wrappers.goals.success_flag import flag_of
@@ -56,6 +57,7 @@ REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
 GOAL_ENV_RULES = RuleSet(
     chains=(
         # goals of a wrong shape; functions that are not pure, then rewards that are wrong for all goals
+        ("GE009", "GE603"),
         ("GE004 GE008", "GE104 GE105 GE113 GE114 GE206"),
         ("GE109", "GE111", "GE112 GE114", "GE110", "GE118", "GE101 GE106 GE115 GE116"),
         # rewards and terminations of steps
@@ -246,7 +248,7 @@ class Lab:
     def form_results(self, name: str) -> dict[str, CallResult]:
         """Return the result for a batch of two pairs, for each form of the infos; empty without pairs."""
         forms = INFO_FORMS if self.pairs and name in self.functions else ()
-        return {form: self.call(name, *self.batch([0, 1], form)) for form in forms}
+        return {form: self.call(name, *self.batch([0, -1], form)) for form in forms}
 
     def info_form(self, name: str) -> str | None:
         """Return the first of `INFO_FORMS` with which the function accepts a batch, or None."""
@@ -299,6 +301,16 @@ class Lab:
         results = zip(self.pair_results(REWARD), self.pairs, strict=False)
         numbers = [result.number for result, pair in results if pair.is_self]
         return max((number for number in numbers if number is not None), default=None)
+
+    @cached_property
+    def is_always_reached(self) -> bool:
+        """Whether all relabeled goals have the same reward, and goals far away have a smaller one."""
+        values = distinct(result.number for result in self.pair_results(REWARD))
+        if len(values) != 1:
+            return False
+        pair = self.pairs[0]
+        far = (self.call(REWARD, pair.achieved, goal, pair.info).number for goal in far_goals(pair.desired))
+        return any(number is not None and number < values[0] for number in far)
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
         """Whether ``compute_reward`` returns the reward of success for the goals and the info of a reset."""
@@ -554,18 +566,22 @@ def distinct(numbers: Iterable[float | None]) -> list[float]:
 
 
 def _goal_shapes(observation: Any) -> Any:
-    """Return the common shape of both goals of an observation; None if one is missing or shapes differ."""
+    """Return the common shape of both goals of an observation; None if one is missing or has no numbers."""
     if not isinstance(observation, dict) or not set(OBSERVATION_KEYS) <= observation.keys():
         return None
     try:
         achieved, desired = (map_tree(np.shape, observation[key]) for key in OBSERVATION_KEYS[1:])
     except ValueError:  # lists of unequal length are not arrays
         return None
-    return achieved if achieved == desired else None
+    has_numbers = all(leaf.dtype.kind in NUMBERS for leaf in leaves(observation["desired_goal"]))
+    return achieved if achieved == desired and has_numbers else None
 
 
 NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
-    "goals": (lambda lab: lab.has_goals, "the observations lack goals, or their goals differ in shape"),
+    "goals": (
+        lambda lab: lab.has_goals,
+        "the observations lack goals, or their goals differ in shape or are not numbers",
+    ),
     "reward": (lambda lab: REWARD in lab.functions, "there is no compute_reward"),
     "steps": (lambda lab: len(lab.steps) > 0, "no step was taken"),
     "batches": (lambda lab: lab.info_form(REWARD) is not None, "compute_reward does not accept batches"),

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.data.infos import final_observation_row, info_row
-from her_wrappers.data.trees import copy_tree, leaf_arrays, map_tree
+from her_wrappers.data.trees import copy_tree, is_list_of_dicts, leaf_arrays, map_tree
 from her_wrappers.support.error_texts import raised_at
 
 Item = TypeVar("Item")
@@ -133,6 +133,10 @@ class Rollout:
     ended_episodes: int = 0  # number of episodes that terminated or were truncated
     # names of the space attributes that the environment replaced during the run
     spaces_replaced: Sequence[str] = ()
+    list_infos: str = (
+        ""  # place of the first infos of a vector environment that were a list, or an empty text
+    )
+    unstable: list[str] = field(default_factory=list)  # places of steps in which MuJoCo's state diverged
 
     @property
     def records(self) -> list[ResetRecord | StepRecord]:
@@ -145,21 +149,26 @@ def spread(items: Sequence[Item], most: int) -> list[Item]:
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, most).astype(int))]
 
 
-def wrong_shapes(
-    record: ResetRecord | StepRecord, num_envs: int
-) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield name, shape and expected shape of each array that does not have one row per environment."""
+def wrong_shapes(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple[str, str]]:
+    """Yield the name and a description of each array that does not have one row per environment."""
     observation = record.observation
+    if is_list_of_dicts(observation):
+        kind = type(observation).__name__
+        yield (
+            "observation",
+            f"the batch is a {kind} of dicts instead of a dict of arrays with {num_envs} rows",
+        )
+        return
     trees = observation if isinstance(observation, dict) else {"observation": observation}
     for key, tree in trees.items():
         for leaf in map(as_array, leaf_arrays(tree)):
             if leaf.shape[:1] != (num_envs,):
-                yield str(key), leaf.shape, f"({num_envs}, ...)"
+                yield str(key), f"the batch has shape {leaf.shape} instead of ({num_envs}, ...)"
     if isinstance(record, StepRecord):
         for name in OUTCOME:
             shape = as_array(getattr(record, name)).shape
             if shape != (num_envs,):
-                yield name, shape, f"({num_envs},)"
+                yield name, f"the batch has shape {shape} instead of ({num_envs},)"
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from her_wrappers.checker.records import (
     ended_rows,
     wrong_shapes,
 )
-from her_wrappers.data.infos import final_observations
+from her_wrappers.data.infos import final_observations, info_columns
 from her_wrappers.data.trees import copy_tree, leaf_arrays
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.support.arguments import require_function
@@ -153,7 +154,10 @@ class _Runner:
         if options is None and choices and episode % 2:
             options = choices[episode // 2 % len(choices)]
         seed, self._seed = self._seed, None
-        returned = self._call(f"episode {episode}", "reset", lambda: call_reset(self._env, seed, options))
+        place = f"episode {episode}"
+        returned = self._call(
+            place, "reset", lambda: self._with_info_dict(place, call_reset(self._env, seed, options))
+        )
         record = ResetRecord.of(episode, seed, options, returned)
         self.rollout.resets.append(record)
         return self._require_all_rows(record)
@@ -161,17 +165,26 @@ class _Runner:
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
         passed = copy_tree(action)
-        returned = self._call(
-            f"episode {episode}, step {t}", "step", lambda: self._validated(call_step(self._env, passed))
-        )
+        place = f"episode {episode}, step {t}"
+        returned = self._call(place, "step", lambda: self._validated(place, call_step(self._env, passed)))
         step = StepRecord.of((episode, t), before, to_arrays(action), to_arrays(passed), returned)
         self.rollout.steps.append(step)
         self._budget.on_step()
         self._stop_at_limits(step.observation)
         return self._require_all_rows(step)
 
-    def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _with_info_dict(self, place: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Convert the list of infos of a vector environment, which recorders accept, to a dict of arrays."""
+        *others, infos = values
+        if self._num_envs is None or not isinstance(infos, list | tuple):
+            return values
+        self.rollout.list_infos = self.rollout.list_infos or place
+        keys = list(dict.fromkeys(itertools.chain.from_iterable(infos)))
+        return *others, dict(info_columns(infos, self._num_envs, keys))
+
+    def _validated(self, place: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
+        values = self._with_info_dict(place, values)
         if self._num_envs is not None:
             if not isinstance(values[-1], dict):
                 raise TypeError(f"step() must return infos as a dict, got {type(values[-1]).__name__}")

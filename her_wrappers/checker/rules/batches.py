@@ -123,7 +123,7 @@ rows = [info] if isinstance(info, dict) else info
 return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(distance.shape)""",
 )
 def reward_needs_info(lab: Lab) -> Iterator[Violation]:
-    """A goal function raises an exception for a form of the info argument that replay buffers use."""
+    """A goal function raises or loses values for a form of the info argument that replay buffers use."""
     for name in lab.functions if lab.pairs else ():
         pair = lab.pairs[0]
         without_info = lab.call(name, pair.achieved, pair.desired, {})
@@ -140,6 +140,13 @@ def reward_needs_info(lab: Lab) -> Iterator[Violation]:
                 subject = form if name == REWARD else f"{name}, {form}"
                 # Only Stable-Baselines3 with copy_info_dict passes an array.
                 yield Violation(message, subject=subject, severity="info" if form == ARRAY else None)
+        listed = lab.form_results(name).get(INFO_FORMS[0])
+        for form in INFO_FORMS[1:3] if listed is not None and not listed.error else ():
+            result = lab.form_results(name)[form]
+            is_lost = result.shape != listed.shape or (form == ARRAY and not result.agrees_with(listed))
+            if is_lost and not result.error:
+                values = f"{result.outcome} for {form}, but {listed.outcome} for {INFO_FORMS[0]}"
+                yield Violation(f"{name} {values}", subject=f"{name}, {form}")
 
 
 @rule(
@@ -160,6 +167,9 @@ def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
             yield Violation(
                 f"the reward is {show(best)} for two equal goals, but {show(number)} for two different goals"
             )
+    own, best = lab.success_reward, max(lab.reward_values, default=None)
+    if lab.is_sparse and own is not None and best is not None and not close(own, best):
+        yield Violation(f"the reward is {show(own)} for two equal goals, but {show(best)} in some steps")
 
 
 @rule(

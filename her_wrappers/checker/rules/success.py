@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.checker.comparing import show, type_name
-from her_wrappers.checker.goal_calls import INFO_FORMS
+from her_wrappers.checker.comparing import close, show, type_name
+from her_wrappers.checker.goal_calls import INFO_FORMS, between
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, TERMINATED, Lab, rule
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.goals.interface import OBSERVATION_KEYS
@@ -85,10 +85,10 @@ def success_flag_form(lab: Lab) -> Iterator[Violation]:
     if "is_success" not in names:
         yield Violation("the flag is named 'success' instead of 'is_success'", subject="name of the flag")
     flags = [flag_of(step.info) for step in lab.steps if flag_name(step.info)]
-    ends_without = [s for s in lab.steps if (s.terminated or s.truncated) and flag_name(s.info) is None]
-    if ends_without and all(flags):
+    if None in names and all(flags):
+        first = next(step for step in lab.steps if flag_name(step.info) is None)
         message = f"the flag is present only where it is True, in {len(flags)} of {len(lab.steps)} steps"
-        yield Violation(message, ends_without[0].place, "step", severity="warning")
+        yield Violation(message, first.place, "step", severity="warning")
     for step in lab.steps:
         name = flag_name(step.info)
         if name is None:
@@ -122,6 +122,9 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
     ]
     if sum(solved) > len(resets) / 2:
         yield Violation(f"{sum(solved)} of {len(resets)} episodes start with their goal reached")
+    if lab.is_always_reached:
+        message = "all goals are reached, as if the threshold is in another unit than the goals"
+        yield Violation(message, subject="threshold", severity="warning")
 
 
 @rule(
@@ -172,6 +175,26 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
         elif not result.number and step.terminated and reached:
             message = "step() returned terminated=True on success, but compute_terminated returned False"
             yield Violation(message, step.place)
+    early = [step for step in lab.steps if step.terminated and not _is_reached(lab, step, 1.0)]
+    if len(early) >= MIN_EPISODES and all(_is_reached(lab, step, 0.5) for step in early):
+        share, end = 0.5, 1.0  # bisect to the largest share of their distances at which all are reached
+        for middle in ((share + end) / 2 for _ in range(12)):
+            reached_all = all(_is_reached(lab, step, middle) for step in early)
+            share, end = (middle, end) if reached_all else (share, middle)
+        others = (step for step in lab.steps if not step.terminated and not _is_reached(lab, step, 1.0))
+        if not any(_is_reached(lab, step, share) for step in others):
+            message = f"{len(early)} episodes terminated before success, all at {1 / share:.2f} times"
+            yield Violation(f"{message} the distance of success or less", early[0].place, severity="warning")
+
+
+def _is_reached(lab: Lab, step: StepRecord, share: float) -> bool:
+    """Whether the goal of a step is reached if the distance to the achieved goal is multiplied by share."""
+    achieved, desired = (step.observation[key] for key in OBSERVATION_KEYS[1:])
+    name = REWARD if lab.is_sparse else TERMINATED
+    if name not in lab.functions:
+        return True
+    number = lab.call(name, between(desired, achieved, share), desired, step.info).number
+    return number is not None and close(number, lab.success_reward if lab.is_sparse else 1.0)
 
 
 @rule(
@@ -184,7 +207,7 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
     right="terminated, truncated = reached, self.elapsed >= self.horizon",
 )
 def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
-    """Episodes terminate after a fixed number of steps; a time limit should truncate instead."""
+    """Time limits terminate episodes instead of truncating them, or success truncates them."""
     lengths: dict[int, int] = {}
     for step in lab.steps:
         lengths[step.episode] = max(step.t + 1, lengths.get(step.episode, 0))
@@ -198,6 +221,11 @@ def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
     if len(failures) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in failures):
         message = f"{len(failures)} episodes terminated without success, all after exactly {limit} steps"
         yield Violation(message, failures[0].place)
+    early = [step for step in lab.successes if step.t + 1 < limit]
+    if len(early) >= MIN_EPISODES and all(step.truncated and not step.terminated for step in early):
+        yield Violation(
+            "each success truncated the episode instead of terminating it", early[0].place, "success"
+        )
 
 
 @rule(

@@ -45,7 +45,8 @@ class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
 )
 def info_not_batchable(lab: Lab) -> Iterator[Violation]:
     """Infos raise an exception or lose data when a vector environment batches them."""
-    not_dict = next((step for step in lab.steps if not isinstance(step.info, dict)), None)
+    records = [*lab.steps, *lab.rollout.resets]
+    not_dict = next((record for record in records if not isinstance(record.info, dict)), None)
     if not_dict is not None:
         yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
         return
@@ -127,8 +128,11 @@ def vector_shape(lab: Lab) -> Iterator[Violation]:
         message = f"the space is not a batch of single_observation_space: {show(lab.env.observation_space)}"
         yield Violation(message, subject="observation_space")
     for record in lab.batches.records:
-        for name, shape, expected in wrong_shapes(record, lab.num_envs):
-            yield Violation(f"the batch has shape {shape} instead of {expected}", record.place, name)
+        for name, message in wrong_shapes(record, lab.num_envs):
+            yield Violation(message, record.place, name)
+    if place := lab.batches.list_infos:
+        message = "the infos are a list of dicts, as in Stable-Baselines3, instead of one dict of arrays"
+        yield Violation(message, place, "infos", severity="warning")
     for step in lab.batches.steps:
         for name in ("terminated", "truncated"):
             dtype = as_array(getattr(step, name)).dtype
