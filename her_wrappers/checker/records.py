@@ -38,6 +38,7 @@ class ResetRecord:
     observation: Any
     info: Any
     live: dict[str, Any]
+    row: int = 0  # index of the environment in a vector environment
 
     @classmethod
     def of(
@@ -192,14 +193,14 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
     def start_episode(i: int, record: ResetRecord | StepRecord) -> None:
         episodes[i], times[i], ended[i] = len(rollout.resets), 0, False
         copies, live = ({name: row[name] for name in STATE} for row in _rows(record, i, num_envs))
-        rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live))
+        rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live, row=i))
 
     def add_step(i: int, step: StepRecord, *, is_last: bool) -> None:
         copies, live = _rows(step, i, num_envs, is_last=is_last)
         if copies["observation"] is None:
             return  # reported by final-obs-missing
-        place_and_action = episodes[i], times[i], _row(step.before, i), _row(step.action, i)
-        live_action = _row(step.live_action, i)
+        place_and_action = episodes[i], times[i], row_of(step.before, i), row_of(step.action, i)
+        live_action = row_of(step.live_action, i)
         rollout.steps.append(StepRecord(*place_and_action, **copies, live_action=live_action, live=live))
         times[i] += 1
 
@@ -233,7 +234,7 @@ def _rows(
     # With is_last, the last observation and info of an episode are in the infos of the batch.
     for values in ({name: getattr(record, name) for name in record.live}, record.live):
         infos = values["info"].get("final_info") if is_last else values["info"]
-        last = final_observation_row(values["info"], i) if is_last else _row(values["observation"], i)
+        last = final_observation_row(values["info"], i) if is_last else row_of(values["observation"], i)
         row = {"observation": last, "info": info_row(infos, i, num_envs)}
         if "reward" in values:
             flags = {name: bool(values[name][i]) for name in ("terminated", "truncated")}
@@ -242,6 +243,6 @@ def _rows(
     return rows
 
 
-def _row(batch: Any, i: int) -> Any:
+def row_of(batch: Any, i: int) -> Any:
     """Return row ``i`` of an array; for a dict of arrays, return a dict with row ``i`` of each array."""
     return map_tree(lambda leaf: leaf[i], batch)

@@ -46,6 +46,9 @@ SHORT_EPISODES, SHORT_STEPS = 3, 10
 MAX_GOAL_SIZE = 64
 """Largest number of values of a goal for steering; the model is slow for larger goals, such as images."""
 
+BAD_STATES = slice(4, 7)
+"""Indices of mjWARN_BADQPOS, mjWARN_BADQVEL and mjWARN_BADQACC in MuJoCo's warnings."""
+
 MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
 """Errors that the model of the steering policy can raise for the observations of a faulty environment."""
 
@@ -121,6 +124,7 @@ class _Runner:
         self._episode_cap = max(1, int(budget.episode_share * budget.max_steps) // (num_envs or 1))
         self._deadline = None if budget.max_seconds is None else time.monotonic() + budget.max_seconds
         self._bytes_left = MAX_ROLLOUT_BYTES
+        self._bad_states = 0  # result of `bad_states` after the last step
 
     def run(self, policy: Policy, steps: int) -> None:
         """Take ``steps`` steps in new episodes, or raise _StoppedRunError if the run stops early."""
@@ -168,6 +172,9 @@ class _Runner:
         place = f"episode {episode}, step {t}"
         returned = self._call(place, "step", lambda: self._validated(place, call_step(self._env, passed)))
         step = StepRecord.of((episode, t), before, to_arrays(action), to_arrays(passed), returned)
+        before_step, self._bad_states = self._bad_states, bad_states(self._env)
+        if self._bad_states > before_step:
+            self.rollout.unstable.append(place)
         self.rollout.steps.append(step)
         self._budget.on_step()
         self._stop_at_limits(step.observation)
@@ -209,6 +216,15 @@ class _Runner:
             self.rollout.cut_off = "max_seconds has passed"
         if self.rollout.cut_off:
             raise _StoppedRunError
+
+
+def bad_states(env: Any) -> int:
+    """Return how often MuJoCo found a bad position, velocity or acceleration since it was last reset."""
+    count = 0
+    for single in getattr(env.unwrapped, "envs", [env]):
+        with contextlib.suppress(AttributeError, IndexError, TypeError):  # not an environment of MuJoCo
+            count += int(single.unwrapped.data.warning.number[BAD_STATES].sum())
+    return count
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:

@@ -8,6 +8,7 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.checker.comparing import ABSOLUTE, RELATIVE, close, share_memory, show
 from her_wrappers.checker.goal_calls import INFO_FORMS, extreme_pairs, flat, leaves
@@ -280,16 +281,29 @@ achieved_goal += desired_goal""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def goals_read_only(lab: Lab) -> Iterator[Violation]:
-    """For read-only strided arrays, as in buffers, a goal function raises or returns other values."""
+    """For goals as in buffers, a goal function raises or returns other values.
+
+    Buffers pass read-only strided arrays, and dicts whose keys have the order of the space.
+    """
+    space = lab.observation_space["achieved_goal"]  # type: ignore[index] # a Dict, since it has goals
     for name in filter(lab.is_rowwise, lab.functions):
         achieved, desired, infos = lab.batch(range(len(lab.pairs)), lab.info_form(name))
-        views = _read_only_view(achieved), _read_only_view(desired)
+        views = [_read_only_view(_in_order(space, goals)) for goals in (achieved, desired)]
         result = lab.call(name, achieved, desired, infos)
         view_result = lab.call(name, *views, infos, copies=False)
         if not result.agrees_with(view_result):
             contiguous = f"{result.outcome} for contiguous writable arrays"
-            message = f"the function {view_result.outcome} for read-only strided arrays, but {contiguous}"
-            yield Violation(message, subject=name)
+            order = " in the order of the space" if isinstance(achieved, dict) else ""
+            seen = f"{view_result.outcome} for read-only strided arrays{order}"
+            yield Violation(f"the function {seen}, but {contiguous}", subject=name)
+
+
+def _in_order(space: Any, goals: Tree) -> Any:
+    """Return goals whose dicts have the order of a space; keys that the space lacks come first."""
+    if isinstance(goals, dict) and isinstance(space, spaces.Dict):
+        keys = sorted(goals, key=[None, *space].index)
+        return {key: _in_order(space[key], goals[key]) for key in keys}
+    return goals
 
 
 def _read_only_view(goals: Tree) -> Any:

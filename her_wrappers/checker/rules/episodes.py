@@ -228,6 +228,19 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
         yield Violation(message, steps[0].place)
 
 
+@rule(
+    "GE306",
+    severity="warning",
+    fix="use a smaller timestep or smaller forces, until MuJoCo reports no bad state",
+    wrong="model.opt.timestep = 0.05",
+    right="model.opt.timestep = 0.002",
+)
+def simulation_diverges(lab: Lab) -> Iterator[Violation]:
+    """MuJoCo found a bad state within a step, and set the simulation back to its initial state."""
+    for place in lab.run.unstable:
+        yield Violation("MuJoCo reported a bad position, velocity or acceleration", place)
+
+
 def _stacked(key: str, observations: list[list[Any]]) -> list[np.ndarray]:
     return [np.stack([flat(observation[key]) for observation in group]) for group in observations]
 

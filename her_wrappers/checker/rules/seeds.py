@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.comparing import first_difference, show
-from her_wrappers.checker.global_generators import seeded_generators
-from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
+from her_wrappers.checker.comparing import close, differences, first_difference, show
+from her_wrappers.checker.global_generators import (
+    get_global_states,
+    seed_global_generators,
+    seeded_generators,
+    set_global_states,
+)
+from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule, step_or_reset
 from her_wrappers.checker.records import Divergence
 from her_wrappers.checker.replicas import CheckedEnv
 from her_wrappers.checker.rollout import call_reset, call_step, random_policy
@@ -38,6 +44,9 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
         found = lab.on_env(lambda env: compare_reset(lab.run.resets[0], env))
         other = "a second reset with the same seed"
     if found is None:
+        for path, value, other in itertools.islice(lab.on_replica(partial(_global_infos, lab)) or (), 1):
+            message = f"{path} is {show(value)}, but {show(other)} if global random generators differ"
+            yield Violation(f"the info {message}", subject="info", severity="warning")
         return
     cause = "step() draws from a generator that the seed does not set"
     if found.at_reset and _subject(found) == "goal" and "options=" not in found.place:
@@ -47,6 +56,23 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
     elif found.at_reset:
         cause = "reset() uses a generator that the seed does not set, or keeps state of the last episode"
     yield _difference(found, other, cause)
+
+
+def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
+    """Return path and values of the infos that change if the global generators are in another state."""
+    initial, runs = get_global_states(), []
+    try:
+        for seed in (1, 1, 2):  # infos that differ between the first two runs are times, for example
+            seed_global_generators(seed)
+            returned = (
+                call_reset(env, lab.seed),
+                call_step(env, random_policy(env.action_space, lab.seed)(None)),
+            )
+            runs.append(copy_tree([values[-1] for values in returned]))
+    finally:
+        set_global_states(initial)
+    changing = {path for path, *_ in differences(runs[0], runs[1], close)}
+    return [found for found in differences(runs[0], runs[2], close) if found[0] not in changing]
 
 
 @rule(
@@ -64,7 +90,15 @@ def reset(self, *, seed=None, options=None):
 )
 def state_survives_reset(lab: Lab) -> Iterator[Violation]:
     """After a reset with a seed, an environment that was used before differs from a new one."""
-    found = lab.on_replica(lambda replica: None if lab.replay(replica) else lab.replay(replica))
+
+    def replay_after_use(replica: CheckedEnv) -> Divergence | None:
+        replica.reset(seed=lab.seed + 1)  # another seed, so that state of the first episode differs
+        policy = random_policy(replica.action_space, lab.seed + 1)
+        for _ in range(lab.replay_length):
+            step_or_reset(replica, policy)
+        return lab.replay(replica)
+
+    found = lab.on_replica(replay_after_use) if lab.divergence is None else None
     if found is not None:
         cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
         yield _difference(found, "an environment that was used before", cause)
@@ -153,12 +187,18 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     right="super().reset(seed=seed)  # then draw from self.np_random",
 )
 def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
-    """reset() without a seed seeds the environment, so that all episodes begin alike."""
-    starts = [each.observation for each in lab.rollout.resets[lab.num_envs :] if not each.options]
+    """reset() without a seed seeds the environment, so that all episodes, or those of a row, begin alike."""
+    later = [each for each in lab.rollout.resets[lab.num_envs :] if not each.options]
+    starts = [each.observation for each in later]
     if lab.other_start is None or len(starts) < MIN_STARTS:
         return
+    where = ""
     if any(first_difference(starts[0], start) for start in starts[1:]):
-        return
+        rows = [[each.observation for each in later if each.row == i] for i in range(lab.num_envs)]
+        is_alike = not any(first_difference(row[0], start) for row in rows for start in row[1:])
+        if not is_alike or min(map(len, rows)) < 2 * MIN_STARTS:
+            return
+        where = "in each row "
     cause = ""
     first = lab.run.resets[0].observation
     if first_difference(first, lab.other_start):
@@ -166,7 +206,7 @@ def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
     elif lab.new_generators:
         cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
     if cause:
-        yield Violation(f"{len(starts)} episodes began alike after reset() without a seed, {cause}")
+        yield Violation(f"{len(starts)} episodes began alike {where}after reset() without a seed, {cause}")
 
 
 def _subject(found: Divergence) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,9 +13,9 @@ from gymnasium.vector.utils import batch_space
 
 from her_wrappers.checker.comparing import differences, first_difference, identical, show
 from her_wrappers.checker.lab import Lab, rule
-from her_wrappers.checker.records import StepRecord, as_array, ended_rows, wrong_shapes
+from her_wrappers.checker.records import StepRecord, as_array, ended_rows, row_of, wrong_shapes
 from her_wrappers.data.infos import final_observation_row
-from her_wrappers.data.trees import copy_tree, map_tree
+from her_wrappers.data.trees import copy_tree
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.rules import Violation
 from her_wrappers.support.error_texts import describe
@@ -168,11 +169,45 @@ def rows_with_one_seed(lab: Lab) -> Iterator[Violation]:
     record = lab.run.resets[0]
     if lab.other_start is None or any(wrong_shapes(record, lab.num_envs)):
         return
-    rows = [map_tree(lambda leaf: leaf[i], record.observation) for i in range(lab.num_envs)]  # noqa: B023
+    rows = [row_of(record.observation, i) for i in range(lab.num_envs)]
     if all(identical(rows[0], row) for row in rows) and first_difference(record.observation, lab.other_start):
         yield Violation(
             f"reset(seed={record.seed}) started all {lab.num_envs} environments alike", record.place
         )
+
+
+@rule(
+    "GE606",
+    fix="return the flags False in the row of a reset, and reset only the rows of options['reset_mask']",
+    wrong="""
+def reset(self, *, seed=None, options=None):
+    return self._reset(np.ones(self.num_envs, bool))""",
+    right="""
+def reset(self, *, seed=None, options=None):
+    return self._reset((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))""",
+)
+def reset_rows(lab: Lab) -> Iterator[Violation]:
+    """A vector environment ignores reset_mask, or repeats the flags of an episode in the row of its reset."""
+    if not lab.batches:
+        return
+    steps = [step for step in lab.run.steps if not any(wrong_shapes(step, lab.num_envs))]
+    for before, step in itertools.pairwise(
+        steps if declared_mode(lab.env) is AutoresetMode.NEXT_STEP else ()
+    ):
+        if before.episode == step.episode and (ended_rows(before) & ended_rows(step)).any():
+            yield Violation("the flags of the last step are repeated in the row of the reset", step.place)
+    last_steps = {step.episode: step for step in steps}
+    kept = []  # for each reset, whether all rows of the mask are the last rows of the episodes before
+    for record in lab.run.resets:
+        step, mask = last_steps.get(record.episode - 1), (record.options or {}).get("reset_mask")
+        if step is not None and mask is not None:
+            pairs = [[row_of(each.observation, i) for each in (step, record)] for i in range(lab.num_envs)]
+            same = np.array([identical(*pair) for pair in pairs])
+            kept.append(same[mask].all())
+            if not same[~mask].all():
+                yield Violation("a row outside of reset_mask changed", record.place, "reset_mask")
+    if len(kept) >= 3 and all(kept):
+        yield Violation("no row of reset_mask changed", subject="reset_mask")
 
 
 def _resetting_steps(lab: Lab) -> list[StepRecord]:
