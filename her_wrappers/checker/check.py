@@ -130,9 +130,7 @@ def check_goal_env(
 
 def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
     """Return the failure of the first space attribute that is missing, raises or is not a space, or None."""
-    singles = ("single_observation_space", "single_action_space")
-    is_vector = isinstance(env, gym.vector.VectorEnv)
-    for name in ("observation_space", "action_space", *(singles if is_vector else ())):
+    for name in ("observation_space", "action_space"):
         try:
             space = getattr(env, name)
         except Exception as error:

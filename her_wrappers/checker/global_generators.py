@@ -26,20 +26,15 @@ def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> lis
         states = []
         for seed in (1, 2):
             before()
-            seed_global_generators(seed)
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002 - restored afterwards
+            if "torch" in sys.modules:
+                sys.modules["torch"].default_generator.manual_seed(seed)
             call()
             states.append(get_global_states())
         return [name for name in initial if states[0][name] == states[1][name]]
     finally:
         set_global_states(initial)
-
-
-def seed_global_generators(seed: int) -> None:
-    """Seed the global random generators; torch is included only if it is imported."""
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - other code uses this generator
-    if "torch" in sys.modules:
-        sys.modules["torch"].default_generator.manual_seed(seed)
 
 
 def get_global_states() -> dict[str, Any]:

@@ -71,13 +71,6 @@ def between(start: Tree, end: Tree, fraction: float) -> Tree:
     return (start + fraction * (np.asarray(end) - start)).astype(start.dtype)
 
 
-def far_goals(goal: Tree) -> Iterator[Tree]:
-    """Yield three goals outside of the task, each further away; none for goals that are not floats."""
-    if all(leaf.dtype.kind == "f" for leaf in leaves(goal)):
-        for factor in (1e1, 1e2, 1e4):
-            yield map_tree(lambda leaf: leaf + (factor * (1 + np.abs(leaf))).astype(leaf.dtype), goal)  # noqa: B023
-
-
 def reward_number(reward: Any) -> float:
     """Return the reward of a step as a float; NaN if the reward is not a number."""
     if isinstance(reward, float):
@@ -257,3 +250,19 @@ def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float
             return None
         low, high = (middle, high) if close(number, near) else (low, middle)
     return high
+
+
+def follows_from_distance(steps: list[StepRecord], values: np.ndarray) -> bool:
+    """Whether two values change at a distance to the goal, or more values are a function of distances."""
+    desired = np.stack([flat(step.observation["desired_goal"]) for step in steps])
+    states = [step.before for step in steps], [step.observation for step in steps]
+    goals = [np.stack([flat(state["achieved_goal"]) for state in group]) for group in states]
+    distances = [np.linalg.norm(each - desired, order, axis=1) for each in goals for order in (1, 2, np.inf)]
+    if len(np.unique(values)) == 2:
+        is_split = any(np.count_nonzero(np.diff(values[each.argsort()])) == 1 for each in distances)
+        return is_split and 5 <= (values == values[0]).sum() <= len(values) - 5  # no coincidence
+    if len(steps) < 10 * len(distances) or not np.ptp(desired, axis=0).any():
+        return False
+    features = np.stack([np.ones(len(steps)), *distances, *map(np.square, distances)], axis=1)
+    errors = features @ np.linalg.lstsq(features, values, rcond=None)[0] - values
+    return bool(np.abs(errors).max() < 1e-3 * values.std())

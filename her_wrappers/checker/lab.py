@@ -29,10 +29,11 @@ from her_wrappers.checker.goal_calls import (
     CallResult,
     Pair,
     call_function,
-    far_goals,
+    follows_from_distance,
     info_argument,
     leaves,
     relabeled_pairs,
+    reward_number,
     stack,
 )
 from her_wrappers.checker.records import (
@@ -49,7 +50,7 @@ from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_re
 from her_wrappers.data.trees import NUMBERS, copy_tree, map_tree, take_rows
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
-from her_wrappers.goals.success_flag import flag_of
+from her_wrappers.goals.success_flag import FLAG_NAMES, flag_of
 from her_wrappers.rules import RuleSet
 
 REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
@@ -283,6 +284,26 @@ class Lab:
         """Whether the function returns one value for each row of the batch of all pairs."""
         return any(result.shape == (len(self.pairs),) for _, result in self.batch_results(name)[-1:])
 
+    @memoized
+    def info_of_recorded_goal(self, name: str) -> str:
+        """Return the key of an info that the function reads and the recorded goal determines, or ''."""
+        infos = [step.info for step in self.steps]
+        if not self.pairs or name not in self.functions or not all(isinstance(info, dict) for info in infos):
+            return ""
+        for key in infos[0]:
+            values = np.array([reward_number(info.get(key)) for info in infos])
+            if not np.isfinite(values).all():
+                continue
+            ends = [infos[i][key] for i in (values.argmin(), values.argmax())]
+            results = [
+                [self.call(name, pair.achieved, pair.desired, {**pair.info, key: value}) for value in ends]
+                for pair in self.pairs[:4]
+            ]
+            is_read = any(not low.agrees_with(high) for low, high in results)
+            if is_read and (key in FLAG_NAMES or follows_from_distance(self.steps, values)):
+                return str(key)
+        return ""
+
     # Rewards and successes
 
     @cached_property
@@ -304,13 +325,14 @@ class Lab:
 
     @cached_property
     def is_always_reached(self) -> bool:
-        """Whether all relabeled goals have the same reward, and goals far away have a smaller one."""
+        """Whether all relabeled goals have the same reward, and a goal far away has a smaller one."""
         values = distinct(result.number for result in self.pair_results(REWARD))
         if len(values) != 1:
             return False
         pair = self.pairs[0]
-        far = (self.call(REWARD, pair.achieved, goal, pair.info).number for goal in far_goals(pair.desired))
-        return any(number is not None and number < values[0] for number in far)
+        far = map_tree(lambda leaf: (leaf + 1e4 * (1 + np.abs(leaf))).astype(leaf.dtype), pair.desired)
+        number = self.call(REWARD, pair.achieved, far, pair.info).number
+        return number is not None and number < values[0]
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
         """Whether ``compute_reward`` returns the reward of success for the goals and the info of a reset."""
@@ -580,7 +602,7 @@ def _goal_shapes(observation: Any) -> Any:
 NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
     "goals": (
         lambda lab: lab.has_goals,
-        "the observations lack goals, or their goals differ in shape or are not numbers",
+        "the observations lack numeric goals, or their goals differ in shape",
     ),
     "reward": (lambda lab: REWARD in lab.functions, "there is no compute_reward"),
     "steps": (lambda lab: len(lab.steps) > 0, "no step was taken"),

@@ -15,7 +15,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.data.infos import final_observation_row, info_row
-from her_wrappers.data.trees import copy_tree, is_list_of_dicts, leaf_arrays, map_tree
+from her_wrappers.data.spaces import is_list_of_dicts
+from her_wrappers.data.trees import copy_tree, leaf_arrays, map_tree, try_as_array
 from her_wrappers.support.error_texts import raised_at
 
 Item = TypeVar("Item")
@@ -134,10 +135,8 @@ class Rollout:
     ended_episodes: int = 0  # number of episodes that terminated or were truncated
     # names of the space attributes that the environment replaced during the run
     spaces_replaced: Sequence[str] = ()
-    list_infos: str = (
-        ""  # place of the first infos of a vector environment that were a list, or an empty text
-    )
-    unstable: list[str] = field(default_factory=list)  # places of steps in which MuJoCo's state diverged
+    list_infos: str = ""  # place of the first infos of a vector environment that were a list
+    diverged: list[str] = field(default_factory=list)  # places of steps with a bad state of MuJoCo
 
     @property
     def records(self) -> list[ResetRecord | StepRecord]:
@@ -154,30 +153,18 @@ def wrong_shapes(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tu
     """Yield the name and a description of each array that does not have one row per environment."""
     observation = record.observation
     if is_list_of_dicts(observation):
-        kind = type(observation).__name__
-        yield (
-            "observation",
-            f"the batch is a {kind} of dicts instead of a dict of arrays with {num_envs} rows",
-        )
+        yield "observation", f"the batch is a {type(observation).__name__} of dicts, not a dict of arrays"
         return
     trees = observation if isinstance(observation, dict) else {"observation": observation}
     for key, tree in trees.items():
-        for leaf in map(as_array, leaf_arrays(tree)):
+        for leaf in map(try_as_array, leaf_arrays(tree)):
             if leaf.shape[:1] != (num_envs,):
                 yield str(key), f"the batch has shape {leaf.shape} instead of ({num_envs}, ...)"
     if isinstance(record, StepRecord):
         for name in OUTCOME:
-            shape = as_array(getattr(record, name)).shape
+            shape = try_as_array(getattr(record, name)).shape
             if shape != (num_envs,):
                 yield name, f"the batch has shape {shape} instead of ({num_envs},)"
-
-
-def as_array(value: Any) -> np.ndarray:
-    """Return a value as an array; nested lists of unequal lengths give an array of shape ()."""
-    try:
-        return np.asarray(value)
-    except ValueError:
-        return np.asarray(None)
 
 
 def ended_rows(step: StepRecord) -> np.ndarray:

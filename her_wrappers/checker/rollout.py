@@ -46,9 +46,6 @@ SHORT_EPISODES, SHORT_STEPS = 3, 10
 MAX_GOAL_SIZE = 64
 """Largest number of values of a goal for steering; the model is slow for larger goals, such as images."""
 
-BAD_STATES = slice(4, 7)
-"""Indices of mjWARN_BADQPOS, mjWARN_BADQVEL and mjWARN_BADQACC in MuJoCo's warnings."""
-
 MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
 """Errors that the model of the steering policy can raise for the observations of a faulty environment."""
 
@@ -124,7 +121,6 @@ class _Runner:
         self._episode_cap = max(1, int(budget.episode_share * budget.max_steps) // (num_envs or 1))
         self._deadline = None if budget.max_seconds is None else time.monotonic() + budget.max_seconds
         self._bytes_left = MAX_ROLLOUT_BYTES
-        self._bad_states = 0  # result of `bad_states` after the last step
 
     def run(self, policy: Policy, steps: int) -> None:
         """Take ``steps`` steps in new episodes, or raise _StoppedRunError if the run stops early."""
@@ -158,10 +154,7 @@ class _Runner:
         if options is None and choices and episode % 2:
             options = choices[episode // 2 % len(choices)]
         seed, self._seed = self._seed, None
-        place = f"episode {episode}"
-        returned = self._call(
-            place, "reset", lambda: self._with_info_dict(place, call_reset(self._env, seed, options))
-        )
+        returned = self._call(f"episode {episode}", "reset", lambda: call_reset(self._env, seed, options))
         record = ResetRecord.of(episode, seed, options, returned)
         self.rollout.resets.append(record)
         return self._require_all_rows(record)
@@ -169,31 +162,21 @@ class _Runner:
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
         passed = copy_tree(action)
-        place = f"episode {episode}, step {t}"
-        returned = self._call(place, "step", lambda: self._validated(place, call_step(self._env, passed)))
+        returned = self._call(
+            f"episode {episode}, step {t}", "step", lambda: self._validated(call_step(self._env, passed))
+        )
         step = StepRecord.of((episode, t), before, to_arrays(action), to_arrays(passed), returned)
-        before_step, self._bad_states = self._bad_states, bad_states(self._env)
-        if self._bad_states > before_step:
-            self.rollout.unstable.append(place)
         self.rollout.steps.append(step)
+        if has_diverged(self._env):
+            self.rollout.diverged.append(step.place)
         self._budget.on_step()
         self._stop_at_limits(step.observation)
         return self._require_all_rows(step)
 
-    def _with_info_dict(self, place: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Convert the list of infos of a vector environment, which recorders accept, to a dict of arrays."""
-        *others, infos = values
-        if self._num_envs is None or not isinstance(infos, list | tuple):
-            return values
-        self.rollout.list_infos = self.rollout.list_infos or place
-        keys = list(dict.fromkeys(itertools.chain.from_iterable(infos)))
-        return *others, dict(info_columns(infos, self._num_envs, keys))
-
-    def _validated(self, place: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
-        values = self._with_info_dict(place, values)
         if self._num_envs is not None:
-            if not isinstance(values[-1], dict):
+            if not isinstance(values[-1], dict | list | tuple):
                 raise TypeError(f"step() must return infos as a dict, got {type(values[-1]).__name__}")
             return values
         for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
@@ -203,10 +186,15 @@ class _Runner:
 
     def _call(self, place: str, name: str, function: Callable[[], Any]) -> Any:
         try:
-            return function()
+            *values, infos = function()
+            if self._num_envs is not None and isinstance(infos, list | tuple):  # recorders accept these, too
+                self.rollout.list_infos = self.rollout.list_infos or place
+                keys = dict.fromkeys(itertools.chain.from_iterable(infos))
+                infos = dict(info_columns(infos, self._num_envs, list(keys)))
         except Exception as error:
             self.rollout.failure = FailedCall(place, f"{name}()", error)
             raise _StoppedRunError from error
+        return *values, infos
 
     def _stop_at_limits(self, observation: Any) -> None:
         self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(observation))
@@ -218,13 +206,12 @@ class _Runner:
             raise _StoppedRunError
 
 
-def bad_states(env: Any) -> int:
-    """Return how often MuJoCo found a bad position, velocity or acceleration since it was last reset."""
-    count = 0
-    for single in getattr(env.unwrapped, "envs", [env]):
-        with contextlib.suppress(AttributeError, IndexError, TypeError):  # not an environment of MuJoCo
-            count += int(single.unwrapped.data.warning.number[BAD_STATES].sum())
-    return count
+def has_diverged(env: Any) -> bool:
+    """Whether MuJoCo found a bad position, velocity or acceleration since it was last reset."""
+    try:
+        return bool(np.any(env.unwrapped.data.warning.number[4:7]))  # mjWARN_BADQPOS to mjWARN_BADQACC
+    except Exception:  # not an environment of MuJoCo
+        return False
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:

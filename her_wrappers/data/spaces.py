@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.data.trees import (
-    Path,
-    Tree,
-    as_leaf,
-    is_list_of_dicts,
-    leaves_by_path,
-    map_tree,
-    path_name,
-)
+from her_wrappers.data.trees import Path, Tree, as_leaf, leaves_by_path, map_tree, path_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +34,12 @@ def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.
                 "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
             )
     return leaves
+
+
+def is_list_of_dicts(value: Any) -> bool:
+    """Whether a batch of observations is a list, tuple or array of dicts instead of a dict of arrays."""
+    is_rows = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    return is_rows and any(isinstance(part, dict) for part in value)
 
 
 def _as_tree(space: spaces.Space[Any]) -> Tree:

@@ -58,12 +58,6 @@ def tuple_like(original: tuple[Any, ...], parts: Iterable[Any]) -> Any:
     return type(original)(*parts) if hasattr(original, "_fields") else tuple(parts)
 
 
-def is_list_of_dicts(value: Any) -> bool:
-    """Whether a batch of observations is a list, tuple or array of dicts instead of a dict of arrays."""
-    is_rows = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    return is_rows and any(isinstance(part, dict) for part in value)
-
-
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     """Concatenate trees of (n, ...) arrays along the first axis; a single tree is not copied.
 

@@ -11,14 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from her_wrappers.data.infos import final_observations, info_columns
 from her_wrappers.data.spaces import SpaceSpec
-from her_wrappers.data.trees import (
-    FLOAT32_OVERFLOW,
-    Tree,
-    equal_rows,
-    is_list_of_dicts,
-    take_rows,
-    try_as_array,
-)
+from her_wrappers.data.trees import FLOAT32_OVERFLOW, Tree, equal_rows, take_rows, try_as_array
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.last_states import ReuseWatch
@@ -144,11 +137,9 @@ class OpenEpisodes:
         """Return N, the length of the leading axis of ``obs``, or None if ``obs`` has no such axis."""
         leaf = self._observations.leaves[0]
         try:
-            shape = np.shape(leaf.find(obs, "in the batch"))
-        except ValueError:
-            if is_list_of_dicts(obs):
-                raise
-            return None  # the error is raised again, with the step in its message
+            shape = np.shape(leaf.find(obs, ""))
+        except ValueError:  # the error is raised again, with the step in its message
+            return None
         return shape[0] if len(shape) == len(leaf.shape) + 1 else None
 
     def _accumulator(self, count: int | None) -> EpisodeAccumulator:

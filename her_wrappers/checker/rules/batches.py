@@ -281,10 +281,7 @@ achieved_goal += desired_goal""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def goals_read_only(lab: Lab) -> Iterator[Violation]:
-    """For goals as in buffers, a goal function raises or returns other values.
-
-    Buffers pass read-only strided arrays, and dicts whose keys have the order of the space.
-    """
+    """For goals as in buffers (read-only, strided, in order), a goal function raises or differs."""
     space = lab.observation_space["achieved_goal"]  # type: ignore[index] # a Dict, since it has goals
     for name in filter(lab.is_rowwise, lab.functions):
         achieved, desired, infos = lab.batch(range(len(lab.pairs)), lab.info_form(name))
@@ -294,8 +291,10 @@ def goals_read_only(lab: Lab) -> Iterator[Violation]:
         if not result.agrees_with(view_result):
             contiguous = f"{result.outcome} for contiguous writable arrays"
             order = " in the order of the space" if isinstance(achieved, dict) else ""
-            seen = f"{view_result.outcome} for read-only strided arrays{order}"
-            yield Violation(f"the function {seen}, but {contiguous}", subject=name)
+            message = (
+                f"the function {view_result.outcome} for read-only strided arrays{order}, but {contiguous}"
+            )
+            yield Violation(message, subject=name)
 
 
 def _in_order(space: Any, goals: Tree) -> Any:

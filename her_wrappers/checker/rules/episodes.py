@@ -237,7 +237,7 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
 )
 def simulation_diverges(lab: Lab) -> Iterator[Violation]:
     """MuJoCo found a bad state within a step, and set the simulation back to its initial state."""
-    for place in lab.run.unstable:
+    for place in lab.run.diverged:
         yield Violation("MuJoCo reported a bad position, velocity or acceleration", place)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from her_wrappers.checker.comparing import close, show
 from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat, reward_number
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
-from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord, as_array
-from her_wrappers.goals.success_flag import FLAG_NAMES
+from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord
+from her_wrappers.data.trees import try_as_array
 from her_wrappers.rules import Violation
 
 ROUNDING = 1e-3
@@ -26,9 +26,6 @@ Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
 
 NUDGE = 1e-2
 """Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
-
-MIN_VALUES = 5
-"""Smallest number of values on each side of a distance that is not taken for a coincidence."""
 
 REPETITIONS = 4
 """Number of immediate repetitions of a call; noise changes only half of the results near a threshold."""
@@ -165,7 +162,7 @@ def reward_depends_on_state(lab: Lab) -> Iterator[Violation]:
     """compute_reward later returns other rewards for the same arguments, or ignores desired_goal."""
     if change := lab.change(REWARD):
         yield Violation(change)
-    elif key := _info_of_recorded_goal(lab):
+    elif key := lab.info_of_recorded_goal(REWARD):
         yield Violation(f"the reward changes with info[{key!r}], which depends on the recorded goal")
     elif not lab.is_always_reached and _ignores_goal(lab):
         yield Violation("the reward is the same for different desired goals")
@@ -185,66 +182,11 @@ def _ignores_goal(lab: Lab) -> bool:
     if not compared or not all(close(min(rewards[key]), max(rewards[key])) for key in compared):
         return False
     # The pairs may contain no goal that is reached, so try the step with the best reward, too.
-    results = zip(lab.steps, (result.number for result in lab.step_results(REWARD)), strict=True)
-    step, best = max(results, key=lambda each: -np.inf if each[1] is None else each[1])
-    others = (
-        lab.call(REWARD, step.observation["achieved_goal"], pair.desired, step.info).number
-        for pair in lab.pairs
-    )
-    return all(number is not None and best is not None and close(number, best) for number in others)
-
-
-def _info_of_recorded_goal(lab: Lab) -> str:
-    """Return the key of an info that depends on the recorded goal and changes the reward, or an empty text.
-
-    The info is the success flag, or follows from the distances between achieved and desired goals.
-    """
-    infos = [step.info for step in lab.steps]
-    if not lab.pairs or not all(isinstance(info, dict) for info in infos):
-        return ""
-    pair = lab.pairs[0]
-    for key in infos[0]:
-        values = np.array([reward_number(info.get(key)) for info in infos])
-        if not np.isfinite(values).all() or close(values.min(), values.max()):
-            continue
-        extremes = (infos[i][key] for i in (values.argmin(), values.argmax()))
-        numbers = [
-            lab.call(REWARD, pair.achieved, pair.desired, {**pair.info, key: value}).number
-            for value in extremes
-        ]
-        if None in numbers or close(*numbers):
-            continue
-        if key in FLAG_NAMES or _follows_from_distance(lab.steps, values):
-            return str(key)
-    return ""
-
-
-def _follows_from_distance(steps: list[StepRecord], values: np.ndarray) -> bool:
-    """Whether two values change at a distance to the goal, or more values are a function of distances."""
-    desired, *achieved = (
-        np.stack([flat(observation[key]) for observation in observations])
-        for key, observations in (
-            ("desired_goal", [step.observation for step in steps]),
-            ("achieved_goal", [step.before for step in steps]),
-            ("achieved_goal", [step.observation for step in steps]),
-        )
-    )
-    distances = [
-        np.linalg.norm(goals - desired, order, axis=1) for goals in achieved for order in (1, 2, np.inf)
-    ]
-    low = values == values.min()
-    if len(np.unique(values)) == 2:
-        is_split = any(
-            a.max() < b.min()
-            for each in distances
-            for a, b in itertools.permutations((each[low], each[~low]))
-        )
-        return is_split and min(low.sum(), (~low).sum()) >= MIN_VALUES
-    if len(steps) < 10 * len(distances) or not np.ptp(desired, axis=0).any():
-        return False
-    features = np.stack([np.ones(len(steps)), *distances, *map(np.square, distances)], axis=1)
-    errors = features @ np.linalg.lstsq(features, values, rcond=None)[0] - values
-    return bool(np.abs(errors).max() < ROUNDING * values.std())
+    step = max(lab.steps, key=lambda step: reward_number(step.reward))
+    desired_goals = [step.observation["desired_goal"], *(pair.desired for pair in lab.pairs)]
+    achieved = step.observation["achieved_goal"]
+    numbers = [lab.call(REWARD, achieved, goal, step.info).number for goal in desired_goals]
+    return None not in numbers and close(min(numbers), max(numbers))
 
 
 @rule(
@@ -323,7 +265,7 @@ def step_values_not_scalar(lab: Lab) -> Iterator[Violation]:
     for step in lab.steps:
         for name in OUTCOME:
             value = getattr(step, name)
-            if shape := as_array(value).shape:
+            if shape := try_as_array(value).shape:
                 message = f"step() returned {show(value)} of shape {shape}, not a scalar"
                 yield Violation(message, step.place, name)
 

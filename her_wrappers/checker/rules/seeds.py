@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.checker.comparing import close, differences, first_difference, show
-from her_wrappers.checker.global_generators import (
-    get_global_states,
-    seed_global_generators,
-    seeded_generators,
-    set_global_states,
-)
+from her_wrappers.checker.global_generators import get_global_states, seeded_generators, set_global_states
 from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule, step_or_reset
 from her_wrappers.checker.records import Divergence
 from her_wrappers.checker.replicas import CheckedEnv
@@ -44,9 +39,9 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
         found = lab.on_env(lambda env: compare_reset(lab.run.resets[0], env))
         other = "a second reset with the same seed"
     if found is None:
-        for path, value, other in itertools.islice(lab.on_replica(partial(_global_infos, lab)) or (), 1):
-            message = f"{path} is {show(value)}, but {show(other)} if global random generators differ"
-            yield Violation(f"the info {message}", subject="info", severity="warning")
+        for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
+            message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
+            yield Violation(message, subject=f"info of {path}", severity="warning")
         return
     cause = "step() draws from a generator that the seed does not set"
     if found.at_reset and _subject(found) == "goal" and "options=" not in found.place:
@@ -60,19 +55,17 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
 
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     """Return path and values of the infos that change if the global generators are in another state."""
-    initial, runs = get_global_states(), []
-    try:
-        for seed in (1, 1, 2):  # infos that differ between the first two runs are times, for example
-            seed_global_generators(seed)
-            returned = (
-                call_reset(env, lab.seed),
-                call_step(env, random_policy(env.action_space, lab.seed)(None)),
-            )
-            runs.append(copy_tree([values[-1] for values in returned]))
-    finally:
+    initial, infos = get_global_states(), []
+    action = random_policy(env.action_space, lab.seed)(None)
+    for is_other in (False, False, True):
         set_global_states(initial)
-    changing = {path for path, *_ in differences(runs[0], runs[1], close)}
-    return [found for found in differences(runs[0], runs[2], close) if found[0] not in changing]
+        if is_other:  # draw random numbers, so that the states differ
+            random.random(), np.random.random()  # noqa: NPY002 - the state is restored
+        start = call_reset(env, lab.seed)[-1]
+        infos.append(copy_tree({"reset": start, "step": call_step(env, action)[-1]}))
+    set_global_states(initial)
+    changing = {path for path, *_ in differences(infos[0], infos[1], close)}  # such as times
+    return [found for found in differences(infos[0], infos[2], close) if found[0] not in changing]
 
 
 @rule(
@@ -188,17 +181,16 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
 )
 def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
     """reset() without a seed seeds the environment, so that all episodes, or those of a row, begin alike."""
-    later = [each for each in lab.rollout.resets[lab.num_envs :] if not each.options]
-    starts = [each.observation for each in later]
+    resets = [each for each in lab.rollout.resets[lab.num_envs :] if not each.options]
+    starts = [each.observation for each in resets]
     if lab.other_start is None or len(starts) < MIN_STARTS:
         return
-    where = ""
-    if any(first_difference(starts[0], start) for start in starts[1:]):
-        rows = [[each.observation for each in later if each.row == i] for i in range(lab.num_envs)]
-        is_alike = not any(first_difference(row[0], start) for row in rows for start in row[1:])
-        if not is_alike or min(map(len, rows)) < 2 * MIN_STARTS:
+    is_alike = not any(first_difference(starts[0], start) for start in starts[1:])
+    if not is_alike:
+        rows = [[each.observation for each in resets if each.row == i] for i in range(lab.num_envs)]
+        has_many = min(map(len, rows)) >= 2 * MIN_STARTS
+        if not has_many or any(first_difference(row[0], start) for row in rows for start in row[1:]):
             return
-        where = "in each row "
     cause = ""
     first = lab.run.resets[0].observation
     if first_difference(first, lab.other_start):
@@ -206,7 +198,8 @@ def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
     elif lab.new_generators:
         cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
     if cause:
-        yield Violation(f"{len(starts)} episodes began alike {where}after reset() without a seed, {cause}")
+        where = "" if is_alike else " in each row"
+        yield Violation(f"{len(starts)} episodes began alike{where} after reset() without a seed, {cause}")
 
 
 def _subject(found: Divergence) -> str:

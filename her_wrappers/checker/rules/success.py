@@ -15,9 +15,6 @@ from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
 
-MAX_SUCCESSES = 10
-"""Largest number of successful steps, and of unreached goals for each of them, in `_follows_info`."""
-
 MIN_EPISODES = 4
 """Smallest number of terminated episodes with equal lengths that is not taken for a coincidence."""
 
@@ -223,9 +220,7 @@ def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
         yield Violation(message, failures[0].place)
     early = [step for step in lab.successes if step.t + 1 < limit]
     if len(early) >= MIN_EPISODES and all(step.truncated and not step.terminated for step in early):
-        yield Violation(
-            "each success truncated the episode instead of terminating it", early[0].place, "success"
-        )
+        yield Violation("success truncates episodes, instead of terminating them", early[0].place, "success")
 
 
 @rule(
@@ -249,29 +244,8 @@ def terminated_depends_on_state(lab: Lab) -> Iterator[Violation]:
         return
     if change := lab.change(TERMINATED):
         yield Violation(change)
-    successes = lab.successes[:MAX_SUCCESSES]
-    if successes and all(_follows_info(lab, step) for step in successes):
-        message = (
-            "compute_terminated returns True for any desired goal if the info is that of a success, and False"
-            " with another info: it reads the success of the recorded goal"
-        )
-        yield Violation(message, successes[0].place)
-
-
-def _follows_info(lab: Lab, step: StepRecord) -> bool:
-    """Whether compute_terminated takes the success of ``step`` from the info instead of the goals."""
-    achieved, desired = (step.observation[key] for key in OBSERVATION_KEYS[1:])
-    failures = [other for other, reached in zip(lab.steps, lab.reached, strict=True) if not reached]
-    unreached = [
-        goal
-        for goal in (other.observation["desired_goal"] for other in failures[:MAX_SUCCESSES])
-        if lab.call(REWARD, achieved, goal, step.info).number != lab.success_reward
-    ]
-    return (
-        bool(unreached)
-        and all(lab.call(TERMINATED, achieved, goal, step.info).number for goal in unreached)
-        and not lab.call(TERMINATED, achieved, desired, failures[0].info).number
-    )
+    elif key := lab.info_of_recorded_goal(TERMINATED):
+        yield Violation(f"compute_terminated changes with info[{key!r}], which depends on the recorded goal")
 
 
 @rule(
