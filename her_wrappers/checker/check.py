@@ -136,8 +136,8 @@ def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
         except Exception as error:
             return FailedCall("", name, error)
         if not isinstance(space, spaces.Space):
-            error = TypeError(f"{show(space)} is not an instance of gymnasium.Space")
-            return FailedCall("", f"the check of {name}", error)
+            cause = TypeError(f"{show(space)} is not an instance of gymnasium.Space")
+            return FailedCall("", f"the check of {name}", cause)
     return None
 
 

@@ -28,8 +28,9 @@ from her_wrappers.checker.goal_calls import (
     INFO_FORMS,
     CallResult,
     Pair,
+    between,
     call_function,
-    follows_from_distance,
+    depends_on_goal,
     info_argument,
     leaves,
     relabeled_pairs,
@@ -44,6 +45,7 @@ from her_wrappers.checker.records import (
     Rollout,
     StepRecord,
     split_batches,
+    spread,
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, random_policy
@@ -59,6 +61,7 @@ GOAL_ENV_RULES = RuleSet(
     chains=(
         # goals of a wrong shape; functions that are not pure, then rewards that are wrong for all goals
         ("GE009", "GE603"),
+        ("GE109 GE111 GE112", "GE113"),
         ("GE004 GE008", "GE104 GE105 GE113 GE114 GE206"),
         ("GE109", "GE111", "GE112 GE114", "GE110", "GE118", "GE101 GE106 GE115 GE116"),
         # rewards and terminations of steps
@@ -97,6 +100,9 @@ LARGE_SIZES = (64, 205, 256, 1024, 2048)
 
 MAX_BATCH_BYTES = 2**24
 """Largest size in bytes of the achieved goals of a batch; larger batches, as of images, are skipped."""
+
+MAX_STATES = 1000
+"""Largest number of states that are searched for the desired goal, and to which a function is fitted."""
 
 Result = TypeVar("Result")
 
@@ -287,20 +293,25 @@ class Lab:
     @memoized
     def info_of_recorded_goal(self, name: str) -> str:
         """Return the key of an info that the function reads and the recorded goal determines, or ''."""
-        infos = [step.info for step in self.steps]
+        steps = spread(self.steps, MAX_STATES)
+        infos = [step.info for step in steps]
         if not self.pairs or name not in self.functions or not all(isinstance(info, dict) for info in infos):
             return ""
+        pairs = self.pairs[:4]
+        for step in self.successes[:4]:
+            pairs.append(Pair(*map(step.observation.get, OBSERVATION_KEYS[1:]), step.info))
+
+        def is_read(key: str, value: Any) -> bool:
+            infos = [[p, info] for p in pairs for info in (p.info, {**p.info, key: value})]
+            results = [self.call(name, p.achieved, p.desired, info) for p, info in infos]
+            return not all(map(CallResult.agrees_with, results[::2], results[1::2]))
+
         for key in infos[0]:
             values = np.array([reward_number(info.get(key)) for info in infos])
-            if not np.isfinite(values).all():
+            ends = values.argmin(), values.argmax()
+            if not np.isfinite(values).all() or not any(is_read(key, infos[i][key]) for i in ends):
                 continue
-            ends = [infos[i][key] for i in (values.argmin(), values.argmax())]
-            results = [
-                [self.call(name, pair.achieved, pair.desired, {**pair.info, key: value}) for value in ends]
-                for pair in self.pairs[:4]
-            ]
-            is_read = any(not low.agrees_with(high) for low, high in results)
-            if is_read and (key in FLAG_NAMES or follows_from_distance(self.steps, values)):
+            if key in FLAG_NAMES or depends_on_goal(steps, values):
                 return str(key)
         return ""
 
@@ -327,12 +338,11 @@ class Lab:
     def is_always_reached(self) -> bool:
         """Whether all relabeled goals have the same reward, and a goal far away has a smaller one."""
         values = distinct(result.number for result in self.pair_results(REWARD))
-        if len(values) != 1:
-            return False
-        pair = self.pairs[0]
-        far = map_tree(lambda leaf: (leaf + 1e4 * (1 + np.abs(leaf))).astype(leaf.dtype), pair.desired)
-        number = self.call(REWARD, pair.achieved, far, pair.info).number
-        return number is not None and number < values[0]
+        far = [
+            self.call(REWARD, pair.achieved, between(pair.achieved, pair.desired, 1e4), pair.info).number
+            for pair in self.pairs[1:4]
+        ]
+        return len(values) == 1 and any(number is not None and number < values[0] for number in far)
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
         """Whether ``compute_reward`` returns the reward of success for the goals and the info of a reset."""
@@ -600,10 +610,7 @@ def _goal_shapes(observation: Any) -> Any:
 
 
 NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
-    "goals": (
-        lambda lab: lab.has_goals,
-        "the observations lack numeric goals, or their goals differ in shape",
-    ),
+    "goals": (lambda lab: lab.has_goals, "observations lack numeric goals, or their goals differ in shape"),
     "reward": (lambda lab: REWARD in lab.functions, "there is no compute_reward"),
     "steps": (lambda lab: len(lab.steps) > 0, "no step was taken"),
     "batches": (lambda lab: lab.info_form(REWARD) is not None, "compute_reward does not accept batches"),

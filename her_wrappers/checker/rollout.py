@@ -189,8 +189,10 @@ class _Runner:
             *values, infos = function()
             if self._num_envs is not None and isinstance(infos, list | tuple):  # recorders accept these, too
                 self.rollout.list_infos = self.rollout.list_infos or place
-                keys = dict.fromkeys(itertools.chain.from_iterable(infos))
-                infos = dict(info_columns(infos, self._num_envs, list(keys)))
+                keys = list(dict.fromkeys(itertools.chain.from_iterable(infos)))
+                infos = dict(info_columns(infos, self._num_envs, keys))
+                for key in keys if "final_obs" in infos else ():  # infos of a last state are not of a reset
+                    infos[f"_{key}"] = infos[f"_{key}"] & ~infos["_final_obs"]
         except Exception as error:
             self.rollout.failure = FailedCall(place, f"{name}()", error)
             raise _StoppedRunError from error

@@ -141,13 +141,12 @@ def reward_needs_info(lab: Lab) -> Iterator[Violation]:
                 subject = form if name == REWARD else f"{name}, {form}"
                 # Only Stable-Baselines3 with copy_info_dict passes an array.
                 yield Violation(message, subject=subject, severity="info" if form == ARRAY else None)
-        listed = lab.form_results(name).get(INFO_FORMS[0])
-        for form in INFO_FORMS[1:3] if listed is not None and not listed.error else ():
-            result = lab.form_results(name)[form]
+        listed, *others = [lab.form_results(name)[form] for form in INFO_FORMS[:3]]
+        for form, result in zip(INFO_FORMS[1:3], others, strict=True):
             is_lost = result.shape != listed.shape or (form == ARRAY and not result.agrees_with(listed))
-            if is_lost and not result.error:
-                values = f"{result.outcome} for {form}, but {listed.outcome} for {INFO_FORMS[0]}"
-                yield Violation(f"{name} {values}", subject=f"{name}, {form}")
+            if is_lost and not result.error and not listed.error:
+                message = f"{name} {result.outcome} for {form}, but {listed.outcome} for {INFO_FORMS[0]}"
+                yield Violation(message, subject=f"{name}, {form}")
 
 
 @rule(
@@ -285,7 +284,7 @@ def goals_read_only(lab: Lab) -> Iterator[Violation]:
     space = lab.observation_space["achieved_goal"]  # type: ignore[index] # a Dict, since it has goals
     for name in filter(lab.is_rowwise, lab.functions):
         achieved, desired, infos = lab.batch(range(len(lab.pairs)), lab.info_form(name))
-        views = [_read_only_view(_in_order(space, goals)) for goals in (achieved, desired)]
+        views = _read_only_view(space, achieved), _read_only_view(space, desired)
         result = lab.call(name, achieved, desired, infos)
         view_result = lab.call(name, *views, infos, copies=False)
         if not result.agrees_with(view_result):
@@ -305,7 +304,7 @@ def _in_order(space: Any, goals: Tree) -> Any:
     return goals
 
 
-def _read_only_view(goals: Tree) -> Any:
+def _read_only_view(space: Any, goals: Tree) -> Any:
     """Copy goals into arrays that are read-only and not contiguous."""
 
     def view(leaf: np.ndarray) -> np.ndarray:
@@ -316,7 +315,7 @@ def _read_only_view(goals: Tree) -> Any:
         goal: np.ndarray = records["goal"]
         return goal
 
-    return map_tree(view, goals)
+    return map_tree(view, _in_order(space, goals))
 
 
 @rule(

@@ -17,13 +17,10 @@ from her_wrappers.checker.comparing import (
     show,
 )
 from her_wrappers.checker.goal_calls import flat, stack
-from her_wrappers.checker.lab import Lab, rule
+from her_wrappers.checker.lab import MAX_STATES, Lab, rule
 from her_wrappers.checker.records import STATE, StepRecord, spread
 from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.rules import Violation
-
-MAX_STATES = 1000
-"""Largest number of states that are searched for the desired goal, and to which a function is fitted."""
 
 JUMP = 2
 """A move of the achieved goal is a jump if it is this number of times larger than all other moves."""
@@ -127,8 +124,8 @@ def goal_changes_in_episode(lab: Lab) -> Iterator[Violation]:
     def equal(a: Any, b: Any) -> bool:  # the same goal in another dtype may be rounded
         return identical(a, b) if a.dtype == b.dtype else close(a, b)
 
-    goals = ([step.before["desired_goal"], step.observation["desired_goal"]] for step in lab.steps)
-    is_changed = [any(differences(*pair, equal)) for pair in goals]
+    goals = ((step.before["desired_goal"], step.observation["desired_goal"]) for step in lab.steps)
+    is_changed = [any(differences(before, after, equal)) for before, after in goals]
     changes = [step for step, changed in zip(lab.steps, is_changed, strict=True) if changed]
     for step in changes:
         before, after = show(step.before["desired_goal"]), show(step.observation["desired_goal"])

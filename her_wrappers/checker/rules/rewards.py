@@ -185,8 +185,8 @@ def _ignores_goal(lab: Lab) -> bool:
     step = max(lab.steps, key=lambda step: reward_number(step.reward))
     desired_goals = [step.observation["desired_goal"], *(pair.desired for pair in lab.pairs)]
     achieved = step.observation["achieved_goal"]
-    numbers = [lab.call(REWARD, achieved, goal, step.info).number for goal in desired_goals]
-    return None not in numbers and close(min(numbers), max(numbers))
+    results = [lab.call(REWARD, achieved, goal, step.info) for goal in desired_goals]
+    return all(map(results[0].agrees_with, results))
 
 
 @rule(

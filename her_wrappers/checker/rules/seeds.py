@@ -19,7 +19,7 @@ from her_wrappers.data.trees import copy_tree
 from her_wrappers.rules import Violation
 
 MIN_STARTS = 3
-"""Smallest number of episodes with equal starts that is not taken for a coincidence."""
+"""Smallest number of repeated starts that is not taken for a coincidence."""
 
 MAX_EPISODE_STEPS = 60
 """Largest number of steps of an episode that is searched for calls that seed a global generator."""
@@ -41,7 +41,7 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
     if found is None:
         for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
             message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
-            yield Violation(message, subject=f"info of {path}", severity="warning")
+            yield Violation(message, subject=f"info {path}", severity="warning")
         return
     cause = "step() draws from a generator that the seed does not set"
     if found.at_reset and _subject(found) == "goal" and "options=" not in found.place:
@@ -57,15 +57,15 @@ def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     """Return path and values of the infos that change if the global generators are in another state."""
     initial, infos = get_global_states(), []
     action = random_policy(env.action_space, lab.seed)(None)
-    for is_other in (False, False, True):
+    for is_other in (False, True, False, False):
         set_global_states(initial)
         if is_other:  # draw random numbers, so that the states differ
             random.random(), np.random.random()  # noqa: NPY002 - the state is restored
-        start = call_reset(env, lab.seed)[-1]
-        infos.append(copy_tree({"reset": start, "step": call_step(env, action)[-1]}))
+        infos.append(copy_tree({"reset": call_reset(env, lab.seed)[-1], "step": call_step(env, action)[-1]}))
     set_global_states(initial)
-    changing = {path for path, *_ in differences(infos[0], infos[1], close)}  # such as times
-    return [found for found in differences(infos[0], infos[2], close) if found[0] not in changing]
+    first, other, *same = infos
+    changing = {path for again in same for path, *_ in differences(first, again, close)}  # such as times
+    return [found for found in differences(first, other, close) if found[0] not in changing]
 
 
 @rule(
@@ -182,15 +182,11 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
 def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
     """reset() without a seed seeds the environment, so that all episodes, or those of a row, begin alike."""
     resets = [each for each in lab.rollout.resets[lab.num_envs :] if not each.options]
-    starts = [each.observation for each in resets]
-    if lab.other_start is None or len(starts) < MIN_STARTS:
+    rows = [[each.observation for each in resets if each.row == i] for i in range(lab.num_envs)]
+    if lab.other_start is None or len(resets) < MIN_STARTS + lab.num_envs:
         return
-    is_alike = not any(first_difference(starts[0], start) for start in starts[1:])
-    if not is_alike:
-        rows = [[each.observation for each in resets if each.row == i] for i in range(lab.num_envs)]
-        has_many = min(map(len, rows)) >= 2 * MIN_STARTS
-        if not has_many or any(first_difference(row[0], start) for row in rows for start in row[1:]):
-            return
+    if any(first_difference(row[0], start) for row in rows for start in row[1:]):
+        return
     cause = ""
     first = lab.run.resets[0].observation
     if first_difference(first, lab.other_start):
@@ -198,8 +194,7 @@ def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
     elif lab.new_generators:
         cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
     if cause:
-        where = "" if is_alike else " in each row"
-        yield Violation(f"{len(starts)} episodes began alike{where} after reset() without a seed, {cause}")
+        yield Violation(f"{len(resets)} episodes began like the one before, without a seed, {cause}")
 
 
 def _subject(found: Divergence) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.comparing import close, show, type_name
-from her_wrappers.checker.goal_calls import INFO_FORMS, between
+from her_wrappers.checker.comparing import show, type_name
+from her_wrappers.checker.goal_calls import INFO_FORMS, flat, threshold
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, TERMINATED, Lab, rule
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.goals.interface import OBSERVATION_KEYS
@@ -172,26 +174,22 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
         elif not result.number and step.terminated and reached:
             message = "step() returned terminated=True on success, but compute_terminated returned False"
             yield Violation(message, step.place)
-    early = [step for step in lab.steps if step.terminated and not _is_reached(lab, step, 1.0)]
-    if len(early) >= MIN_EPISODES and all(_is_reached(lab, step, 0.5) for step in early):
-        share, end = 0.5, 1.0  # bisect to the largest share of their distances at which all are reached
-        for middle in ((share + end) / 2 for _ in range(12)):
-            reached_all = all(_is_reached(lab, step, middle) for step in early)
-            share, end = (middle, end) if reached_all else (share, middle)
-        others = (step for step in lab.steps if not step.terminated and not _is_reached(lab, step, 1.0))
-        if not any(_is_reached(lab, step, share) for step in others):
-            message = f"{len(early)} episodes terminated before success, all at {1 / share:.2f} times"
-            yield Violation(f"{message} the distance of success or less", early[0].place, severity="warning")
-
-
-def _is_reached(lab: Lab, step: StepRecord, share: float) -> bool:
-    """Whether the goal of a step is reached if the distance to the achieved goal is multiplied by share."""
-    achieved, desired = (step.observation[key] for key in OBSERVATION_KEYS[1:])
     name = REWARD if lab.is_sparse else TERMINATED
-    if name not in lab.functions:
-        return True
-    number = lab.call(name, between(desired, achieved, share), desired, step.info).number
-    return number is not None and close(number, lab.success_reward if lab.is_sparse else 1.0)
+
+    def goals(step: StepRecord) -> list[Any]:
+        return [step.observation[key] for key in OBSERVATION_KEYS[1:]]
+
+    def share(step: StepRecord) -> float:  # of the distance to the goal, at which it would be reached
+        return threshold(*goals(step), step.info, partial(lab.call, name)) or 0.0
+
+    ended = zip(lab.steps, lab.reached, strict=True)
+    early = [step for step, reached in ended if step.terminated and not reached and name in lab.functions]
+    if len(early) >= MIN_EPISODES and all(share(step) > 0.5 for step in early):
+        least, others = min(map(share, early)), (step for step in lab.steps if not step.terminated)
+        near = sorted(others, key=lambda step: np.linalg.norm(np.subtract(*map(flat, goals(step)))))
+        if all(share(step) < least for step in near[:50]):
+            message = f"{len(early)} episodes terminated before success, all at {1 / least:.2f} times"
+            yield Violation(f"{message} the distance of success or less", early[0].place, severity="warning")
 
 
 @rule(

@@ -46,8 +46,7 @@ class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
 )
 def info_not_batchable(lab: Lab) -> Iterator[Violation]:
     """Infos raise an exception or lose data when a vector environment batches them."""
-    records = [*lab.steps, *lab.rollout.resets]
-    not_dict = next((record for record in records if not isinstance(record.info, dict)), None)
+    not_dict = next((each for each in lab.rollout.records if not isinstance(each.info, dict)), None)
     if not_dict is not None:
         yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
         return
@@ -117,7 +116,7 @@ def final_obs_missing(lab: Lab) -> Iterator[Violation]:
 
 @rule(
     "GE603",
-    fix="return rewards, terminations and truncations of shape (num_envs,), and batched observations",
+    fix="return rewards, terminations and truncations of shape (num_envs,), and dicts of batched arrays",
     wrong="return observations, rewards[:, None], terminated.astype(float), truncated, infos",
     right="return observations, rewards, terminated, truncated, infos",
 )
@@ -191,11 +190,10 @@ def reset_rows(lab: Lab) -> Iterator[Violation]:
             yield Violation("the flags of the last step are repeated in the row of the reset", step.place)
     last_steps = {step.episode: step for step in steps}
     for record in lab.run.resets:
-        step, mask = last_steps.get(record.episode - 1), (record.options or {}).get("reset_mask")
-        for i in np.flatnonzero(~mask) if step is not None and mask is not None else ():
-            if not identical(row_of(step.observation, i), row_of(record.observation, i)):
-                message = f"row {i}, which is outside of reset_mask, changed"
-                yield Violation(message, record.place, "reset_mask")
+        last, mask = last_steps.get(record.episode - 1), (record.options or {}).get("reset_mask")
+        for i in np.flatnonzero(~mask).tolist() if last is not None and mask is not None else ():
+            if not identical(row_of(last.observation, i), row_of(record.observation, i)):
+                yield Violation(f"row {i}, outside of reset_mask, changed", record.place, "reset_mask")
 
 
 def _resetting_steps(lab: Lab) -> list[StepRecord]:
