@@ -299,10 +299,10 @@ class Lab:
             return ""
         pairs = self.pairs[:4]
         for step in self.successes[:4]:
-            pairs.append(Pair(*map(step.observation.get, OBSERVATION_KEYS[1:]), step.info))
+            pairs.append(Pair(step.observation["achieved_goal"], step.observation["desired_goal"], step.info))
 
         def is_read(key: str, value: Any) -> bool:
-            infos = [[p, info] for p in pairs for info in (p.info, {**p.info, key: value})]
+            infos = [(p, info) for p in pairs for info in (p.info, {**p.info, key: value})]
             results = [self.call(name, p.achieved, p.desired, info) for p, info in infos]
             return not all(map(CallResult.agrees_with, results[::2], results[1::2]))
 

@@ -13,7 +13,6 @@ from her_wrappers.checker.comparing import show, type_name
 from her_wrappers.checker.goal_calls import INFO_FORMS, flat, threshold
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, TERMINATED, Lab, rule
 from her_wrappers.checker.records import StepRecord
-from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
 
@@ -176,8 +175,8 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
             yield Violation(message, step.place)
     name = REWARD if lab.is_sparse else TERMINATED
 
-    def goals(step: StepRecord) -> list[Any]:
-        return [step.observation[key] for key in OBSERVATION_KEYS[1:]]
+    def goals(step: StepRecord) -> tuple[Any, Any]:
+        return step.observation["achieved_goal"], step.observation["desired_goal"]
 
     def share(step: StepRecord) -> float:  # of the distance to the goal, at which it would be reached
         return threshold(*goals(step), step.info, partial(lab.call, name)) or 0.0

@@ -190,7 +190,8 @@ def reset_rows(lab: Lab) -> Iterator[Violation]:
             yield Violation("the flags of the last step are repeated in the row of the reset", step.place)
     last_steps = {step.episode: step for step in steps}
     for record in lab.run.resets:
-        last, mask = last_steps.get(record.episode - 1), (record.options or {}).get("reset_mask")
+        last: Any = last_steps.get(record.episode - 1)
+        mask = (record.options or {}).get("reset_mask")
         for i in np.flatnonzero(~mask).tolist() if last is not None and mask is not None else ():
             if not identical(row_of(last.observation, i), row_of(record.observation, i)):
                 yield Violation(f"row {i}, outside of reset_mask, changed", record.place, "reset_mask")
