@@ -605,7 +605,8 @@ def _goal_shapes(observation: Any) -> Any:
         achieved, desired = (map_tree(np.shape, observation[key]) for key in OBSERVATION_KEYS[1:])
     except ValueError:  # lists of unequal length are not arrays
         return None
-    has_numbers = all(leaf.dtype.kind in NUMBERS for leaf in leaves(observation["desired_goal"]))
+    arrays = [leaf for key in OBSERVATION_KEYS[1:] for leaf in leaves(observation[key])]
+    has_numbers = all(array.dtype.kind in NUMBERS for array in arrays)
     return achieved if achieved == desired and has_numbers else None
 
 

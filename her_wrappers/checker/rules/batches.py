@@ -290,18 +290,15 @@ def goals_read_only(lab: Lab) -> Iterator[Violation]:
         if not result.agrees_with(view_result):
             contiguous = f"{result.outcome} for contiguous writable arrays"
             order = " in the order of the space" if isinstance(achieved, dict) else ""
-            message = (
-                f"the function {view_result.outcome} for read-only strided arrays{order}, but {contiguous}"
-            )
-            yield Violation(message, subject=name)
+            seen = f"{view_result.outcome} for read-only strided arrays{order}"
+            yield Violation(f"the function {seen}, but {contiguous}", subject=name)
 
 
 def _in_order(space: Any, goals: Tree) -> Any:
-    """Return goals whose dicts have the order of a space; keys that the space lacks come first."""
-    if isinstance(goals, dict) and isinstance(space, spaces.Dict):
-        keys = sorted(goals, key=[None, *space].index)
-        return {key: _in_order(space[key], goals[key]) for key in keys}
-    return goals
+    """Return goals whose dicts have the order of a space; keys that the space lacks come last."""
+    if not isinstance(goals, dict) or not isinstance(space, spaces.Dict):
+        return goals
+    return {key: _in_order(space.get(key), goals[key]) for key in sorted(goals, key=[*space, *goals].index)}
 
 
 def _read_only_view(space: Any, goals: Tree) -> Any:

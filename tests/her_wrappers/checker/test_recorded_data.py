@@ -10,7 +10,7 @@ from gymnasium.vector import SyncVectorEnv
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder, check_goal_env
 from her_wrappers.checker.rules.spaces import _outside
 from her_wrappers.data.trees import copy_tree, map_tree
-from tests.support.specimens.broken_records import FurtherKey, ListOfInfos, ListOfObservations
+from tests.support.specimens.broken_values import FurtherKey, ListOfInfos, ListOfObservations
 from tests.support.specimens.correct_goals import GoalsInPairs
 from tests.support.specimens.reach import Reach
 from tests.support.specimens.unusual_goals import SQUARE, CellAndOffset, UnboundedGoals

@@ -8,7 +8,8 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import check_goal_env
-from tests.support.specimens.broken_records import (
+from tests.support.specimens.broken_terminations import from_infos
+from tests.support.specimens.broken_values import (
     ConcatenatesInItsOwnOrder,
     Diverges,
     FlagOnlyIfTrueInTheMiddle,
@@ -22,7 +23,6 @@ from tests.support.specimens.broken_records import (
     SuccessTruncates,
     TerminatesBeforeSuccess,
 )
-from tests.support.specimens.broken_terminations import from_infos
 from tests.support.specimens.broken_vectors import Reaches
 from tests.support.specimens.neighbors import FlagAtTheEnd
 from tests.support.specimens.reach import DenseReach, Reach

@@ -5,12 +5,12 @@ from tests.support.specimens import (  # noqa: F401 - each module adds its speci
     broken_buffer_use,
     broken_episodes,
     broken_observations,
-    broken_records,
     broken_resets,
     broken_rewards,
     broken_spaces,
     broken_steps,
     broken_terminations,
+    broken_values,
     broken_vectors,
 )
 from tests.support.specimens.reach import FAULTS
