@@ -280,7 +280,7 @@ achieved_goal += desired_goal""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def goals_read_only(lab: Lab) -> Iterator[Violation]:
-    """For goals as in buffers (read-only, strided, in order), a goal function raises or differs."""
+    """A goal function raises or returns other values for read-only strided goals in the space's order."""
     space = lab.observation_space["achieved_goal"]  # type: ignore[index] # a Dict, since it has goals
     for name in filter(lab.is_rowwise, lab.functions):
         achieved, desired, infos = lab.batch(range(len(lab.pairs)), lab.info_form(name))
