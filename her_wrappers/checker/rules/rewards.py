@@ -159,7 +159,7 @@ def reward_mutates_input(lab: Lab) -> Iterator[Violation]:
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_depends_on_state(lab: Lab) -> Iterator[Violation]:
-    """compute_reward later returns other rewards for the same arguments, or ignores desired_goal."""
+    """compute_reward depends on state or on infos of the recorded goal, or ignores desired_goal."""
     if change := lab.change(REWARD):
         yield Violation(change)
     elif key := lab.info_of_recorded_goal(REWARD):

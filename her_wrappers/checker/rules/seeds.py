@@ -33,7 +33,7 @@ MAX_EPISODE_STEPS = 60
     right="self.goal = self.np_random.uniform(-1, 1, 2)",
 )
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
-    """With the same seed and actions, an episode has a different goal, start or result of a step."""
+    """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
     found, other = lab.divergence, "a second environment with the same seed and actions"
     if found is None:
         found = lab.on_env(lambda env: compare_reset(lab.run.resets[0], env))

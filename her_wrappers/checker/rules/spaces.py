@@ -31,7 +31,7 @@ def step(self, action):
     return observation, reward, terminated, truncated, {}""",
 )
 def environment_raises(lab: Lab) -> Iterator[Violation]:
-    """reset, step or compute_reward raised an exception."""
+    """reset, step or compute_reward raised an exception, or a space attribute is not a space."""
     failure = lab.failure
     if failure is not None:
         hint = f"; {failure.hint}" if failure.hint else ""
@@ -128,7 +128,7 @@ def goal_space_mismatch(lab: Lab) -> Iterator[Violation]:
     right="spaces.Box(-2, 2, (2,), np.float32)  # step() returns np.array([0.5, 1.5], np.float32)",
 )
 def outside_space(lab: Lab) -> Iterator[Violation]:
-    """A part of an observation is not an element of its space: its dtype, shape or bounds are wrong."""
+    """A part of an observation is missing, or not in its space (dtype, shape, bounds), or a goal is infinite."""
     if not isinstance(lab.observation_space, spaces.Dict):
         return
     for record in lab.rollout.records:

@@ -112,7 +112,7 @@ while self._reached(self.start, self.goal):
     self.goal = self._draw_goal()""",
 )
 def success_at_reset(lab: Lab) -> Iterator[Violation]:
-    """Most episodes start with their goal reached, so that an agent learns nothing from them."""
+    """Most episodes start with their goal reached, so agents learn nothing (a warning if all goals are)."""
     resets, flags = lab.rollout.resets, [flag_of(record.info) for record in lab.rollout.resets]
     solved = [
         flag if flag is not None else lab.is_sparse and lab.is_rewarded_as_success(record)
@@ -156,7 +156,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
 def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
-    """compute_terminated disagrees with step() on termination, or returns neither True nor False."""
+    """compute_terminated disagrees with step() or returns no bool, or step() ends shortly before success."""
     # A step without success may also terminate for another reason, such as a crash.
     results = lab.step_results(TERMINATED)
     for step, result, reached in zip(lab.steps, results, lab.reached, strict=False):
