@@ -156,7 +156,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
 def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
-    """compute_terminated disagrees with step() or returns no bool, or episodes terminate just before success."""
+    """compute_terminated disagrees with step() or returns no bool, or episodes end just before success."""
     # A step without success may also terminate for another reason, such as a crash.
     results = lab.step_results(TERMINATED)
     for step, result, reached in zip(lab.steps, results, lab.reached, strict=False):
