@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.comparing import show
 from her_wrappers.checker.lab import Lab
 from her_wrappers.checker.records import FailedCall, Rollout
 from her_wrappers.checker.replicas import CheckedEnv, Factory, Replicas, close_safely, layers
@@ -128,12 +129,15 @@ def check_goal_env(
 
 
 def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
-    """Return the failure of the first space attribute that is missing or raises, or None."""
+    """Return the failure of the first space attribute that is missing, raises or is not a space, or None."""
     for name in ("observation_space", "action_space"):
         try:
-            getattr(env, name)
+            space = getattr(env, name)
         except Exception as error:
             return FailedCall("", name, error)
+        if not isinstance(space, spaces.Space):
+            cause = TypeError(f"{show(space)} is not an instance of gymnasium.Space")
+            return FailedCall("", f"the check of {name}", cause)
     return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.data.trees import Path, path_name, try_as_array
+from her_wrappers.data.trees import Path, path_name, try_as_array, tuple_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ def to_arrays(value: Any) -> Any:
         items = [to_arrays(part) for part in value]
         if all(item is part for item, part in zip(items, value, strict=True)):
             return value
-        return items if isinstance(value, list) else tuple(items)
+        return items if isinstance(value, list) else tuple_like(value, items)
     is_tensor = hasattr(type(value), "__array__") and not isinstance(value, np.ndarray | np.generic)
     return try_as_array(value) if is_tensor else value
 

@@ -250,3 +250,25 @@ def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float
             return None
         low, high = (middle, high) if close(number, near) else (low, middle)
     return high
+
+
+def depends_on_goal(steps: Sequence[StepRecord], values: np.ndarray) -> bool:
+    """Whether two values change at a distance to the goal, or more values follow from goals and distances."""
+    desired = np.stack([flat(step.observation["desired_goal"]) for step in steps])
+    states = [step.before for step in steps], [step.observation for step in steps]
+    goals = [np.stack([flat(state["achieved_goal"]) for state in group]) for group in states]
+    distances = [np.linalg.norm(each - desired, order, axis=1) for each in goals for order in (1, 2, np.inf)]
+    if len(np.unique(values)) == 2:
+        is_split = any(np.count_nonzero(np.diff(values[each.argsort()])) == 1 for each in distances)
+        return is_split and 5 <= (values == values[0]).sum() <= len(values) - 5  # else a coincidence
+
+    def fits(*columns: np.ndarray) -> bool:
+        if len(steps) < 10 * len(columns):
+            return False
+        features = np.stack([np.ones(len(steps)), *columns], axis=1)
+        errors = features @ np.linalg.lstsq(features, values, rcond=None)[0] - values
+        return bool(np.abs(errors).max() < 1e-3 * values.std())
+
+    if not np.ptp(desired, axis=0).any() or fits(*goals[0].T, *goals[1].T):
+        return False
+    return fits(*distances, *map(np.square, distances), *desired.T)

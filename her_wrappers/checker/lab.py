@@ -28,10 +28,13 @@ from her_wrappers.checker.goal_calls import (
     INFO_FORMS,
     CallResult,
     Pair,
+    between,
     call_function,
+    depends_on_goal,
     info_argument,
     leaves,
     relabeled_pairs,
+    reward_number,
     stack,
 )
 from her_wrappers.checker.records import (
@@ -42,13 +45,14 @@ from her_wrappers.checker.records import (
     Rollout,
     StepRecord,
     split_batches,
+    spread,
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
 from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, random_policy
-from her_wrappers.data.trees import copy_tree, map_tree, take_rows
+from her_wrappers.data.trees import NUMBERS, copy_tree, map_tree, take_rows
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
-from her_wrappers.goals.success_flag import flag_of
+from her_wrappers.goals.success_flag import FLAG_NAMES, flag_of
 from her_wrappers.rules import RuleSet
 
 REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
@@ -56,6 +60,8 @@ REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
 GOAL_ENV_RULES = RuleSet(
     chains=(
         # goals of a wrong shape; functions that are not pure, then rewards that are wrong for all goals
+        ("GE009", "GE603"),
+        ("GE109 GE111 GE112", "GE113"),
         ("GE004 GE008", "GE104 GE105 GE113 GE114 GE206"),
         ("GE109", "GE111", "GE112 GE114", "GE110", "GE118", "GE101 GE106 GE115 GE116"),
         # rewards and terminations of steps
@@ -94,6 +100,9 @@ LARGE_SIZES = (64, 205, 256, 1024, 2048)
 
 MAX_BATCH_BYTES = 2**24
 """Largest size in bytes of the achieved goals of a batch; larger batches, as of images, are skipped."""
+
+MAX_STATES = 1000
+"""Largest number of states that are searched for the desired goal, and to which a function is fitted."""
 
 Result = TypeVar("Result")
 
@@ -246,7 +255,7 @@ class Lab:
     def form_results(self, name: str) -> dict[str, CallResult]:
         """Return the result for a batch of two pairs, for each form of the infos; empty without pairs."""
         forms = INFO_FORMS if self.pairs and name in self.functions else ()
-        return {form: self.call(name, *self.batch([0, 1], form)) for form in forms}
+        return {form: self.call(name, *self.batch([0, -1], form)) for form in forms}
 
     def info_form(self, name: str) -> str | None:
         """Return the first of `INFO_FORMS` with which the function accepts a batch, or None."""
@@ -281,6 +290,31 @@ class Lab:
         """Whether the function returns one value for each row of the batch of all pairs."""
         return any(result.shape == (len(self.pairs),) for _, result in self.batch_results(name)[-1:])
 
+    @memoized
+    def info_of_recorded_goal(self, name: str) -> str:
+        """Return the key of an info that the function reads and the recorded goal determines, or ''."""
+        steps = spread(self.steps, MAX_STATES)
+        infos = [step.info for step in steps]
+        if not self.pairs or name not in self.functions or not all(isinstance(info, dict) for info in infos):
+            return ""
+        pairs = self.pairs[:4]
+        for step in self.successes[:4]:
+            pairs.append(Pair(step.observation["achieved_goal"], step.observation["desired_goal"], step.info))
+
+        def is_read(key: str, value: Any) -> bool:
+            infos = [(p, info) for p in pairs for info in (p.info, {**p.info, key: value})]
+            results = [self.call(name, p.achieved, p.desired, info) for p, info in infos]
+            return not all(map(CallResult.agrees_with, results[::2], results[1::2]))
+
+        for key in infos[0]:
+            values = np.array([reward_number(info.get(key)) for info in infos])
+            ends = values.argmin(), values.argmax()
+            if not np.isfinite(values).all() or not any(is_read(key, infos[i][key]) for i in ends):
+                continue
+            if key in FLAG_NAMES or depends_on_goal(steps, values):
+                return str(key)
+        return ""
+
     # Rewards and successes
 
     @cached_property
@@ -299,6 +333,16 @@ class Lab:
         results = zip(self.pair_results(REWARD), self.pairs, strict=False)
         numbers = [result.number for result, pair in results if pair.is_self]
         return max((number for number in numbers if number is not None), default=None)
+
+    @cached_property
+    def is_always_reached(self) -> bool:
+        """Whether all relabeled goals have the same reward, and a goal far away has a smaller one."""
+        values = distinct(result.number for result in self.pair_results(REWARD))
+        far = [
+            self.call(REWARD, pair.achieved, between(pair.achieved, pair.desired, 1e4), pair.info).number
+            for pair in self.pairs[1:4]
+        ]
+        return len(values) == 1 and any(number is not None and number < values[0] for number in far)
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
         """Whether ``compute_reward`` returns the reward of success for the goals and the info of a reset."""
@@ -554,18 +598,20 @@ def distinct(numbers: Iterable[float | None]) -> list[float]:
 
 
 def _goal_shapes(observation: Any) -> Any:
-    """Return the common shape of both goals of an observation; None if one is missing or shapes differ."""
+    """Return the common shape of both goals of an observation; None if one is missing or has no numbers."""
     if not isinstance(observation, dict) or not set(OBSERVATION_KEYS) <= observation.keys():
         return None
     try:
         achieved, desired = (map_tree(np.shape, observation[key]) for key in OBSERVATION_KEYS[1:])
     except ValueError:  # lists of unequal length are not arrays
         return None
-    return achieved if achieved == desired else None
+    arrays = [leaf for key in OBSERVATION_KEYS[1:] for leaf in leaves(observation[key])]
+    has_numbers = all(array.dtype.kind in NUMBERS for array in arrays)
+    return achieved if achieved == desired and has_numbers else None
 
 
 NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
-    "goals": (lambda lab: lab.has_goals, "the observations lack goals, or their goals differ in shape"),
+    "goals": (lambda lab: lab.has_goals, "observations lack numeric goals, or their goals differ in shape"),
     "reward": (lambda lab: REWARD in lab.functions, "there is no compute_reward"),
     "steps": (lambda lab: len(lab.steps) > 0, "no step was taken"),
     "batches": (lambda lab: lab.info_form(REWARD) is not None, "compute_reward does not accept batches"),

@@ -15,7 +15,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.data.infos import final_observation_row, info_row
-from her_wrappers.data.trees import copy_tree, leaf_arrays, map_tree
+from her_wrappers.data.spaces import is_list_of_dicts
+from her_wrappers.data.trees import copy_tree, leaf_arrays, map_tree, try_as_array
 from her_wrappers.support.error_texts import raised_at
 
 Item = TypeVar("Item")
@@ -38,6 +39,7 @@ class ResetRecord:
     observation: Any
     info: Any
     live: dict[str, Any]
+    row: int = 0  # index of the environment in a vector environment
 
     @classmethod
     def of(
@@ -133,6 +135,8 @@ class Rollout:
     ended_episodes: int = 0  # number of episodes that terminated or were truncated
     # names of the space attributes that the environment replaced during the run
     spaces_replaced: Sequence[str] = ()
+    list_infos: str = ""  # place of the first infos of a vector environment that were a list
+    diverged: list[str] = field(default_factory=list)  # places of steps with a bad state of MuJoCo
 
     @property
     def records(self) -> list[ResetRecord | StepRecord]:
@@ -145,29 +149,22 @@ def spread(items: Sequence[Item], most: int) -> list[Item]:
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, most).astype(int))]
 
 
-def wrong_shapes(
-    record: ResetRecord | StepRecord, num_envs: int
-) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield name, shape and expected shape of each array that does not have one row per environment."""
+def wrong_shapes(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple[str, str]]:
+    """Yield the name and a description of each array that does not have one row per environment."""
     observation = record.observation
+    if is_list_of_dicts(observation):
+        yield "observation", f"the batch is a {type(observation).__name__} of dicts, not a dict of arrays"
+        return
     trees = observation if isinstance(observation, dict) else {"observation": observation}
     for key, tree in trees.items():
-        for leaf in map(as_array, leaf_arrays(tree)):
+        for leaf in map(try_as_array, leaf_arrays(tree)):
             if leaf.shape[:1] != (num_envs,):
-                yield str(key), leaf.shape, f"({num_envs}, ...)"
+                yield str(key), f"the batch has shape {leaf.shape} instead of ({num_envs}, ...)"
     if isinstance(record, StepRecord):
         for name in OUTCOME:
-            shape = as_array(getattr(record, name)).shape
+            shape = try_as_array(getattr(record, name)).shape
             if shape != (num_envs,):
-                yield name, shape, f"({num_envs},)"
-
-
-def as_array(value: Any) -> np.ndarray:
-    """Return a value as an array; nested lists of unequal lengths give an array of shape ()."""
-    try:
-        return np.asarray(value)
-    except ValueError:
-        return np.asarray(None)
+                yield name, f"the batch has shape {shape} instead of ({num_envs},)"
 
 
 def ended_rows(step: StepRecord) -> np.ndarray:
@@ -183,14 +180,14 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
     def start_episode(i: int, record: ResetRecord | StepRecord) -> None:
         episodes[i], times[i], ended[i] = len(rollout.resets), 0, False
         copies, live = ({name: row[name] for name in STATE} for row in _rows(record, i, num_envs))
-        rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live))
+        rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live, row=i))
 
     def add_step(i: int, step: StepRecord, *, is_last: bool) -> None:
         copies, live = _rows(step, i, num_envs, is_last=is_last)
         if copies["observation"] is None:
             return  # reported by final-obs-missing
-        place_and_action = episodes[i], times[i], _row(step.before, i), _row(step.action, i)
-        live_action = _row(step.live_action, i)
+        place_and_action = episodes[i], times[i], row_of(step.before, i), row_of(step.action, i)
+        live_action = row_of(step.live_action, i)
         rollout.steps.append(StepRecord(*place_and_action, **copies, live_action=live_action, live=live))
         times[i] += 1
 
@@ -224,7 +221,7 @@ def _rows(
     # With is_last, the last observation and info of an episode are in the infos of the batch.
     for values in ({name: getattr(record, name) for name in record.live}, record.live):
         infos = values["info"].get("final_info") if is_last else values["info"]
-        last = final_observation_row(values["info"], i) if is_last else _row(values["observation"], i)
+        last = final_observation_row(values["info"], i) if is_last else row_of(values["observation"], i)
         row = {"observation": last, "info": info_row(infos, i, num_envs)}
         if "reward" in values:
             flags = {name: bool(values[name][i]) for name in ("terminated", "truncated")}
@@ -233,6 +230,6 @@ def _rows(
     return rows
 
 
-def _row(batch: Any, i: int) -> Any:
+def row_of(batch: Any, i: int) -> Any:
     """Return row ``i`` of an array; for a dict of arrays, return a dict with row ``i`` of each array."""
     return map_tree(lambda leaf: leaf[i], batch)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from her_wrappers.checker.records import (
     ended_rows,
     wrong_shapes,
 )
-from her_wrappers.data.infos import final_observations
+from her_wrappers.data.infos import final_observations, info_columns
 from her_wrappers.data.trees import copy_tree, leaf_arrays
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.support.arguments import require_function
@@ -166,6 +167,8 @@ class _Runner:
         )
         step = StepRecord.of((episode, t), before, to_arrays(action), to_arrays(passed), returned)
         self.rollout.steps.append(step)
+        if has_diverged(self._env):
+            self.rollout.diverged.append(step.place)
         self._budget.on_step()
         self._stop_at_limits(step.observation)
         return self._require_all_rows(step)
@@ -173,7 +176,7 @@ class _Runner:
     def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
         if self._num_envs is not None:
-            if not isinstance(values[-1], dict):
+            if not isinstance(values[-1], dict | list | tuple):
                 raise TypeError(f"step() must return infos as a dict, got {type(values[-1]).__name__}")
             return values
         for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
@@ -183,10 +186,17 @@ class _Runner:
 
     def _call(self, place: str, name: str, function: Callable[[], Any]) -> Any:
         try:
-            return function()
+            *values, infos = function()
+            if self._num_envs is not None and isinstance(infos, list | tuple):  # recorders accept these, too
+                self.rollout.list_infos = self.rollout.list_infos or place
+                keys = list(dict.fromkeys(itertools.chain.from_iterable(infos)))
+                infos = dict(info_columns(infos, self._num_envs, keys))
+                for key in keys if "final_obs" in infos else ():  # infos of a last state are not of a reset
+                    infos[f"_{key}"] = infos[f"_{key}"] & ~infos["_final_obs"]
         except Exception as error:
             self.rollout.failure = FailedCall(place, f"{name}()", error)
             raise _StoppedRunError from error
+        return *values, infos
 
     def _stop_at_limits(self, observation: Any) -> None:
         self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(observation))
@@ -196,6 +206,14 @@ class _Runner:
             self.rollout.cut_off = "max_seconds has passed"
         if self.rollout.cut_off:
             raise _StoppedRunError
+
+
+def has_diverged(env: Any) -> bool:
+    """Whether MuJoCo found a bad position, velocity or acceleration since it was last reset."""
+    try:
+        return bool(np.any(env.unwrapped.data.warning.number[4:7]))  # mjWARN_BADQPOS to mjWARN_BADQACC
+    except Exception:  # not an environment of MuJoCo
+        return False
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:

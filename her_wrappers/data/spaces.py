@@ -26,13 +26,20 @@ def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.
     """
     leaves = leaves_by_path(_as_tree(space), path)
     for place, leaf in leaves.items():
-        if leaf.shape is None or leaf.dtype is None:
+        if not isinstance(leaf, spaces.Space) or leaf.shape is None or leaf.dtype is None:
             where = f" of {path_name(place)!r}" if place else ""
+            found = " ".join(str(leaf).split())[:100]  # the text of a Text space has all its characters
             raise TypeError(
-                f"the space{where} must contain arrays of a fixed shape, but is {leaf}; "
+                f"the space{where} must contain arrays of a fixed shape, but is {found}; "
                 "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
             )
     return leaves
+
+
+def is_list_of_dicts(value: Any) -> bool:
+    """Whether a batch of observations is a list, tuple or array of dicts instead of a dict of arrays."""
+    is_rows = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    return is_rows and any(isinstance(part, dict) for part in value)
 
 
 def _as_tree(space: spaces.Space[Any]) -> Tree:
@@ -60,7 +67,9 @@ class LeafSpec:
             for key in self.path:
                 tree = tree[key]
         except (KeyError, IndexError, TypeError) as error:
-            raise ValueError(f"{self.name} is missing {where}") from error
+            is_list = is_list_of_dicts(tree)
+            got = f"; got a {type(tree).__name__} of dicts instead of a dict of arrays" if is_list else ""
+            raise ValueError(f"{self.name} is missing {where}{got}") from error
         return tree
 
     def check(self, value: Any, where: str, *, rounding: bool = False) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any
@@ -49,8 +49,13 @@ def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
             for key, part in tree.items()
         }
     if isinstance(tree, tuple):
-        return tuple(map_tree(function, part) for part in tree)
+        return tuple_like(tree, (map_tree(function, part) for part in tree))
     return function(tree)
+
+
+def tuple_like(original: tuple[Any, ...], parts: Iterable[Any]) -> Any:
+    """Return ``parts`` as a tuple of the type of ``original``, such as GraphInstance, a named tuple."""
+    return type(original)(*parts) if hasattr(original, "_fields") else tuple(parts)
 
 
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
@@ -230,7 +235,7 @@ def copy_tree(value: Any) -> Any:
         return {key: copy_tree(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         parts = map(copy_tree, value)
-        return list(parts) if isinstance(value, list) else tuple(parts)
+        return list(parts) if isinstance(value, list) else tuple_like(value, parts)
     try:
         return copy.deepcopy(value)
     except Exception:  # a user's __deepcopy__ may raise anything

@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from her_wrappers.data import Json
 from her_wrappers.data.arrays import JSON_ERRORS, reason_of
+from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.goals.interface import AnyEnv, env_spec
 
 SpaceJson: TypeAlias = dict[str, Any]
@@ -38,6 +39,7 @@ def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
     >>> space_to_json(spaces.Box(-np.inf, 1, (2,)))
     {'type': 'Box', 'dtype': 'float32', 'shape': [2], 'low': '-inf', 'high': 1.0}
     """
+    leaf_spaces(space)  # raises TypeError
     described = _describe(space)
     try:
         same = _describe(space_from_json(json.loads(json.dumps(described, allow_nan=False)))) == described

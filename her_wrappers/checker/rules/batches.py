@@ -8,6 +8,7 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.checker.comparing import ABSOLUTE, RELATIVE, close, share_memory, show
 from her_wrappers.checker.goal_calls import INFO_FORMS, extreme_pairs, flat, leaves
@@ -123,7 +124,7 @@ rows = [info] if isinstance(info, dict) else info
 return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(distance.shape)""",
 )
 def reward_needs_info(lab: Lab) -> Iterator[Violation]:
-    """A goal function raises an exception for a form of the info argument that replay buffers use."""
+    """A goal function raises or loses values for a form of the info argument that replay buffers use."""
     for name in lab.functions if lab.pairs else ():
         pair = lab.pairs[0]
         without_info = lab.call(name, pair.achieved, pair.desired, {})
@@ -140,6 +141,12 @@ def reward_needs_info(lab: Lab) -> Iterator[Violation]:
                 subject = form if name == REWARD else f"{name}, {form}"
                 # Only Stable-Baselines3 with copy_info_dict passes an array.
                 yield Violation(message, subject=subject, severity="info" if form == ARRAY else None)
+        listed, *others = [lab.form_results(name)[form] for form in INFO_FORMS[:3]]
+        for form, result in zip(INFO_FORMS[1:3], others, strict=True):
+            is_lost = result.shape != listed.shape or (form == ARRAY and not result.agrees_with(listed))
+            if is_lost and not result.error and not listed.error:
+                message = f"{name} {result.outcome} for {form}, but {listed.outcome} for {INFO_FORMS[0]}"
+                yield Violation(message, subject=f"{name}, {form}")
 
 
 @rule(
@@ -160,6 +167,9 @@ def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
             yield Violation(
                 f"the reward is {show(best)} for two equal goals, but {show(number)} for two different goals"
             )
+    own, best = lab.success_reward, max(lab.reward_values, default=None)
+    if lab.is_sparse and own is not None and best is not None and not close(own, best):
+        yield Violation(f"the reward is {show(own)} for two equal goals, but {show(best)} in some steps")
 
 
 @rule(
@@ -270,19 +280,28 @@ achieved_goal += desired_goal""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def goals_read_only(lab: Lab) -> Iterator[Violation]:
-    """For read-only strided arrays, as in buffers, a goal function raises or returns other values."""
+    """A goal function raises or returns other values for read-only strided goals in the space's order."""
+    space = lab.observation_space["achieved_goal"]  # type: ignore[index] # a Dict, since it has goals
     for name in filter(lab.is_rowwise, lab.functions):
         achieved, desired, infos = lab.batch(range(len(lab.pairs)), lab.info_form(name))
-        views = _read_only_view(achieved), _read_only_view(desired)
+        views = _read_only_view(space, achieved), _read_only_view(space, desired)
         result = lab.call(name, achieved, desired, infos)
         view_result = lab.call(name, *views, infos, copies=False)
         if not result.agrees_with(view_result):
             contiguous = f"{result.outcome} for contiguous writable arrays"
-            message = f"the function {view_result.outcome} for read-only strided arrays, but {contiguous}"
-            yield Violation(message, subject=name)
+            order = " in the order of the space" if isinstance(achieved, dict) else ""
+            seen = f"{view_result.outcome} for read-only strided arrays{order}"
+            yield Violation(f"the function {seen}, but {contiguous}", subject=name)
 
 
-def _read_only_view(goals: Tree) -> Any:
+def _in_order(space: Any, goals: Tree) -> Any:
+    """Return goals whose dicts have the order of a space; keys that the space lacks come last."""
+    if not isinstance(goals, dict) or not isinstance(space, spaces.Dict):
+        return goals
+    return {key: _in_order(space.get(key), goals[key]) for key in sorted(goals, key=[*space, *goals].index)}
+
+
+def _read_only_view(space: Any, goals: Tree) -> Any:
     """Copy goals into arrays that are read-only and not contiguous."""
 
     def view(leaf: np.ndarray) -> np.ndarray:
@@ -293,7 +312,7 @@ def _read_only_view(goals: Tree) -> Any:
         goal: np.ndarray = records["goal"]
         return goal
 
-    return map_tree(view, goals)
+    return map_tree(view, _in_order(space, goals))
 
 
 @rule(

@@ -10,19 +10,17 @@ import numpy as np
 
 from her_wrappers.checker.comparing import (
     arrays_in,
+    close,
     differences,
     identical,
     share_memory,
     show,
 )
 from her_wrappers.checker.goal_calls import flat, stack
-from her_wrappers.checker.lab import Lab, rule
+from her_wrappers.checker.lab import MAX_STATES, Lab, rule
 from her_wrappers.checker.records import STATE, StepRecord, spread
 from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.rules import Violation
-
-MAX_STATES = 1000
-"""Largest number of states that are searched for the desired goal, and to which a function is fitted."""
 
 JUMP = 2
 """A move of the achieved goal is a jump if it is this number of times larger than all other moves."""
@@ -122,9 +120,12 @@ if reached:
 )
 def goal_changes_in_episode(lab: Lab) -> Iterator[Violation]:
     """desired_goal changes between two resets, so that one episode has several goals."""
-    is_changed = [
-        not identical(step.before["desired_goal"], step.observation["desired_goal"]) for step in lab.steps
-    ]
+
+    def equal(a: Any, b: Any) -> bool:  # the same goal in another dtype may be rounded
+        return identical(a, b) if a.dtype == b.dtype else close(a, b)
+
+    goals = ((step.before["desired_goal"], step.observation["desired_goal"]) for step in lab.steps)
+    is_changed = [any(differences(before, after, equal)) for before, after in goals]
     changes = [step for step, changed in zip(lab.steps, is_changed, strict=True) if changed]
     for step in changes:
         before, after = show(step.before["desired_goal"]), show(step.observation["desired_goal"])
@@ -222,6 +223,19 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     if error > STALE * scale and min(_fit(make(before), goals)[0] for _, make in fits) < EXACT * scale:
         message = "the achieved goal follows from the observation before the step, not from the one after it"
         yield Violation(message, steps[0].place)
+
+
+@rule(
+    "GE306",
+    severity="warning",
+    fix="use a smaller timestep or smaller forces, until MuJoCo reports no bad state",
+    wrong="model.opt.timestep = 0.05",
+    right="model.opt.timestep = 0.002",
+)
+def simulation_diverges(lab: Lab) -> Iterator[Violation]:
+    """MuJoCo found a bad state within a step, and set the simulation back to its initial state."""
+    for place in lab.run.diverged:
+        yield Violation("MuJoCo reported a bad position, velocity or acceleration", place)
 
 
 def _stacked(key: str, observations: list[list[Any]]) -> list[np.ndarray]:

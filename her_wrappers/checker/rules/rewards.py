@@ -15,7 +15,8 @@ import numpy as np
 from her_wrappers.checker.comparing import close, show
 from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat, reward_number
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
-from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord, as_array
+from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord
+from her_wrappers.data.trees import try_as_array
 from her_wrappers.rules import Violation
 
 ROUNDING = 1e-3
@@ -158,12 +159,13 @@ def reward_mutates_input(lab: Lab) -> Iterator[Violation]:
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_depends_on_state(lab: Lab) -> Iterator[Violation]:
-    """compute_reward later returns other rewards for the same arguments, or ignores desired_goal."""
+    """compute_reward depends on state or on infos of the recorded goal, or ignores desired_goal."""
     if change := lab.change(REWARD):
         yield Violation(change)
-    elif _ignores_goal(lab):
-        cause = "; it is read from info, which belongs to the recorded goal" if _reads_info(lab) else ""
-        yield Violation(f"the reward is the same for different desired goals{cause}")
+    elif key := lab.info_of_recorded_goal(REWARD):
+        yield Violation(f"the reward changes with info[{key!r}], which depends on the recorded goal")
+    elif not lab.is_always_reached and _ignores_goal(lab):
+        yield Violation("the reward is the same for different desired goals")
 
 
 def _ignores_goal(lab: Lab) -> bool:
@@ -177,16 +179,14 @@ def _ignores_goal(lab: Lab) -> bool:
         rewards.setdefault(key, []).append(result.number)
         goals.setdefault(key, set()).add(flat(pair.desired).tobytes())
     compared = [key for key, desired in goals.items() if len(desired) > 1]
-    return bool(compared) and all(close(min(rewards[key]), max(rewards[key])) for key in compared)
-
-
-def _reads_info(lab: Lab) -> bool:
-    """Whether the reward of the same two goals changes if the info of another step is passed."""
-    if not lab.pairs:
+    if not compared or not all(close(min(rewards[key]), max(rewards[key])) for key in compared):
         return False
-    pair, first = lab.pairs[0], lab.pair_results(REWARD)[0].number
-    numbers = (lab.call(REWARD, pair.achieved, pair.desired, step.info).number for step in lab.steps)
-    return first is not None and any(number is not None and not close(number, first) for number in numbers)
+    # The pairs may contain no goal that is reached, so try the step with the best reward, too.
+    step = max(lab.steps, key=lambda step: reward_number(step.reward))
+    desired_goals = [step.observation["desired_goal"], *(pair.desired for pair in lab.pairs)]
+    achieved = step.observation["achieved_goal"]
+    results = [lab.call(REWARD, achieved, goal, step.info) for goal in desired_goals]
+    return all(map(results[0].agrees_with, results))
 
 
 @rule(
@@ -265,7 +265,7 @@ def step_values_not_scalar(lab: Lab) -> Iterator[Violation]:
     for step in lab.steps:
         for name in OUTCOME:
             value = getattr(step, name)
-            if shape := as_array(value).shape:
+            if shape := try_as_array(value).shape:
                 message = f"step() returned {show(value)} of shape {shape}, not a scalar"
                 yield Violation(message, step.place, name)
 

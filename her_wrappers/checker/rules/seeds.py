@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.comparing import first_difference, show
-from her_wrappers.checker.global_generators import seeded_generators
-from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
+from her_wrappers.checker.comparing import close, differences, first_difference, show
+from her_wrappers.checker.global_generators import get_global_states, seeded_generators, set_global_states
+from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule, step_or_reset
 from her_wrappers.checker.records import Divergence
 from her_wrappers.checker.replicas import CheckedEnv
 from her_wrappers.checker.rollout import call_reset, call_step, random_policy
@@ -18,7 +19,7 @@ from her_wrappers.data.trees import copy_tree
 from her_wrappers.rules import Violation
 
 MIN_STARTS = 3
-"""Smallest number of episodes with equal starts that is not taken for a coincidence."""
+"""Smallest number of repeated starts that is not taken for a coincidence."""
 
 MAX_EPISODE_STEPS = 60
 """Largest number of steps of an episode that is searched for calls that seed a global generator."""
@@ -32,12 +33,15 @@ MAX_EPISODE_STEPS = 60
     right="self.goal = self.np_random.uniform(-1, 1, 2)",
 )
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
-    """With the same seed and actions, an episode has a different goal, start or result of a step."""
+    """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
     found, other = lab.divergence, "a second environment with the same seed and actions"
     if found is None:
         found = lab.on_env(lambda env: compare_reset(lab.run.resets[0], env))
         other = "a second reset with the same seed"
     if found is None:
+        for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
+            message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
+            yield Violation(message, subject=f"info {path}", severity="warning")
         return
     cause = "step() draws from a generator that the seed does not set"
     if found.at_reset and _subject(found) == "goal" and "options=" not in found.place:
@@ -47,6 +51,21 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
     elif found.at_reset:
         cause = "reset() uses a generator that the seed does not set, or keeps state of the last episode"
     yield _difference(found, other, cause)
+
+
+def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
+    """Return path and values of the infos that change if the global generators are in another state."""
+    initial, infos = get_global_states(), []
+    action = random_policy(env.action_space, lab.seed)(None)
+    for is_other in (False, True, False, False):
+        set_global_states(initial)
+        if is_other:  # draw random numbers, so that the states differ
+            random.random(), np.random.random()  # noqa: NPY002 - the state is restored
+        infos.append(copy_tree({"reset": call_reset(env, lab.seed)[-1], "step": call_step(env, action)[-1]}))
+    set_global_states(initial)
+    first, other, *same = infos
+    changing = {path for again in same for path, *_ in differences(first, again, close)}  # such as times
+    return [found for found in differences(first, other, close) if found[0] not in changing]
 
 
 @rule(
@@ -64,7 +83,15 @@ def reset(self, *, seed=None, options=None):
 )
 def state_survives_reset(lab: Lab) -> Iterator[Violation]:
     """After a reset with a seed, an environment that was used before differs from a new one."""
-    found = lab.on_replica(lambda replica: None if lab.replay(replica) else lab.replay(replica))
+
+    def replay_after_use(replica: CheckedEnv) -> Divergence | None:
+        replica.reset(seed=lab.seed + 1)  # another seed, so that state of the first episode differs
+        policy = random_policy(replica.action_space, lab.seed + 1)
+        for _ in range(lab.replay_length):
+            step_or_reset(replica, policy)
+        return lab.replay(replica)
+
+    found = lab.on_replica(replay_after_use) if lab.divergence is None else None
     if found is not None:
         cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
         yield _difference(found, "an environment that was used before", cause)
@@ -153,11 +180,12 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     right="super().reset(seed=seed)  # then draw from self.np_random",
 )
 def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
-    """reset() without a seed seeds the environment, so that all episodes begin alike."""
-    starts = [each.observation for each in lab.rollout.resets[lab.num_envs :] if not each.options]
-    if lab.other_start is None or len(starts) < MIN_STARTS:
+    """reset() without a seed seeds the environment, so that all episodes, or those of a row, begin alike."""
+    resets = [each for each in lab.rollout.resets[lab.num_envs :] if not each.options]
+    rows = [[each.observation for each in resets if each.row == i] for i in range(lab.num_envs)]
+    if lab.other_start is None or len(resets) < MIN_STARTS + lab.num_envs:
         return
-    if any(first_difference(starts[0], start) for start in starts[1:]):
+    if any(first_difference(row[0], start) for row in rows for start in row[1:]):
         return
     cause = ""
     first = lab.run.resets[0].observation
@@ -166,7 +194,7 @@ def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
     elif lab.new_generators:
         cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
     if cause:
-        yield Violation(f"{len(starts)} episodes began alike after reset() without a seed, {cause}")
+        yield Violation(f"{len(resets)} episodes began like the one before, without a seed, {cause}")
 
 
 def _subject(found: Divergence) -> str:

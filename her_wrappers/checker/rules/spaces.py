@@ -12,6 +12,7 @@ from gymnasium import spaces
 from her_wrappers.checker.comparing import close, show, type_name
 from her_wrappers.checker.goal_calls import reward_number
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
+from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.data.trees import Path, path_name
 from her_wrappers.goals.interface import OBSERVATION_KEYS, own_goal_space
 from her_wrappers.rules import Violation
@@ -30,7 +31,7 @@ def step(self, action):
     return observation, reward, terminated, truncated, {}""",
 )
 def environment_raises(lab: Lab) -> Iterator[Violation]:
-    """reset, step or compute_reward raised an exception."""
+    """reset, step or compute_reward raised an exception, or a space attribute is not a space."""
     failure = lab.failure
     if failure is not None:
         hint = f"; {failure.hint}" if failure.hint else ""
@@ -127,7 +128,7 @@ def goal_space_mismatch(lab: Lab) -> Iterator[Violation]:
     right="spaces.Box(-2, 2, (2,), np.float32)  # step() returns np.array([0.5, 1.5], np.float32)",
 )
 def outside_space(lab: Lab) -> Iterator[Violation]:
-    """A part of an observation is not an element of its space: its dtype, shape or bounds are wrong."""
+    """A part of an observation is missing, infinite (a goal), or not in its space (dtype, shape, bounds)."""
     if not isinstance(lab.observation_space, spaces.Dict):
         return
     for record in lab.rollout.records:
@@ -194,6 +195,25 @@ def goals_reshaped(lab: Lab) -> Iterator[Violation]:
         yield Violation(f"{message} goals of shape {found}")
 
 
+@rule(
+    "GE009",
+    fix="use Box, Discrete, MultiBinary or MultiDiscrete, such as an array padded to the largest size",
+    wrong="spaces.Dict(observation=spaces.Sequence(spaces.Box(-1, 1, (2,))), ...)",
+    right="spaces.Dict(observation=spaces.Box(-1, 1, (10, 2)), ...)  # zeros follow the last element",
+)
+def no_fixed_shape(lab: Lab) -> Iterator[Violation]:
+    """Recorders and buffers reject spaces without a fixed shape: Text, Sequence, Graph and OneOf."""
+    space = lab.observation_space
+    parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {}
+    if lab.env is not None:
+        parts["action_space"] = lab.env.single_action_space if lab.batches else lab.env.action_space
+    for key, part in parts.items():
+        try:
+            leaf_spaces(part, (key,))
+        except TypeError as error:
+            yield Violation(str(error), subject=key)
+
+
 def _both_goal_spaces(lab: Lab) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:
     space = lab.observation_space
     if not isinstance(space, spaces.Dict) or not {"achieved_goal", "desired_goal"} <= space.spaces.keys():
@@ -221,8 +241,17 @@ def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple
         for key, subspace in space.spaces.items():
             if key in value:
                 yield from _outside(subspace, value[key], (*path, key))
+            elif path or key not in OBSERVATION_KEYS:  # GE002 reports those
+                yield (*path, key), Violation("the observation lacks this key", repair="")
     elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
-        yield from ((path, found) for found in _outside_array(space, value))
+        found = list(_outside_array(space, value))
+        is_goal = path[:1] in {("achieved_goal",), ("desired_goal",)}
+        if is_goal and not found and not np.isfinite(value).all():
+            found = [Violation(f"{show(value)} is not finite: recorders and buffers reject it", repair="")]
+        yield from ((path, each) for each in found)
+    elif isinstance(space, spaces.Tuple) and isinstance(value, list | tuple) and len(value) == len(space):
+        for i, (subspace, part) in enumerate(zip(space, value, strict=True)):
+            yield from _outside(subspace, part, (*path, i))
     elif not space.contains(value):
         message = f"{show(value)} of type {type_name(value)} is not an element of {show(space)}"
         yield path, Violation(message, repair="")

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from her_wrappers.checker.comparing import show, type_name
-from her_wrappers.checker.goal_calls import INFO_FORMS
+from her_wrappers.checker.goal_calls import INFO_FORMS, flat, threshold
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, TERMINATED, Lab, rule
 from her_wrappers.checker.records import StepRecord
-from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
-
-MAX_SUCCESSES = 10
-"""Largest number of successful steps, and of unreached goals for each of them, in `_follows_info`."""
 
 MIN_EPISODES = 4
 """Smallest number of terminated episodes with equal lengths that is not taken for a coincidence."""
@@ -85,10 +83,10 @@ def success_flag_form(lab: Lab) -> Iterator[Violation]:
     if "is_success" not in names:
         yield Violation("the flag is named 'success' instead of 'is_success'", subject="name of the flag")
     flags = [flag_of(step.info) for step in lab.steps if flag_name(step.info)]
-    ends_without = [s for s in lab.steps if (s.terminated or s.truncated) and flag_name(s.info) is None]
-    if ends_without and all(flags):
+    if None in names and all(flags):
+        first = next(step for step in lab.steps if flag_name(step.info) is None)
         message = f"the flag is present only where it is True, in {len(flags)} of {len(lab.steps)} steps"
-        yield Violation(message, ends_without[0].place, "step", severity="warning")
+        yield Violation(message, first.place, "step", severity="warning")
     for step in lab.steps:
         name = flag_name(step.info)
         if name is None:
@@ -114,7 +112,7 @@ while self._reached(self.start, self.goal):
     self.goal = self._draw_goal()""",
 )
 def success_at_reset(lab: Lab) -> Iterator[Violation]:
-    """Most episodes start with their goal reached, so that an agent learns nothing from them."""
+    """Most episodes start with their goal reached, so agents learn nothing (a warning if all goals are)."""
     resets, flags = lab.rollout.resets, [flag_of(record.info) for record in lab.rollout.resets]
     solved = [
         flag if flag is not None else lab.is_sparse and lab.is_rewarded_as_success(record)
@@ -122,6 +120,9 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
     ]
     if sum(solved) > len(resets) / 2:
         yield Violation(f"{sum(solved)} of {len(resets)} episodes start with their goal reached")
+    if lab.is_always_reached:
+        message = "all goals are reached, as if the threshold is in another unit than the goals"
+        yield Violation(message, subject="threshold", severity="warning")
 
 
 @rule(
@@ -155,7 +156,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
 def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
-    """compute_terminated disagrees with step() on termination, or returns neither True nor False."""
+    """compute_terminated disagrees with step() or returns no bool, or episodes end just before success."""
     # A step without success may also terminate for another reason, such as a crash.
     results = lab.step_results(TERMINATED)
     for step, result, reached in zip(lab.steps, results, lab.reached, strict=False):
@@ -172,6 +173,22 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
         elif not result.number and step.terminated and reached:
             message = "step() returned terminated=True on success, but compute_terminated returned False"
             yield Violation(message, step.place)
+    name = REWARD if lab.is_sparse else TERMINATED
+
+    def goals(step: StepRecord) -> tuple[Any, Any]:
+        return step.observation["achieved_goal"], step.observation["desired_goal"]
+
+    def share(step: StepRecord) -> float:  # of the distance to the goal, at which it would be reached
+        return threshold(*goals(step), step.info, partial(lab.call, name)) or 0.0
+
+    ended = zip(lab.steps, lab.reached, strict=True)
+    early = [step for step, reached in ended if step.terminated and not reached and name in lab.functions]
+    if len(early) >= MIN_EPISODES and all(share(step) > 0.5 for step in early):
+        least, others = min(map(share, early)), (step for step in lab.steps if not step.terminated)
+        near = sorted(others, key=lambda step: np.linalg.norm(np.subtract(*map(flat, goals(step)))))
+        if all(share(step) < least for step in near[:50]):
+            message = f"{len(early)} episodes terminated before success, all at {1 / least:.2f} times"
+            yield Violation(f"{message} the distance of success or less", early[0].place, severity="warning")
 
 
 @rule(
@@ -184,7 +201,7 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
     right="terminated, truncated = reached, self.elapsed >= self.horizon",
 )
 def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
-    """Episodes terminate after a fixed number of steps; a time limit should truncate instead."""
+    """Time limits terminate episodes instead of truncating them, or success truncates them."""
     lengths: dict[int, int] = {}
     for step in lab.steps:
         lengths[step.episode] = max(step.t + 1, lengths.get(step.episode, 0))
@@ -198,6 +215,9 @@ def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
     if len(failures) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in failures):
         message = f"{len(failures)} episodes terminated without success, all after exactly {limit} steps"
         yield Violation(message, failures[0].place)
+    early = [step for step in lab.successes if step.t + 1 < limit]
+    if len(early) >= MIN_EPISODES and all(step.truncated and not step.terminated for step in early):
+        yield Violation("success truncates episodes, instead of terminating them", early[0].place, "success")
 
 
 @rule(
@@ -221,29 +241,8 @@ def terminated_depends_on_state(lab: Lab) -> Iterator[Violation]:
         return
     if change := lab.change(TERMINATED):
         yield Violation(change)
-    successes = lab.successes[:MAX_SUCCESSES]
-    if successes and all(_follows_info(lab, step) for step in successes):
-        message = (
-            "compute_terminated returns True for any desired goal if the info is that of a success, and False"
-            " with another info: it reads the success of the recorded goal"
-        )
-        yield Violation(message, successes[0].place)
-
-
-def _follows_info(lab: Lab, step: StepRecord) -> bool:
-    """Whether compute_terminated takes the success of ``step`` from the info instead of the goals."""
-    achieved, desired = (step.observation[key] for key in OBSERVATION_KEYS[1:])
-    failures = [other for other, reached in zip(lab.steps, lab.reached, strict=True) if not reached]
-    unreached = [
-        goal
-        for goal in (other.observation["desired_goal"] for other in failures[:MAX_SUCCESSES])
-        if lab.call(REWARD, achieved, goal, step.info).number != lab.success_reward
-    ]
-    return (
-        bool(unreached)
-        and all(lab.call(TERMINATED, achieved, goal, step.info).number for goal in unreached)
-        and not lab.call(TERMINATED, achieved, desired, failures[0].info).number
-    )
+    elif key := lab.info_of_recorded_goal(TERMINATED):
+        yield Violation(f"compute_terminated changes with info[{key!r}], which depends on the recorded goal")
 
 
 @rule(

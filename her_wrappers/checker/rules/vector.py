@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,9 +13,9 @@ from gymnasium.vector.utils import batch_space
 
 from her_wrappers.checker.comparing import differences, first_difference, identical, show
 from her_wrappers.checker.lab import Lab, rule
-from her_wrappers.checker.records import StepRecord, as_array, ended_rows, wrong_shapes
+from her_wrappers.checker.records import StepRecord, ended_rows, row_of, wrong_shapes
 from her_wrappers.data.infos import final_observation_row
-from her_wrappers.data.trees import copy_tree, map_tree
+from her_wrappers.data.trees import copy_tree, try_as_array
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.rules import Violation
 from her_wrappers.support.error_texts import describe
@@ -45,7 +46,7 @@ class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
 )
 def info_not_batchable(lab: Lab) -> Iterator[Violation]:
     """Infos raise an exception or lose data when a vector environment batches them."""
-    not_dict = next((step for step in lab.steps if not isinstance(step.info, dict)), None)
+    not_dict = next((each for each in lab.rollout.records if not isinstance(each.info, dict)), None)
     if not_dict is not None:
         yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
         return
@@ -115,7 +116,7 @@ def final_obs_missing(lab: Lab) -> Iterator[Violation]:
 
 @rule(
     "GE603",
-    fix="return rewards, terminations and truncations of shape (num_envs,), and batched observations",
+    fix="return rewards, terminations and truncations of shape (num_envs,), and dicts of batched arrays",
     wrong="return observations, rewards[:, None], terminated.astype(float), truncated, infos",
     right="return observations, rewards, terminated, truncated, infos",
 )
@@ -127,11 +128,14 @@ def vector_shape(lab: Lab) -> Iterator[Violation]:
         message = f"the space is not a batch of single_observation_space: {show(lab.env.observation_space)}"
         yield Violation(message, subject="observation_space")
     for record in lab.batches.records:
-        for name, shape, expected in wrong_shapes(record, lab.num_envs):
-            yield Violation(f"the batch has shape {shape} instead of {expected}", record.place, name)
+        for name, message in wrong_shapes(record, lab.num_envs):
+            yield Violation(message, record.place, name)
+    if place := lab.batches.list_infos:
+        message = "the infos are a list of dicts, as in Stable-Baselines3, instead of one dict of arrays"
+        yield Violation(message, place, "infos", severity="warning")
     for step in lab.batches.steps:
         for name in ("terminated", "truncated"):
-            dtype = as_array(getattr(step, name)).dtype
+            dtype = try_as_array(getattr(step, name)).dtype
             if dtype != np.bool_:
                 yield Violation(f"the batch has dtype {dtype} instead of bool", step.place, name)
 
@@ -164,11 +168,33 @@ def rows_with_one_seed(lab: Lab) -> Iterator[Violation]:
     record = lab.run.resets[0]
     if lab.other_start is None or any(wrong_shapes(record, lab.num_envs)):
         return
-    rows = [map_tree(lambda leaf: leaf[i], record.observation) for i in range(lab.num_envs)]  # noqa: B023
+    rows = [row_of(record.observation, i) for i in range(lab.num_envs)]
     if all(identical(rows[0], row) for row in rows) and first_difference(record.observation, lab.other_start):
         yield Violation(
             f"reset(seed={record.seed}) started all {lab.num_envs} environments alike", record.place
         )
+
+
+@rule(
+    "GE606",
+    fix="return the flags False in the row of a reset, and reset only the rows of options['reset_mask']",
+    wrong="return self._reset(np.ones(self.num_envs, bool))  # for any options",
+    right='return self._reset((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))',
+)
+def reset_rows(lab: Lab) -> Iterator[Violation]:
+    """A vector environment ignores reset_mask, or repeats the flags of an episode in the row of its reset."""
+    steps = [step for step in lab.run.steps if not any(wrong_shapes(step, lab.num_envs))]
+    is_next_step = lab.batches and declared_mode(lab.env) is AutoresetMode.NEXT_STEP
+    for before, step in itertools.pairwise(steps if is_next_step else ()):
+        if before.episode == step.episode and (ended_rows(before) & ended_rows(step)).any():
+            yield Violation("the flags of the last step are repeated in the row of the reset", step.place)
+    last_steps = {step.episode: step for step in steps}
+    for record in lab.run.resets:
+        last: Any = last_steps.get(record.episode - 1)
+        mask = (record.options or {}).get("reset_mask")
+        for i in np.flatnonzero(~mask).tolist() if last is not None and mask is not None else ():
+            if not identical(row_of(last.observation, i), row_of(record.observation, i)):
+                yield Violation(f"row {i}, outside of reset_mask, changed", record.place, "reset_mask")
 
 
 def _resetting_steps(lab: Lab) -> list[StepRecord]:

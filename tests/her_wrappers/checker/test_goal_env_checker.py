@@ -43,9 +43,15 @@ PASSIVE_FAULTS = [
     for specimen, code in FAULTS
     if GOAL_ENV_RULES[code].passive
     and issubclass(specimen, Reach)
-    # These faults show at the first reset only, or on relabeled goals only.
+    # These faults show at the first reset only, on relabeled goals only, or in several episodes.
     and specimen.__name__
-    not in {"TerminationNotImplemented", "MutatesInfo", "LogAtZero", "DividesByDistance"}
+    not in {
+        "TerminationNotImplemented",
+        "MutatesInfo",
+        "LogAtZero",
+        "DividesByDistance",
+        "TerminatesBeforeSuccess",
+    }
 ]
 
 

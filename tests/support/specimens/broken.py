@@ -10,6 +10,7 @@ from tests.support.specimens import (  # noqa: F401 - each module adds its speci
     broken_spaces,
     broken_steps,
     broken_terminations,
+    broken_values,
     broken_vectors,
 )
 from tests.support.specimens.reach import FAULTS

@@ -49,16 +49,6 @@ class ActionMask(Reach):
         return super().move(step)
 
 
-class TextInObservation(Reach):
-    """A further key of the observation is a text."""
-
-    def make_space(self):
-        return goal_dict(SQUARE, instruction=spaces.Text(20))
-
-    def observe(self):
-        return super().observe() | {"instruction": "goright" if self.goal[0] > 0 else "goleft"}
-
-
 class Strided(Reach):
     """Observations are strided views of larger arrays."""
 
@@ -67,6 +57,5 @@ class Strided(Reach):
 
 
 OBSERVATIONS = [
-    ImageObservation, EmptyObservation, ActionMask, TextInObservation,
-    Strided,
+    ImageObservation, EmptyObservation, ActionMask, Strided,
 ]  # fmt: skip

@@ -1,0 +1,192 @@
+"""The checker reports what recorders and buffers reject, and names the key."""
+
+import string
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
+
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder, check_goal_env
+from her_wrappers.checker.rules.spaces import _outside
+from her_wrappers.data.trees import copy_tree, map_tree
+from tests.support.specimens.broken_values import FurtherKey, ListOfInfos, ListOfObservations
+from tests.support.specimens.correct_goals import GoalsInPairs
+from tests.support.specimens.reach import Reach
+from tests.support.specimens.unusual_goals import SQUARE, CellAndOffset, UnboundedGoals
+
+
+def found(env, *codes, **options):
+    """Return code, subject and severity of each finding, except notes."""
+    report = check_goal_env(env, max_steps=30, select=codes, **{"replicas": False} | options)
+    return {(each.code, each.subject, each.severity) for each in report.of_severity("error", "warning")}
+
+
+class CellMissingAtReset(CellAndOffset):
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        del observation["achieved_goal"]["cell"]
+        return observation, info
+
+
+class KeyMissingLater(FurtherKey):
+    def observe(self):
+        return {key: part for key, part in super().observe().items() if key != "more" or self.elapsed != 3}
+
+
+class PartMissing(FurtherKey):
+    more = spaces.Dict(near=SQUARE, far=spaces.Tuple([SQUARE, spaces.Dict(left=SQUARE)]))
+
+    def value(self):
+        return {"near": self.position.copy(), "far": (self.position.copy(), {})}
+
+
+@pytest.mark.parametrize(
+    ("env", "key"),
+    [
+        (CellMissingAtReset, "achieved_goal/cell"),
+        (KeyMissingLater, "more"),
+        (PartMissing, "more/far/1/left"),
+    ],
+)
+def test_a_key_that_is_missing_in_an_observation_is_named(env, key):
+    assert found(env, "GE0") == {("GE005", key, "error")}
+    with pytest.raises(ValueError, match=f"observation/{key} is missing"):
+        record(EpisodeRecorder(env(), print))
+
+
+def record(env):
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step(env.action_space.sample())
+
+
+GRAPH = spaces.GraphInstance(np.zeros((2, 2), np.float32), None, None)
+VARIABLE = {
+    "sequence": (spaces.Sequence(SQUARE, stack=True), np.zeros((3, 2), np.float32)),
+    "graph": (spaces.Graph(SQUARE, None), GRAPH),
+    "one of": (spaces.OneOf([SQUARE, spaces.Discrete(3)]), (1, np.int64(2))),
+    "text": (spaces.Text(9, charset=string.printable), "go \n now"),
+    "inside": (spaces.Dict(a=SQUARE, b=spaces.Text(5)), {"a": np.zeros(2, np.float32), "b": "go"}),
+}
+
+
+@pytest.mark.parametrize(("space", "value"), VARIABLE.values(), ids=VARIABLE)
+def test_a_space_without_a_fixed_shape_is_named_as_by_recorders(space, value):
+    class Varies(FurtherKey):
+        more = space
+
+        def value(self):
+            return copy_tree(value)
+
+    assert found(Varies, "GE0") == {("GE009", "more", "error")}
+    assert found(lambda: SyncVectorEnv([Varies] * 2), "GE0", "GE6") == {("GE009", "more", "error")}
+    for make in (lambda: EpisodeRecorder(Varies(), print), lambda: HindsightReplayBuffer.for_env(Varies())):
+        with pytest.raises(TypeError, match=r"the space of 'more.*fixed shape") as raised:
+            make()
+        assert len(str(raised.value)) < 300
+
+
+def test_copies_of_graphs_are_graphs():
+    for copied in (copy_tree(GRAPH), map_tree(np.copy, GRAPH)):
+        assert isinstance(copied, spaces.GraphInstance)
+    assert not list(_outside(spaces.Graph(SQUARE, None), copy_tree(GRAPH), ()))
+
+
+@pytest.mark.parametrize("space", [spaces.Sequence(SQUARE), spaces.Text(5)])
+def test_an_action_space_without_a_fixed_shape_is_reported(space):
+    env = Reach()
+    env.action_space = space
+    env.step = lambda action: Reach.step(env, np.zeros(2))
+    assert ("GE009", "action_space", "error") in found(env, "GE009")
+
+
+@pytest.mark.parametrize("space", [None, 4, spaces.Box])
+def test_an_attribute_that_is_not_a_space_is_reported(space):
+    for name in ("action_space", "observation_space"):
+        env = Reach()
+        setattr(env, name, space)
+        report = check_goal_env(env)
+        assert [finding.code for finding in report.findings] == ["GE000"]
+        assert name in report.findings[0].message
+    vector_env = SyncVectorEnv([Reach] * 2)
+    vector_env.single_action_space = space
+    assert ("GE009", "action_space", "error") in found(vector_env, "GE0")
+    with pytest.raises(TypeError, match="fixed shape"):
+        VectorEpisodeRecorder(vector_env, print)
+
+
+@pytest.mark.parametrize("key", ["achieved_goal", "desired_goal"])
+def test_an_infinite_goal_of_an_unbounded_space_is_reported(key):
+    class Infinite(UnboundedGoals):
+        def observe(self):
+            observation = super().observe()
+            return observation | {key: observation[key] - (np.inf if self.elapsed == 3 else 0)}
+
+    assert ("GE005", key, "error") in found(Infinite, "GE0")
+
+
+def test_an_infinite_part_of_a_goal_is_reported_but_not_of_an_observation():
+    line = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+
+    class Infinite(GoalsInPairs):
+        def make_space(self):
+            pair = spaces.Tuple([line, line])
+            return spaces.Dict(observation=line, achieved_goal=pair, desired_goal=pair)
+
+        def observe(self):
+            goals = {"achieved_goal": (np.zeros(1), np.full(1, np.inf)), "desired_goal": (np.ones(1),) * 2}
+            return {"observation": np.full(1, np.inf), **goals}
+
+    assert found(Infinite, "GE005") == {("GE005", "achieved_goal/1", "error")}
+
+
+def as_array(rows):
+    array = np.empty(3, object)
+    array[:] = list(rows)
+    return array
+
+
+@pytest.mark.parametrize("kind", [tuple, list, as_array])
+def test_observations_in_a_list_of_dicts_are_rejected_by_checker_recorder_and_buffer(kind):
+    env = type("Split", (ListOfObservations,), {"kind": staticmethod(kind)})()
+    assert found(env) == {("GE603", "observation", "error")}
+    buffer = HindsightReplayBuffer.for_env(env)
+    with pytest.raises(ValueError, match="of dicts instead of a dict of arrays"):
+        record(VectorEpisodeRecorder(env, buffer))
+    observations, _ = env.reset(seed=0)
+    actions = env.action_space.sample()
+    next_observations, *values = env.step(actions)
+    *values, infos = values
+    with pytest.raises(ValueError, match="row for each copy"):
+        buffer.add(observations, actions, values[0], next_observations, *values[1:], infos)
+
+
+class NestedListOfInfos(ListOfInfos):
+    def split(self, infos):
+        return tuple(row | {"terms": {"cost": 0.5}} for row in super().split(infos))
+
+
+class ListOfInfosAtReset(ListOfInfos):
+    def step(self, actions):
+        return SyncVectorEnv.step(self, actions)
+
+
+@pytest.mark.parametrize("make", [ListOfInfos, NestedListOfInfos, ListOfInfosAtReset])
+def test_infos_in_a_list_are_a_warning_since_recorders_accept_them(make):
+    report = check_goal_env(make, max_steps=60)
+    assert {(each.code, each.subject) for each in report.of_severity("error", "warning")} == {
+        ("GE603", "infos")
+    }
+    episodes = []
+    record(VectorEpisodeRecorder(make(), episodes.append, max_episode_steps=2))
+    assert episodes
+
+
+@pytest.mark.parametrize("value", [[{"is_success": False}], None, "info"])
+def test_an_info_of_a_reset_that_is_not_a_dict_is_reported(value):
+    class OddInfo(Reach):
+        def reset(self, *, seed=None, options=None):
+            return super().reset(seed=seed)[0], value
+
+    assert found(OddInfo, "GE501") == {("GE501", "", "warning")}
