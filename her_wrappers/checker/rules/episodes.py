@@ -226,7 +226,7 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
 
 
 @rule(
-    "GE306",
+    "GE307",
     severity="warning",
     fix="use a smaller timestep or smaller forces, until MuJoCo reports no bad state",
     wrong="model.opt.timestep = 0.05",

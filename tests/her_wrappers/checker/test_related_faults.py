@@ -379,8 +379,8 @@ class MaskWithoutEffect(Reaches):
         (RowsWithTwoStarts, "GE405", set()),
         (MaskWithoutEffect, "GE606", {"error"}),
         (lambda: SyncVectorEnv([Reach] * 3, autoreset_mode=AutoresetMode.DISABLED), "GE606", set()),
-        (type("BadPosition", (Diverges,), {"kind": 4}), "GE306", {"warning"}),
-        (type("ManyContacts", (Diverges,), {"kind": 1}), "GE306", set()),
+        (type("BadPosition", (Diverges,), {"kind": 4}), "GE307", {"warning"}),
+        (type("ManyContacts", (Diverges,), {"kind": 1}), "GE307", set()),
     ],
 )
 def test_resets(env, code, severities):

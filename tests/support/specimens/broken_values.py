@@ -219,7 +219,7 @@ class RadiusInMillimetres(Reach, breaks="GE207"):
         return observation, self.inform(observation)
 
 
-class Diverges(Reach, breaks="GE306"):
+class Diverges(Reach, breaks="GE307"):
     """In some steps, the simulator finds a bad acceleration, and goes back to its initial state."""
 
     kind = 6  # mjWARN_BADQACC
