@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -78,8 +79,8 @@ class RunFolder:
                 )
         with as_corrupt(f"{self._latest} is damaged"):
             taken, buffer = steps_of(saved["counts"]), str(saved["buffer"])
-            if Path(buffer).name != buffer:
-                raise ValueError(f"'buffer' must be a file name without a folder, got {buffer!r}")
+            if not re.fullmatch(r"buffer-\d+\.replay", buffer):
+                raise ValueError(f"'buffer' must be a name such as 'buffer-7.replay', got {buffer!r}")
             if not all(isinstance(value, int | float) for value in saved["counts"].values()):
                 raise ValueError(f"'counts' must contain only numbers, got {saved['counts']}")
             if not all(row.keys() >= {*COUNTS, "success_rate", "mean_return"} for row in saved["history"]):

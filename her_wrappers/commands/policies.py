@@ -42,7 +42,7 @@ def open_policy(
         with terminal.advises_folder(policy):
             env = make_env(env_name, disable_env_checker=True, **options)
         return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent(env)
-    if policy != "random" and ":" not in policy:
+    if ":" not in policy and len(Path(policy).parts) > 1:
         raise CommandError(f"there is no folder or file {policy}; pass a run, or module:function", 3)
     if env_name is None:
         raise CommandError(

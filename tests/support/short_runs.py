@@ -14,6 +14,7 @@ TINY = {
     "evaluation_episodes": 3,
     "history_every": 2,
     "seed": 3,
+    "clip_targets": True,
 }
 
 

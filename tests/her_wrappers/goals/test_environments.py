@@ -87,7 +87,7 @@ MISTAKES = [
     ("none.py", "there is no file none.py"),
     ("arm2:Task", "use the name of a function that returns her_envs.TaskEnv(task)"),
     ("arm2:make_task", "must make a single gymnasium.Env, got Task; use the name of a function"),
-    ("FetchNothing-v4", "gymnasium_robotics:FetchNothing-v4"),
+    ("FetchNothing-v4", "belongs to the package gymnasium_robotics"),
 ]
 
 
