@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,8 +139,7 @@ def train(
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
             stack.callback(files.close)  # also if `open` fails after it locked the folder
-            installed = find_spec("tensorboard") is not None
-            files.open(run, tensorboard=installed if tensorboard is None else tensorboard)
+            files.open(run, tensorboard=tensorboard)
         run.begin_episodes()
         ended = False
         while not ended:

@@ -99,8 +99,10 @@ class RunFolder:
             return config, saved, None
         return config, saved, self.path / buffer
 
-    def open(self, run: Run, *, tensorboard: bool) -> None:
-        """Lock the folder, write the config and, if ``tensorboard`` is True, create TensorBoard event files.
+    def open(self, run: Run, *, tensorboard: bool | None) -> None:
+        """Lock the folder, write the config, and create TensorBoard event files unless that is False.
+
+        If ``tensorboard`` is None, the package tensorboard may be missing.
 
         Raises:
             InUseError: Another run writes to the folder.
@@ -112,8 +114,12 @@ class RunFolder:
         with self._writing():
             with replacement(self.path / "config.json") as file:  # replaces a pipe too
                 file.write((json.dumps(run.config.as_dict(), indent=2) + "\n").encode())
-            if tensorboard:
-                self._tensorboard = open_tensorboard(self.path / "tensorboard", run.counts.steps)
+            if tensorboard is not False:
+                try:
+                    self._tensorboard = open_tensorboard(self.path / "tensorboard", run.counts.steps)
+                except ValueError:
+                    if tensorboard:
+                        raise
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

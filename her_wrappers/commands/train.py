@@ -205,7 +205,8 @@ def _train(runs: Sequence[tuple[Config, Path]], run: RunOptions) -> int:
     from her_agents.training.loop import is_solved
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
 
-    options = {name: getattr(run, name) for name in ("tensorboard", "backend", "address", "timeout")}
+    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")}
+    options |= {"tensorboard": None if run.tensorboard else False}
     options |= {"stop": is_solved} if run.stop else {}
     runs = [each for each in runs if run.resume or not _is_complete(*each, stop=run.stop)]
     if not runs:
