@@ -234,6 +234,12 @@ class Facts:
             return self.flags > 0
         return np.asarray(self.rewards == (np.nan if self.sparse_pair is None else self.sparse_pair[1]))
 
+    @property
+    def success_signals(self) -> dict[str, np.ndarray]:
+        """Success flags, if they were recorded, and rewards, by name; those that have one value are left out."""
+        signals = ({"is_success": self.flags > 0} if self.has_flags else {}) | {"reward": self.rewards}
+        return {name: values for name, values in signals.items() if values.size and np.ptp(values * 1)}
+
     @cached_property
     def is_success_episode(self) -> np.ndarray:
         """(n,) bool, whether each episode had at least one successful step."""
