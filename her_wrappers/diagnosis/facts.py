@@ -178,6 +178,19 @@ class Facts:
         return np.asarray(np.ptp(both, axis=0))
 
     @cached_property
+    def unit_factor(self) -> int:
+        """Power of ten by which desired goals are larger than achieved ones, as in other units; else 0.
+
+        The factor is within 2 of 100 or 1,000, or of their inverses, and is similar in all components.
+        """
+        sizes = np.abs(self.desired).mean(axis=0), np.abs(self.starts).mean(axis=0)
+        with np.errstate(all="ignore"):
+            powers = np.log10(sizes[0] / sizes[1])[(sizes[0] > 0) | (sizes[1] > 0)]
+        found = round(float(powers.mean())) if powers.size and np.isfinite(powers).all() else 0
+        is_near = abs(found) in {2, 3} and abs(powers.mean() - found) <= 0.3 and np.ptp(powers) <= 0.5
+        return found if is_near else 0
+
+    @cached_property
     def has_moved(self) -> np.ndarray:
         """(n,) bool, whether the achieved goal was ever farther than a limit from its first value.
 

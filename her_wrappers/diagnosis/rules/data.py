@@ -195,10 +195,10 @@ def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
     "return the flag in info['is_success']",
     threshold="no success, although a tenth of the episodes end at less than 1 % of the distance at the start, or "
     "although rewards have both sparse values; distances (also of single components) that are not smaller in "
-    "steps with a success (an area under the curve below 0.6); or goals that are multiples of 0.1, 0.01, ... "
+    "steps with a success (an area under the curve below 0.7); or goals that are multiples of 0.1, 0.01, ... "
     "while successes and misses overlap by about this number (a warning)",
     needs=("episodes", "success"),
-    implies=("GD103", "GD207", "GD208"),
+    implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
     success, last = facts.success, facts.offsets[1:] - 1
@@ -216,7 +216,7 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
     achieved, desired = (projected(finite(each)) for each in goals.values())
     reached, distances = success[: len(before)], facts.distances[: len(before)]
     areas = [_area(each, reached) for each in (distances, *abs(achieved[before + 1] - desired[before]).T)]
-    if facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and max(areas) < 0.6:
+    if facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and max(areas) < 0.7:
         yield Violation(
             f"the median distance to the goal is {np.median(distances[reached]):.3g} in steps with a success, "
             f"and {np.median(distances[~reached]):.3g} in other steps"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.diagnosis.facts import Facts, rule
+from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.rules import Violation
 
 
@@ -15,16 +15,23 @@ from her_wrappers.rules import Violation
     "goals-outside-achieved",
     "error",
     meaning="Desired goals lie outside the region of all goals that were ever achieved.",
-    fix="sample desired goals from the region that the agent can reach, or start the episodes nearer to them",
+    fix="sample desired goals from the region that the agent can reach, or start the episodes nearer to them; "
+    "use one unit for both goals",
     threshold="a warning if more than 50 % of the desired goals lie outside, or more than 10 % while half of "
     "the others are reached; an error above 90 %. A goal lies outside if a component (in a run, also the "
     "distance to the center) exceeds the achieved range by more than the success radius and 5 % of this "
-    "range. Relabeled goals are then unlike the desired goals",
+    "range. Relabeled goals are then unlike the desired goals. Also an error: desired goals are about 100 or 1,000 "
+    "times as large as achieved goals, or as small, in all components",
     source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473",
     needs=("episodes", "unsolved"),
     implies=("GD402",),
 )
 def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
+    if facts.unit_factor:
+        large, small = ("desired", "achieved") if facts.unit_factor > 0 else ("achieved", "desired")
+        factor = 10 ** abs(facts.unit_factor)
+        yield Violation(f"{large} goals are about {factor:,} times as large as {small} goals, as in other units")
+        return
     low, high = facts.ranges["achieved_goal"]
     margin = np.maximum(facts.radius, 0.05 * (high - low))
     is_outside = (facts.desired < low - margin) | (facts.desired > high + margin)  # (n, G)
@@ -221,6 +228,32 @@ def radius_below_step(facts: Facts) -> Iterator[Violation]:
             f"a distance of {missed:.2g} to the goal is not a success, but the median motion of a step is "
             f"{motion:.2g}"
         )
+
+
+@rule(
+    "GD210",
+    "goal-left",
+    "warning",
+    meaning="Most episodes reach their goal, but leave it again before they end.",
+    fix="if success at the end counts, reward each step at the goal, and do not end relabeled transitions there "
+    "(--termination never); if success once counts, end the episodes at the goal (terminated=True)",
+    threshold="in the latest half of the episodes, at least 50 % reach the goal, and at least 60 % of these end "
+    "elsewhere. Episodes that begin at their goal are left out",
+    source="ManiSkill #543: success once and success at the end",
+    needs=("episodes", "success", "unsolved"),
+)
+def goal_left(facts: Facts) -> Iterator[Violation]:
+    latest = np.flatnonzero(facts.start_distances > facts.tolerance)
+    latest = latest[len(latest) // 2 :]
+    reached = facts.is_success_episode[latest]
+    left = reached & ~facts.final_success[latest]
+    if not facts.is_environment and len(latest) >= FEW_EPISODES / 2 and reached.mean() >= 0.5:
+        if left.sum() >= 0.6 * reached.sum():
+            yield Violation(
+                f"{reached.sum()} of the latest {len(latest)} episodes reach their goal, and {left.sum()} of them "
+                f"leave it: success once {reached.mean():.2f}, success at the end "
+                f"{facts.final_success[latest].mean():.2f}"
+            )
 
 
 @rule(

@@ -225,3 +225,29 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
             subject="agent.learning_rate",
             severity="warning" if 1e-5 <= rate <= 0.1 else "error",
         )
+
+
+@rule(
+    "GD610",
+    "success-rises-slowly",
+    "info",
+    meaning="The success rate rises, but so slowly that the run needs more than twice its steps.",
+    fix="find the goals that fail with `her evaluate FOLDER`, then change one option at a time as in "
+    "docs/tuning.md; or train for more steps",
+    threshold="a line through the latest half of at least 10 evaluations rises, but reaches a success rate of 0.9 "
+    "only after more evaluations than the run has; the mean of the latest third is at least 0.05 above that of "
+    "the first",
+    needs=("history", "unsolved"),
+)
+def success_rises_slowly(facts: Facts) -> Iterator[Violation]:
+    rates = facts.column("success_rate")
+    if len(rates) < 10:
+        return
+    first, latest = (float(part.mean()) for part in np.array_split(rates, 3)[::2])
+    half = rates[len(rates) // 2 :]
+    slope = float(np.polyfit(np.arange(len(half)), half, 1)[0])
+    if latest - first >= 0.05 and 0 < slope < (SOLVED - latest) / len(rates):
+        yield Violation(
+            f"the success rate rose from {first:.2f} to {latest:.2f} (means of the first and latest third of "
+            f"{len(rates)} evaluations), lately by {slope:.2g} for each evaluation"
+        )

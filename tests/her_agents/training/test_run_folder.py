@@ -119,7 +119,7 @@ def test_finished_training_continues_only_with_more_steps(finished):
 
 
 def test_only_a_better_evaluation_replaces_the_best_checkpoint(tmp_path, monkeypatch):
-    rates = iter([(0.2, -5.0, 5.0), (0.6, -5.0, 5.0), (0.6, -4.0, 4.0), (0.4, -1.0, 1.0)])
+    rates = iter([(0.2, -5.0, 5.0, 1.0), (0.6, -5.0, 5.0, 1.0), (0.6, -4.0, 4.0, 1.0), (0.4, -1.0, 1.0, 1.0)])
     monkeypatch.setattr(session, "evaluate", lambda *arguments: Evaluation(*next(rates)))
     train(tiny(steps=800), folder=tmp_path)
     assert load_checkpoint(tmp_path / "best.pt")["counts"]["epochs"] == 3
