@@ -68,65 +68,55 @@ def action_effects(block: Episodes) -> np.ndarray | None:
     return effects
 
 
-@np.errstate(invalid="ignore", divide="ignore")
 def action_lags(block: Episodes) -> dict[int, float]:
     """Return, for each of `LAGS`, how well the actions of that many steps later explain the changes of a step.
 
-    That is the share of the variance, around the means of the episodes, that a linear regression explains of
-    the component of the state whose change it explains best. Empty for images, for actions
-    that are not floats, and for fewer than 500 steps.
+    That is the share of the variance that a linear regression explains of the component of the state whose
+    change it explains best. Empty for images, actions that are not floats, and fewer than 500 steps.
     """
-    found, most = _actions_and_states(block), LAGS[-1]
-    counts = np.maximum(block.lengths - 2 * most, 0)
-    if found is None or counts.sum() < MIN_STEPS / 2:
+    found = _actions_and_states(block)
+    begins, ends = (each.repeat(block.lengths) for each in (block.ends[:-1], block.ends[1:]))
+    numbers = np.arange(block.num_steps)
+    steps = np.flatnonzero((numbers - begins >= LAGS[-1]) & (ends - numbers > LAGS[-1]))
+    if found is None or len(steps) < MIN_STEPS / 2:
         return {}
     actions, states = found[0], np.hstack(found[1])
-    episode = np.arange(len(block)).repeat(counts)
-    steps = np.concatenate([np.arange(i, i + n) for i, n in zip(block.ends + most, counts, strict=False)])
-
-    def centered(rows: np.ndarray) -> np.ndarray:
-        sums = np.stack([np.bincount(episode, column, len(block)) for column in rows.T], axis=1)
-        return np.asarray(rows - (sums / counts[:, None])[episode])
-
     before = block.state_of_step[steps]
-    changes = centered(states[before + 1] - states[before])
+    changes = states[before + 1] - states[before]
     changes = changes[:, changes.std(axis=0) > 1e-9 * abs(states).max(axis=0)]  # others are rounding errors
     shares = {}
     for lag in LAGS:
-        features = centered(actions[steps + lag])
+        features = np.hstack([actions[steps + lag], np.ones((len(steps), 1))])
         rest = changes - features @ (np.linalg.pinv(features.T @ features) @ (features.T @ changes))
-        shares[lag] = float(finite(1 - rest.var(axis=0) / changes.var(axis=0)).max(initial=0))
+        shares[lag] = float((1 - rest.var(axis=0) / changes.var(axis=0)).max(initial=0))
     return shares
 
 
-@np.errstate(invalid="ignore", divide="ignore")
 def sign_flips(block: Episodes) -> tuple[int, float]:
     """Return the action component whose effect has another sign in the largest share of episodes, and the share.
 
     An effect is the coefficient of the component in a linear regression of a change of the state, in each
-    episode. It counts only if it is strong and has nearly the same size in all episodes, as with a motor that
-    is connected the wrong way round, and if no component of the first state shows its sign.
+    episode. It counts only if it is strong and its size is similar in all episodes, as with a motor that is connected the wrong way
+    round, and if no component of the first state shows its sign.
     """
     found = _actions_and_states(block)
-    if found is None:
-        return 0, 0.0
-    actions, states = found[0], np.hstack(found[1])
+    actions, states = (np.zeros((0, 0)),) * 2 if found is None else (found[0], np.hstack(found[1]))
     first = block.state_of_step[block.ends[:-1]]
     long = np.flatnonzero(block.lengths >= 2 * actions.shape[1] + 4)
     slopes, strengths = np.zeros((2, len(long), actions.shape[1], states.shape[1]))
+    if not slopes.size:
+        return 0, 0.0
     for i, episode in enumerate(long):
         rows = actions[block.ends[episode] : block.ends[episode + 1]]
         changes = np.diff(states[first[episode] :][: len(rows) + 1], axis=0)
-        rows, changes = rows - rows.mean(axis=0), changes - changes.mean(axis=0)
-        slopes[i] = np.linalg.pinv(rows) @ changes
-        strengths[i] = finite(abs(slopes[i]) * rows.std(axis=0)[:, None] / changes.std(axis=0))
-    if not len(long):
-        return 0, 0.0
+        slopes[i] = np.linalg.pinv(rows - rows.mean(axis=0)) @ changes
+        strengths[i] = abs(slopes[i]) * rows.std(axis=0)[:, None] / (changes.std(axis=0) + 1e-12)
     low, middle, high = np.quantile(abs(slopes), (0.25, 0.5, 0.75), axis=0)
-    is_same_size = (np.median(strengths, axis=0) > 0.5) & (high - low < 0.3 * middle)
-    is_positive = (slopes > 0).mean(axis=0)
-    shares = np.where(is_same_size, np.minimum(is_positive, 1 - is_positive), 0)  # (A, K)
+    rarer_sign = np.minimum((slopes > middle / 2).mean(axis=0), (slopes < -middle / 2).mean(axis=0))  # (A, K)
+    is_clear = (np.median(strengths, axis=0) > 0.5) & (high - low < 0.3 * middle)
+    shares = np.where(is_clear, rarer_sign, 0)
     component, change = np.unravel_index(shares.argmax(), shares.shape)
-    signs = np.column_stack([np.sign(slopes[:, component, change]), states[first[long]]])
-    is_shown = abs(finite(np.corrcoef(signs, rowvar=False))[0, 1:]).max() > 0.9
+    signs = np.column_stack([slopes[:, component, change] > 0, states[first[long]]])
+    with np.errstate(all="ignore"):
+        is_shown = abs(finite(np.corrcoef(signs, rowvar=False))[0, 1:]).max() > 0.9
     return int(component), 0.0 if is_shown else float(shares.max())

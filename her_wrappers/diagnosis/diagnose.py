@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from her_wrappers.diagnosis.rules import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.targets import read_target
 from her_wrappers.rules import NotExercised, Report, unmet_needs
 from her_wrappers.support.arguments import require_count, require_gamma
+
+COMMAND = re.compile(r" \((?:([a-z0-9, ]+): )?(--[^()]+)\)")
+"""Options of `her train` in a fix, after the names of the algorithms that have them, if not all have."""
 
 
 def diagnose(
@@ -75,7 +80,8 @@ def diagnose(
         gamma=gamma, clip_targets=clip_targets, time_limit=time_limit, history=history or None
     )
     with np.errstate(all="ignore"):
-        findings = DIAGNOSIS_RULES.judge(facts, rules)
+        found = DIAGNOSIS_RULES.judge(facts, rules)
+    findings = [replace(each, fix=applicable(each.fix, facts.options)) for each in found]
     gaps = unmet_needs(facts, rules)
     if not facts.is_environment and not facts.is_solved:
         gaps.append(NotExercised("the environment itself, which `her check` checks"))
@@ -89,3 +95,42 @@ def diagnose(
         not_exercised=tuple(gaps),
         outcome=facts.outcome,
     )
+
+
+def applicable(fix: str, options: Mapping[str, Any]) -> str:
+    """Return a fix without options of `her train` that a run has already, or that its algorithm does not have.
+
+    A part of the fix, up to "; ", is left out if none of its options is left. Numbers that are to be raised may be
+    larger already, and numbers in a part with the word "lower" smaller.
+    """
+    if not options:
+        return fix
+    parts = []
+    for part in fix.split("; "):
+        text = part
+        for found in COMMAND.finditer(part):
+            algos, command = found.groups()
+            is_known = algos is None or options["algo"][0] in algos.split(", ")
+            is_needed = is_known and not _has_options(command, options, is_lower="lower" in part)
+            text = text.replace(found[0], f" ({command})" if is_needed else "")
+        if text == part or "(--" in text:
+            parts.append(text)
+    return "; ".join(parts) or "the run has the options that usually help; docs/tuning.md lists others"
+
+
+def _has_options(command: str, options: Mapping[str, Any], *, is_lower: bool) -> bool:
+    """Return whether a run has the options of a command, such as "--agent noise=0.3 --prioritized"."""
+    for option in command.split("--")[1:]:
+        name, _, value = option.strip().removeprefix("agent ").replace("=", " ", 1).partition(" ")
+        name, value = name.removeprefix("no-"), value or str(not name.startswith("no-"))
+        key = f"agent.{name}" if option.startswith("agent ") else name.replace("-", "_")
+        found = options.get(key, (None,))[0]
+        if isinstance(found, dict):
+            found = " ".join(f"{strategy} {share}" for strategy, share in found.items())
+        try:
+            has_it = float(found) <= float(value) if is_lower else float(found) >= float(value)
+        except (TypeError, ValueError):
+            has_it = str(found).lower() == value.lower()
+        if not has_it:
+            return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -82,14 +82,11 @@ class Facts:
     time_limit: int | None = None  # largest number of steps of an episode; None if unknown
     batch_size: int | None = None  # number of transitions in an update; None if unknown
     relabeled_share: float | None = None  # share of a batch with achieved goals as goals; None if unknown
-    learning_rate: float | None = None  # of the agent; None if unknown
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the run: value, default, usual range of each
     normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
     # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
     history: Sequence[Mapping[str, float]] = ()
     is_environment: bool = False  # whether the policies of the checker collected the episodes
-    # (B,) rewards of ``compute_reward`` for desired goals that equal the achieved goals, and (B,)
-    # rewards for the same achieved goals and other desired goals; None if unknown
-    self_goal_rewards: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
@@ -247,12 +244,6 @@ class Facts:
             return self.flags > 0
         return np.asarray(self.rewards == (np.nan if self.sparse_pair is None else self.sparse_pair[1]))
 
-    @property
-    def success_signals(self) -> dict[str, np.ndarray]:
-        """Success flags, if they were recorded, and rewards, by name; those that have one value are left out."""
-        signals = ({"is_success": self.flags > 0} if self.has_flags else {}) | {"reward": self.rewards}
-        return {name: values for name, values in signals.items() if values.size and np.ptp(values * 1)}
-
     @cached_property
     def is_success_episode(self) -> np.ndarray:
         """(n,) bool, whether each episode had at least one successful step."""
@@ -331,7 +322,6 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     ),
     "components": (lambda facts: not facts.is_projected, "goals have too many components to judge each"),
     "unsolved": (lambda facts: not facts.is_solved, "the run succeeds"),
-    "environment": (lambda facts: facts.is_environment, "the target is not an environment"),
     "effects": (
         lambda facts: facts.effects is not None,
         f"to find effects of actions, {MIN_STEPS} steps with float actions and without images are needed",

@@ -23,6 +23,10 @@ def _often_towards_goal(rng, *place):
     return (towards_goal if rng.random() < 0.4 else at_random)(rng, *place)
 
 
+def _past_far_goals(rng, position, goal):
+    return towards_goal(rng, position, goal if goal[0] < 0.6 else np.array([goal[0], (goal[1] + 0.5) % 1]))
+
+
 def _in_square(rng):
     return rng.uniform(0, 1, 2)
 
@@ -173,10 +177,7 @@ EPISODES = {
         achieved_goal=lambda each, i: np.linspace(0, 5000, len(each) + 1),
         desired_goal=lambda each, i: 100 * i,
     ),
-    "GD207": lambda: [
-        failed([each])[0] if each.observations["desired_goal"][0, 0] > 0.6 else each
-        for each in healthy(count=100, act=towards_goal)
-    ],
+    "GD207": lambda: healthy(count=100, act=_past_far_goals, start=lambda rng: rng.uniform(0, (0.1, 1))),
     "GD208": lambda: judged(healthy(), radius=0.01),
     "GD301": lambda: with_rewards(healthy(), lambda each, i: np.full(len(each), -1.0)),
     "GD302": lambda: with_rewards(healthy(), lambda each, i: each.rewards + 1),
@@ -224,7 +225,7 @@ OPTIONS = {
     "GD606": {"history": history(**STUCK, updates=range(10)), "batch_size": 128},
     "GD607": {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},
     "GD608": {"history": history(critic_loss=[1.0] * 9 + [np.nan])},
-    "GD609": {"relabeled_share": 0.0, "learning_rate": 1e-3},
+    "GD609": {"relabeled_share": 0.0},
 }
 """For rules about a run, options and history with the cause."""
 
@@ -283,8 +284,8 @@ class WrongSign(PointEnv):
         return -1 - super().compute_reward(achieved_goal, desired_goal, info)
 
 
-FAULTY_ENVS = {"GD211": NoEffect, "GD212": NeverSuccess}
-"""For rules about environments, an environment with the cause."""
+FAULTY_ENVS = {"GD101": NoEffect, "GD304": WrongSign, "GD507": NeverSuccess}
+"""For some rules, an environment with the cause."""
 
 
 class Unreachable(PointEnv):

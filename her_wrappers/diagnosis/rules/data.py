@@ -149,21 +149,28 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD507",
-    "success-late",
+    "success-unlike-distance",
     "error",
-    meaning="Success flags or rewards belong to the state one step before or after the step.",
-    fix="compute flag and reward from the state after the step, and record them with the action of this step",
-    threshold="a state one step away explains flags or rewards by its distance to the goal with less than a "
-    "quarter of the errors (at least 5 steps). Steps that end an episode are left out",
+    meaning="Success flags or rewards contradict the distances between achieved and desired goals.",
+    fix="record flag, reward and both goals of the state after the step, in one unit and without rounding, and "
+    "return the flag in info['is_success']",
+    threshold="a state one step away explains the values by its distance with less than a quarter of the errors (at "
+    "least 5); or no success, but a reward of success, or a tenth of the episodes that end at less than 1 % of "
+    "the distance at the start; or fewer than 70 % of the other steps are farther away than the median success, "
+    "also in each component; or (a warning) goals are multiples of 0.1, 0.01 or 0.001, and successes and misses "
+    "overlap by about this number",
     needs=("episodes",),
+    implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
-def success_late(facts: Facts) -> Iterator[Violation]:
+def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
+    if not facts.missing("success"):
+        yield from _unlike_distance(facts, facts.success)
     inner = np.ones(len(facts.rewards), np.bool_)
     inner[facts.offsets[1:] - 1] = False  # the state after the next step is that of another episode
     before = np.roll(facts.distances, 1)
     before[facts.offsets[:-1]] = facts.start_distances
     places = {"before": before, "after": np.roll(facts.distances, -1)}
-    for name, values in facts.success_signals.items():
+    for name, values in {"is_success": facts.flags, "reward": facts.rewards}.items():
         errors = _mismatch(facts.distances[inner], values[inner])
         for place, distances in places.items():
             if errors > 5 / len(inner) and _mismatch(distances[inner], values[inner]) < errors / 4:
@@ -173,155 +180,108 @@ def success_late(facts: Facts) -> Iterator[Violation]:
 def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
     """Return how badly ``values``, larger at the goal, follow from distances: from 0, for a function, to 1.
 
-    For two values, that is the share of steps on the wrong side of the best radius; otherwise 1 minus the rank
-    correlation.
+    For two values, this is the share of steps on the wrong side of the best radius, else 1 minus the correlation
+    of the ranks.
     """
-    near, rank = (
-        np.unique(np.round(each / max(abs(each).max(initial=0), 1e-300), 5), return_inverse=True)[1]
-        for each in (distances.astype(np.float64), values.astype(np.float64))
-    )
+    scaled = [each / max(float(abs(each).max(initial=0)), 1e-9) for each in (distances, values)]
+    near, rank = (np.unique(each.round(5), return_inverse=True)[1] for each in scaled)
     if rank.max(initial=0) > 1:
-        return float(1 - abs(np.corrcoef(near, rank)[0, 1])) if near.any() else 1.0
+        return float(1 - abs(np.corrcoef(near, rank)[0, 1]))
     steps, hits = np.bincount(near).cumsum(), np.bincount(near, rank).cumsum()
     return float((steps - 2 * hits).min(initial=0) + rank.sum()) / max(len(rank), 1)
 
 
-@rule(
-    "GD508",
-    "success-unlike-distance",
-    "error",
-    meaning="Success flags or rewards contradict the distances between achieved and desired goals.",
-    fix="record both goals, flag and reward of the same step and episode, in one unit and without rounding; "
-    "return the flag in info['is_success']",
-    threshold="no success, although a tenth of the episodes end at less than 1 % of the distance at the start, or "
-    "although rewards have both sparse values; distances (also of single components) that are not smaller in "
-    "steps with a success (an area under the curve below 0.7); or goals that are multiples of 0.1, 0.01, ... "
-    "while successes and misses overlap by about this number (a warning)",
-    needs=("episodes", "success"),
-    implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
-)
-def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
-    success, last = facts.success, facts.offsets[1:] - 1
+def _unlike_distance(facts: Facts, success: np.ndarray) -> Iterator[Violation]:
+    sample: Any = facts.sample
     if not success.any():
         rewarded = 0 if facts.sparse_pair is None else int((facts.rewards == facts.sparse_pair[1]).sum())
-        arrived = (facts.distances[last] <= 0.01 * np.median(facts.start_distances)).mean()
-        if rewarded:
-            yield Violation(f"no step has a success flag, but {rewarded} have the reward of a reached goal")
-        elif arrived >= 0.1:
-            yield Violation(f"no step is a success, but {arrived:.1%} of the episodes end at their goals")
+        way = np.median(facts.start_distances)
+        arrived = (facts.distances[facts.offsets[1:] - 1] <= 0.01 * way).mean()
+        if rewarded or arrived >= 0.1:
+            found = (
+                f"{rewarded} have the reward of one"
+                if rewarded
+                else f"{arrived:.1%} of the episodes end at goals"
+            )
+            yield Violation(f"no step is a success, but {found}", subject="is_success")
+    if success.all() or not success.any():
         return
-    sample: Any = facts.sample
-    before = sample.state_of_step
-    goals = dict(zip(("achieved_goal", "desired_goal"), split_goals(sample.observations), strict=False))
-    achieved, desired = (projected(finite(each)) for each in goals.values())
+    before, goals = sample.state_of_step, split_goals(sample.observations)[:2]
+    achieved, desired = (projected(finite(each)) for each in goals)
     reached, distances = success[: len(before)], facts.distances[: len(before)]
-    areas = [_area(each, reached) for each in (distances, *abs(achieved[before + 1] - desired[before]).T)]
-    if facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and max(areas) < 0.7:
+    shares = [
+        (each[~reached] > np.median(each[reached])).mean()
+        for each in (distances, *abs(achieved[before + 1] - desired[before]).T)
+    ]
+    if facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and max(shares) < 0.7:
         yield Violation(
-            f"the median distance to the goal is {np.median(distances[reached]):.3g} in steps with a success, "
-            f"and {np.median(distances[~reached]):.3g} in other steps"
+            f"the median distance to the goal is {np.median(distances[reached]):.3g} in steps with a success, and "
+            f"{np.median(distances[~reached]):.3g} in other steps"
         )
     overlap = float(facts.distances[success].max()) - facts.nearest_miss
     errors = _mismatch(facts.distances, success) * len(success)
-    for name, values in goals.items():
-        steps = [10.0**-i for i in range(4) if abs(values - values.round(i)).max() <= 1e-6 * abs(values).max()]
-        unit = steps[0] if steps else 1.0
-        if unit < 1 and errors >= 5 and overlap <= 2 * unit * values.shape[1] ** 0.5:
-            yield Violation(
-                f"all values are multiples of {unit:g}, as if rounded after the recording: {errors:.0f} steps "
-                f"contradict a success radius",
-                subject=name,
-                severity="warning",
-            )
-
-
-def _area(distances: np.ndarray, reached: np.ndarray) -> float:
-    """Return the probability that a step with a success is nearer than another step; NaN without either."""
-    near = np.unique(distances, return_inverse=True)[1]
-    hits, misses = np.bincount(near[reached], minlength=near.max() + 1), np.bincount(near[~reached], minlength=near.max() + 1)
-    farther = misses.sum() - misses.cumsum() + misses / 2  # misses at the same distance count half
-    return float((hits * farther).sum() / (hits.sum() * misses.sum()))
+    for name, values in zip(("achieved_goal", "desired_goal"), goals, strict=True):
+        units = [
+            10.0**-i for i in range(4) if abs(values - values.round(i)).max() <= 1e-6 * abs(values).max()
+        ]
+        if errors >= 5 and units and units[0] < 1 and overlap <= 2 * units[0] * values.shape[1] ** 0.5:
+            found = f"all values are multiples of {units[0]:g}, as if they were rounded after the recording"
+            yield Violation(found, subject=name, severity="warning")
 
 
 @rule(
-    "GD509",
+    "GD508",
     "states-jump",
     "error",
     meaning="Episodes contain states of other episodes: the last state, or several episodes joined into one.",
     fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
     "episode at each reset",
-    threshold="jumps of the achieved goal in half of the episodes, either in their last step or in another step of "
-    "the same number, or in half of the steps in which the desired goal changes. A jump is longer "
-    "than a tenth of the median distance to the goal at the start, and 3 times as long as the steps before and "
-    "after it and as the median motion",
-    needs=("episodes",),
-    implies=("GD507", "GD508", "GD510", "GD511"),
+    threshold="in half of the episodes, a step moves the achieved goal by more than a tenth of the median distance to "
+    "the goal at the start, and by 3 times the median motion and the motion in the steps before and after it",
+    needs=("episodes", "components"),
+    implies=("GD507", "GD509"),
 )
 def states_jump(facts: Facts) -> Iterator[Violation]:
     speeds, last = facts.speeds, facts.offsets[1:] - 1
-    is_last = np.zeros(len(speeds), np.bool_)
-    is_last[last] = True
-    nearby = np.maximum(np.roll(speeds, 1), np.where(is_last, 0, np.roll(speeds, -1)))
+    following = np.roll(speeds, -1)
+    following[last] = 0
+    nearby = np.maximum(np.roll(speeds, 1), following)
     usual = float(np.median(speeds[speeds > 0])) if speeds.any() else 0.0
     is_jump = speeds > np.maximum(3 * np.maximum(nearby, usual), 0.1 * np.median(facts.start_distances))
     is_jump[facts.offsets[:-1]] = False  # an object can fall into its place in the first step
-    ends = is_jump[last[facts.lengths >= 5]]
-    sample: Any = facts.sample
-    desired, before = split_goals(sample.observations)[1], sample.state_of_step
-    is_changed = (desired[before + 1] != desired[before]).any(axis=1) & ~is_last[: len(before)]
-    number = np.arange(len(speeds)) - facts.offsets[:-1].repeat(facts.lengths)  # of the step in its episode
-    counts = np.bincount(number[~is_last], minlength=1)
-    shares = np.bincount(number[~is_last], is_jump[~is_last], len(counts)) / np.maximum(counts, FEW_EPISODES)
-    if ends.size >= FEW_EPISODES and ends.mean() >= 0.5:
-        where, found = f"in the last step of {ends.mean():.1%} of the episodes", is_jump & is_last
-    elif shares.max() >= 0.5 or (is_changed.sum() >= 5 and is_jump[: len(before)][is_changed].mean() >= 0.5):
-        found = is_jump & ~is_last
-        where = f"in {found.sum()} steps within episodes"
-    else:
-        return
-    yield Violation(
-        f"{where}, the achieved goal jumps by {np.median(speeds[found]):.2g}, and in other steps by {usual:.2g} "
-        "(medians)"
-    )
-
-
-@rule(
-    "GD510",
-    "actions-shifted",
-    "warning",
-    meaning="The state follows the actions of other steps: actions and states were recorded with a shift.",
-    fix="record each action with the state from which it was computed; if the environment delays actions, add the "
-    "latest actions to the observation",
-    threshold="actions of up to 3 steps before or after explain 80 % of the variance of a change of the state, and "
-    "leave at most half of the variance that the actions of the step leave",
-    needs=("effects",),
-    implies=("GD106", "GD511"),
-)
-def actions_shifted(facts: Facts) -> Iterator[Violation]:
-    shares = action_lags(facts.sample) if facts.sample is not None else {}
-    best = max(shares, key=shares.__getitem__, default=0)
-    if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
+    share = np.logical_or.reduceat(is_jump, facts.offsets[:-1]).mean()
+    if share >= 0.5 and facts.has_fractions:
+        where = "their last step" if is_jump[last].sum() > is_jump.sum() / 2 else "a step before the last"
         yield Violation(
-            f"actions recorded {abs(best)} steps {'later' if best > 0 else 'before'} explain {shares[best]:.1%} of the "
-            f"changes of the state, and those of the step explain {shares[0]:.1%}"
+            f"in {share:.1%} of the episodes, the achieved goal jumps in {where}, by {np.median(speeds[is_jump]):.2g} "
+            f"(median), while the median motion of a step is {usual:.2g}"
         )
 
 
 @rule(
-    "GD511",
-    "action-sign-varies",
+    "GD509",
+    "actions-unlike-motion",
     "warning",
-    meaning="The effect of an action has opposite signs in different episodes, and no observation shows the sign.",
-    fix="check the wiring and calibration of the motors, and the transformation of actions in step() and reset()",
-    threshold="at least a tenth of the episodes for each sign; in a quarter of the episodes at most, the size of the "
-    "effect differs by more than about 15 % from its median",
+    meaning="The state follows the actions of other steps, or the effect of actions has no constant sign.",
+    fix="record each action with the state from which it was computed, and check how step() transforms actions; if "
+    "a delay or a random sign is meant, observations must show it, such as by the latest actions",
+    threshold="actions of up to 3 steps before or after explain 80 % of the variance of a change of the state, and "
+    "leave at most half of the variance that those of the step leave; or effects of equal size have opposite signs "
+    "in a tenth of the episodes, and no component of the first state shows the sign",
     needs=("episodes",),
     implies=("GD106",),
 )
-def action_sign_varies(facts: Facts) -> Iterator[Violation]:
-    component, share = sign_flips(facts.sample) if facts.sample is not None else (0, 0.0)
-    if share >= 0.1:
+def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
+    sample: Any = facts.sample
+    shares = action_lags(sample)
+    best = max(shares, key=shares.__getitem__, default=0)
+    if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
         yield Violation(
-            f"in {share:.1%} of the episodes, the effect on the state has the opposite sign",
-            subject=f"action[{component}]",
+            f"actions {abs(best)} steps {'later' if best > 0 else 'earlier'} explain {shares[best]:.1%} of the changes "
+            f"of the state, and those of the step {shares[0]:.1%}"
         )
+        return
+    component, share = sign_flips(sample)
+    if share >= 0.1:
+        found = f"in {share:.1%} of the episodes, the effect on the state has the opposite sign"
+        yield Violation(found, subject=f"action[{component}]")

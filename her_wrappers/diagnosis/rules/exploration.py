@@ -24,8 +24,8 @@ STILL_THRESHOLD = (
     "achieved-goal-never-moves",
     "error",
     meaning="In most episodes neither the achieved goal nor the rest of the observation changes.",
-    fix="check that step() applies the action; then enlarge the actions, or explore more (ddpg, td3: "
-    "--agent noise=0.3; sac: --agent temperature=0.2 --agent learn_temperature=false)",
+    fix="check that step() applies the action; enlarge the actions; explore more (dqn: --agent epsilon=0.4) "
+    "(ddpg, td3: --agent noise=0.3) (sac, tqc: --agent temperature=0.2 --agent learn_temperature=false)",
     threshold=STILL_THRESHOLD,
     source="panda-gym #103, Gymnasium-Robotics #251",
     needs=("episodes", "unsolved"),
@@ -40,9 +40,9 @@ def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
     "object-not-touched",
     "error",
     meaning="The agent moves, but in most episodes the achieved goal does not: the object is not touched.",
-    fix="sample transitions with large TD errors more often (--prioritized, if it is off), explore more "
-    "(ddpg: --agent epsilon=0.3; sac: --agent temperature=0.05 --agent learn_temperature=false), train for "
-    "more steps, or begin some episodes next to the object",
+    fix="sample transitions with large TD errors more often (--prioritized); explore more (dqn, ddpg, td3: "
+    "--agent epsilon=0.5) (sac, tqc: --agent temperature=0.05 --agent learn_temperature=false); train for more "
+    "steps, or begin some episodes next to the object",
     threshold=STILL_THRESHOLD,
     source="RHER (arXiv 2208.00843), panda-gym #103",
     needs=("episodes", "unsolved"),
@@ -63,7 +63,7 @@ def _still_episodes(facts: Facts, *, is_observation_moved: bool) -> Iterator[Vio
             f"the achieved goal stays where it is {share}, while the rest of the observation changes"
             if is_observation_moved
             else f"neither the achieved goal nor the rest of the observation changes {share}",
-            severity=facts.exploration_severity,
+            severity=facts.exploration_severity if facts.is_observation_moved.any() else "error",
         )
 
 
@@ -94,8 +94,8 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     "actions-never-vary",
     "error",
     meaning="All actions are the same, so nothing is explored.",
-    fix="act with exploration while collecting: agent.act(observation, explore=True), with noise (ddpg, td3: "
-    "--agent noise=0.2) or a temperature above 0 (sac)",
+    fix="act with exploration while collecting: agent.act(observation, explore=True); add noise (ddpg, td3: "
+    "--agent noise=0.2)",
     threshold="actions are equal in all of at least 50 steps",
     needs=("episodes", "unsolved"),
     implies=("GD101", "GD504"),

@@ -30,7 +30,9 @@ def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
     if facts.unit_factor:
         large, small = ("desired", "achieved") if facts.unit_factor > 0 else ("achieved", "desired")
         factor = 10 ** abs(facts.unit_factor)
-        yield Violation(f"{large} goals are about {factor:,} times as large as {small} goals, as in other units")
+        yield Violation(
+            f"{large} goals are about {factor:,} times as large as {small} goals, as in other units"
+        )
         return
     low, high = facts.ranges["achieved_goal"]
     margin = np.maximum(facts.radius, 0.05 * (high - low))
@@ -99,8 +101,8 @@ def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     "relabeled-goals-trivial",
     "error",
     meaning="Most relabeled goals were achieved before the step, so that their reward needs no action.",
-    fix="explore more, end episodes when the object rests, or sample some goals of other episodes: "
-    "--goal-selection-strategy future 0.6 random 0.2 original 0.2 (in a program, a Mixture)",
+    fix="explore more, or end episodes when the object rests; sample some goals of other episodes "
+    "(--goal-selection-strategy future 0.75 random 0.25)",
     threshold="80 % of the goals that the strategy future can choose; with n_sampled_goal=4, less than a "
     "fifth of a batch then shows how actions change the reward",
     source="RHER (arXiv 2208.00843) on initial non-negative rewards",
@@ -237,7 +239,7 @@ def radius_below_step(facts: Facts) -> Iterator[Violation]:
     meaning="Most episodes reach their goal, but leave it again before they end.",
     fix="if success at the end counts, reward each step at the goal, and do not end relabeled transitions there "
     "(--termination never); if success once counts, end the episodes at the goal (terminated=True)",
-    threshold="in the latest half of the episodes, at least 50 % reach the goal, and at least 60 % of these end "
+    threshold="in the latest half of the episodes, at least 50 % reach the goal, and at least 75 % of these end "
     "elsewhere. Episodes that begin at their goal are left out",
     source="ManiSkill #543: success once and success at the end",
     needs=("episodes", "success", "unsolved"),
@@ -248,48 +250,9 @@ def goal_left(facts: Facts) -> Iterator[Violation]:
     reached = facts.is_success_episode[latest]
     left = reached & ~facts.final_success[latest]
     if not facts.is_environment and len(latest) >= FEW_EPISODES / 2 and reached.mean() >= 0.5:
-        if left.sum() >= 0.6 * reached.sum():
+        if left.sum() >= 0.75 * reached.sum():
             yield Violation(
                 f"{reached.sum()} of the latest {len(latest)} episodes reach their goal, and {left.sum()} of them "
                 f"leave it: success once {reached.mean():.2f}, success at the end "
                 f"{facts.final_success[latest].mean():.2f}"
             )
-
-
-@rule(
-    "GD211",
-    "actions-have-no-effect",
-    "error",
-    meaning="No sequence of actions that was tried changes anything in the observations of the environment.",
-    fix="check that step() applies the action, and that the observation is computed after the move",
-    threshold="no change in any episode of random, repeated and steering actions",
-    source="Gymnasium-Robotics #251",
-    needs=("environment", "episode"),
-    implies=("GD101", "GD504"),
-)
-def actions_have_no_effect(facts: Facts) -> Iterator[Violation]:
-    if not facts.moves.any() and not facts.is_observation_moved.any():
-        yield Violation(f"no observation changes in {len(facts.rewards)} steps")
-
-
-@rule(
-    "GD212",
-    "success-impossible",
-    "error",
-    meaning="compute_reward does not return a higher reward if achieved and desired goal are equal.",
-    fix="correct compute_reward: if both goals are equal, it must return the best reward; `her check` finds "
-    "the reason",
-    threshold="the mean reward is not higher if both goals are equal, and no step is a success",
-    source="HighwayEnv #473, Gymnasium-Robotics #269; checker rule GE115",
-    needs=("environment", "episode"),
-    implies=("GD301",),
-)
-def success_impossible(facts: Facts) -> Iterator[Violation]:
-    if facts.self_goal_rewards is None or facts.success.any():
-        return
-    equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
-    if equal <= different:
-        yield Violation(
-            f"the mean reward of compute_reward is {equal:.3g} if achieved and desired goal are equal, and "
-            f"{different:.3g} if they differ"
-        )

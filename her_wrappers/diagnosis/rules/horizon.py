@@ -18,7 +18,7 @@ FEW_SUCCESSES = 5
     "discount-too-short",
     "error",
     meaning="The horizon 1 / (1 - gamma) is shorter than the number of steps until a success.",
-    fix="raise --gamma to at least 1 - 1 / (number of steps until a success)",
+    fix="raise gamma to at least 1 - 1 / (number of steps until a success)",
     threshold="a horizon below the median number of steps until the first success (a warning), or below a "
     "third of it (an error): at this number of steps, the value differs by less than gamma^(3 / (1 - gamma)) "
     "= 5 % from the value of a missed goal. In episodes without a success, the number is estimated from the "
@@ -46,8 +46,7 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
     "time-limit-too-short",
     "error",
     meaning="Episodes are truncated before the goal can be reached.",
-    fix="raise the time limit: max_steps= of the environment (-o max_steps=N), or max_episode_steps= of "
-    "gym.make",
+    fix="raise the time limit: max_steps= of the environment, or max_episode_steps= of gym.make",
     threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the time "
     "limit (an error); or the median success comes after 80 % of the limit, and fewer than 90 % of the "
     "episodes succeed (a warning)",

@@ -16,8 +16,7 @@ from her_wrappers.rules import Violation
     "error",
     meaning="All rewards are equal, although they should differ between reached and missed goals.",
     fix="compute the reward from the achieved goal after the step; `her check` tests compute_reward",
-    threshold="the same reward in all steps, although some steps are successes and others are not, or "
-    "although compute_reward returned one value for pairs of equal goals and for pairs of different goals",
+    threshold="the same reward in all steps, although some steps are successes and others are not",
     source="rl-zoo #433",
     needs=("episode",),
     implies=("GD103",),
@@ -26,8 +25,7 @@ def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
     if facts.num_rewards > 1:
         return
     reached = int((facts.flags > 0).sum()) if facts.has_flags else 0
-    tried = facts.self_goal_rewards
-    if 0 < reached < len(facts.rewards) or (tried is not None and np.ptp(np.concatenate(tried)) == 0):
+    if 0 < reached < len(facts.rewards):
         yield Violation(
             f"the reward is {facts.rewards[0]:g} in all {len(facts.rewards)} steps, of which {reached} reach "
             "their goal"
@@ -39,7 +37,7 @@ def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
     "rewards-outside-clip",
     "error",
     meaning="Targets are clipped to the returns of rewards in [-1, 0], but rewards lie outside.",
-    fix="pass --no-clip-targets, or use rewards of -1 and 0",
+    fix="use rewards of -1 and 0; or do not clip targets (--no-clip-targets)",
     threshold="any reward outside [-1, 0]: the value of a success would be clipped away",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("episode", "clip_targets"),
@@ -78,21 +76,13 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Rewards are higher where goals are missed or far away: the sign of the reward is wrong.",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
-    threshold="a lower mean reward of successes than of other steps, or of equal goals than of different "
-    "goals; a correlation of reward and distance above 0.5; or two rewards, of which the higher one is given "
+    threshold="a lower mean reward of successes than of other steps; a correlation of reward and distance above 0.5; or two rewards, of which the higher one is given "
     "at larger distances only",
     source="checker rule GE202",
     needs=("episode",),
-    implies=("GD203", "GD212", "GD302"),
+    implies=("GD203", "GD302", "GD507"),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
-    if facts.self_goal_rewards is not None:
-        equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
-        if equal < different:
-            yield Violation(
-                f"the mean reward is {equal:.3g} if both goals are equal, and {different:.3g} if they differ"
-            )
-            return
     if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
         reached = float(facts.rewards[facts.flags > 0].mean())
         missed = float(facts.rewards[facts.flags == 0].mean())

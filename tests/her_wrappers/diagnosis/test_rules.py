@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from her_agents.training.config import with_defaults
 from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.recording.episodes import Episodes
@@ -15,7 +16,6 @@ from tests.support.diagnosis import (
     PLANTED,
     STUCK,
     Unreachable,
-    WrongSign,
     at_random,
     healthy,
     history,
@@ -26,7 +26,7 @@ from tests.support.diagnosis import (
     with_observations,
 )
 
-DEFAULTS = {"relabeled_share": 0.8, "learning_rate": 1e-3}
+DEFAULTS = {"relabeled_share": 0.8, "options": with_defaults({"algo": "td3"})}
 COLD = STUCK | {"temperature": [0.001] * 10}
 SOLVED = {"history": history(success_rate=[1.0] * 10)}
 
@@ -51,7 +51,7 @@ def errors(report):
     return {finding.code for finding in report.of_severity("error")}
 
 
-@pytest.mark.parametrize("code", sorted(DIAGNOSIS_RULES.keys() - FAULTY_ENVS.keys()))
+@pytest.mark.parametrize("code", DIAGNOSIS_RULES)
 def test_a_planted_cause_is_found_and_named_first(code):
     episodes, options = PLANTED[code]()
     report = report_on(episodes, **options)
@@ -60,7 +60,7 @@ def test_a_planted_cause_is_found_and_named_first(code):
     assert errors(report) <= {code}, report
 
 
-@pytest.mark.parametrize(("code", "env"), [*FAULTY_ENVS.items(), ("GD304", WrongSign)])
+@pytest.mark.parametrize(("code", "env"), FAULTY_ENVS.items())
 def test_a_planted_cause_in_an_environment_is_the_only_error(code, env):
     assert errors(diagnose(env(), max_steps=1000)) == {code}
 
@@ -70,7 +70,7 @@ def test_a_healthy_run_has_no_finding():
         healthy(), history=history(), gamma=0.98, clip_targets=True, batch_size=128, **DEFAULTS
     )
     assert not report.findings, report
-    assert {code for gap in report.not_exercised for code in gap.codes} == FAULTY_ENVS.keys()
+    assert not any(gap.codes for gap in report.not_exercised)
 
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS[:7], ids=[env_id for env_id, _ in VARIANTS[:7]])
@@ -155,8 +155,6 @@ CASES = {
     "options are usual": (healthy, DEFAULTS | {"relabeled_share": 0.5, "gamma": 0.995}, ""),
     "gamma is 1": (healthy, DEFAULTS | {"gamma": 1.0}, "GD609 error gamma"),
     "gamma is nearly 1": (healthy, DEFAULTS | {"gamma": 0.9995}, "GD609 warning gamma"),
-    "the rate is too high": (healthy, DEFAULTS | {"learning_rate": 0.5}, "GD609 error agent.learning_rate"),
-    "the rate is low": (healthy, DEFAULTS | {"learning_rate": 2e-5}, "GD609 warning agent.learning_rate"),
     "few goals are relabeled": (healthy, {"relabeled_share": 0.1}, "GD609 warning goal_selection_strategy"),
     "the temperature is low": (healthy, {"history": history(**COLD)}, "GD603 warning"),
 }
