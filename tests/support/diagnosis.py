@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from her_agents.training.config import with_defaults
 from her_wrappers import Episode
 
 RADIUS = 0.08
@@ -152,6 +153,89 @@ def _with_start(number):
     return healthy(count=1, seed=number, start=lambda rng: start, goal=lambda rng: goal)[0]
 
 
+def _moved(rows, lag, first):
+    """Return rows that come ``lag`` steps later; the first rows are ``first``."""
+    return np.concatenate([np.full_like(rows[:lag], first), rows[:-lag]])
+
+
+def late(episodes, *, flags=True, rewards=True):
+    """Return episodes with success flags or rewards of the step before."""
+    return [
+        replace(
+            each,
+            rewards=_moved(each.rewards, 1, -1) if rewards else each.rewards,
+            infos={key: _moved(value, 1, False) if flags else value for key, value in each.infos.items()},
+        )
+        for each in episodes
+    ]
+
+
+def shuffled(episodes):
+    """Return episodes with the desired goals of other episodes."""
+    return with_observations(episodes, desired_goal=lambda each, i: tiled(episodes[i - 7], "desired_goal"))
+
+
+def changed_goals(episodes, function, *keys):
+    """Return episodes with ``function`` of some goals, and the flags and rewards of the goals before."""
+    changes = {key: lambda each, i, key=key: function(each.observations[key]) for key in keys}
+    return with_observations(episodes, **changes)
+
+
+def without_success(episodes):
+    """Return episodes whose success flag is never set."""
+    return [replace(each, infos={"is_success": np.zeros(len(each), bool)}) for each in episodes]
+
+
+def with_other_last_states(episodes, *, position=0):
+    """Return episodes whose last state is the first one of another episode, or the one at ``position``."""
+    return [
+        replace(
+            each,
+            observations={
+                key: np.concatenate([values[:-1], episodes[i - 1].observations[key][[position]]])
+                for key, values in each.observations.items()
+            },
+        )
+        for i, each in enumerate(episodes)
+    ]
+
+
+def joined(episodes, count=4):
+    """Return episodes, each of which consists of several of the given ones."""
+    groups = [episodes[i : i + count] for i in range(0, len(episodes), count)]
+    return [
+        Episode(
+            {
+                key: np.concatenate([
+                    *(each.observations[key][:-1] for each in group),
+                    group[-1].observations[key][-1:],
+                ])
+                for key in group[0].observations
+            },
+            np.concatenate([each.actions for each in group]),
+            np.concatenate([each.rewards for each in group]),
+            terminated=False,
+            truncated=True,
+            infos={"is_success": np.concatenate([each.infos["is_success"] for each in group])},
+        )
+        for group in groups
+    ]
+
+
+def with_actions(episodes, change):
+    """Return episodes with other recorded actions, a function of an episode and its number."""
+    return [replace(each, actions=change(each, i)) for i, each in enumerate(episodes)]
+
+
+def passed_goals(end=1.0):
+    """Return episodes of a point that passes all goals on its way to the right, up to ``end``."""
+    return healthy(
+        goal=lambda rng: np.array([0.5, rng.uniform(0.48, 0.52)]),
+        start=lambda rng: np.array([0, rng.uniform(0.48, 0.52)]),
+        act=lambda rng, position, _: np.array([rng.random() * (position[0] < end), 0.1 * rng.normal()]),
+    )
+
+
 STUCK = {"success_rate": [0.0] * 10, "collected_success": [0.0] * 10}
 
 EPISODES = {
@@ -179,6 +263,7 @@ EPISODES = {
     ),
     "GD207": lambda: healthy(count=100, act=_past_far_goals, start=lambda rng: rng.uniform(0, (0.1, 1))),
     "GD208": lambda: judged(healthy(), radius=0.01),
+    "GD210": passed_goals,
     "GD301": lambda: with_rewards(healthy(), lambda each, i: np.full(len(each), -1.0)),
     "GD302": lambda: with_rewards(healthy(), lambda each, i: each.rewards + 1),
     "GD303": lambda: with_rewards(healthy(), lambda each, i: -distances(each)[1:] if i % 2 else each.rewards),
@@ -207,6 +292,9 @@ EPISODES = {
             each.observations["desired_goal"] - each.observations["achieved_goal"],
         ]),
     ),
+    "GD507": lambda: shuffled(healthy()),
+    "GD508": lambda: with_other_last_states(healthy()),
+    "GD509": lambda: with_actions(healthy(), lambda each, i: _moved(each.actions, 1, 0)),
 }
 """For each rule about episodes, a function that returns episodes with its cause."""
 
@@ -225,7 +313,8 @@ OPTIONS = {
     "GD606": {"history": history(**STUCK, updates=range(10)), "batch_size": 128},
     "GD607": {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},
     "GD608": {"history": history(critic_loss=[1.0] * 9 + [np.nan])},
-    "GD609": {"relabeled_share": 0.0},
+    "GD609": {"relabeled_share": 0.0, "options": with_defaults({})},
+    "GD610": {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.2, 40)))},
 }
 """For rules about a run, options and history with the cause."""
 

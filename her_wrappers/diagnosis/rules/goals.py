@@ -24,7 +24,7 @@ from her_wrappers.rules import Violation
     "times as large as achieved goals, or as small, in all components",
     source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473",
     needs=("episodes", "unsolved"),
-    implies=("GD402",),
+    implies=("GD208", "GD402"),
 )
 def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
     if facts.unit_factor:

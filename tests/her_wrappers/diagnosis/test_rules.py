@@ -17,13 +17,23 @@ from tests.support.diagnosis import (
     STUCK,
     Unreachable,
     at_random,
+    changed_goals,
+    distances,
+    failed,
     healthy,
     history,
+    joined,
     judged,
+    late,
     missed,
+    passed_goals,
     tiled,
     towards_goal,
+    with_actions,
     with_observations,
+    with_other_last_states,
+    with_rewards,
+    without_success,
 )
 
 DEFAULTS = {"relabeled_share": 0.8, "options": with_defaults({"algo": "td3"})}
@@ -124,6 +134,14 @@ def late_successes():
     return healthy(30, 17, act=towards_goal, **way) + healthy(10, 17, seed=1, act=at_random, **way)
 
 
+def with_second_goals():
+    def goals(each, number):
+        first = each.observations["desired_goal"]
+        return first + 0.1 * (np.arange(len(first))[:, None] > 14)
+
+    return judged(with_observations(healthy(), desired_goal=goals))
+
+
 def with_constant_component():
     rng = np.random.default_rng(0)
     return [
@@ -156,6 +174,116 @@ CASES = {
     "gamma is 1": (healthy, DEFAULTS | {"gamma": 1.0}, "GD609 error gamma"),
     "gamma is nearly 1": (healthy, DEFAULTS | {"gamma": 0.9995}, "GD609 warning gamma"),
     "few goals are relabeled": (healthy, {"relabeled_share": 0.1}, "GD609 warning goal_selection_strategy"),
+    "goals are passed by half of the episodes": (
+        lambda: passed_goals()[:20] + passed_goals(0.5)[20:],
+        {},
+        "",
+    ),
+    "goals are passed by the latest episodes": (
+        lambda: passed_goals(0.5)[:20] + passed_goals()[20:],
+        {},
+        "GD210 warning",
+    ),
+    "a flag comes one step late": (lambda: late(healthy(), rewards=False), {}, "GD507 error is_success"),
+    "a sparse reward comes one step late": (
+        lambda: late(healthy(), flags=False),
+        {},
+        "GD507 error reward",
+    ),
+    "a dense reward comes one step late": (
+        lambda: with_rewards(healthy(), lambda each, i: -distances(each)[:-1]),
+        {},
+        "GD507 error reward",
+    ),
+    "a dense reward comes in time": (
+        lambda: with_rewards(healthy(), lambda each, i: -distances(each)[1:]),
+        {},
+        "",
+    ),
+    "a flag is never set, but the reward differs": (
+        lambda: without_success(healthy()),
+        {},
+        "GD507 error is_success",
+    ),
+    "a flag is never set, and the reward never differs": (
+        lambda: with_rewards(without_success(healthy()), lambda each, i: np.full(len(each), -1.0)),
+        {},
+        "GD507 error is_success",
+    ),
+    "no episode ends at its goal": (
+        lambda: missed(healthy(80, act=at_random)),
+        {},
+        "GD103 warning",
+    ),
+    "desired goals are recorded in millimetres": (
+        lambda: failed(changed_goals(healthy(), lambda goals: 1000 * goals, "desired_goal")),
+        {},
+        "GD201 error",
+    ),
+    "achieved goals are recorded in centimetres": (
+        lambda: failed(changed_goals(healthy(), lambda goals: 100 * goals, "achieved_goal")),
+        {},
+        "GD201 error",
+    ),
+    "goals are in millimetres, but successes are those in metres": (
+        lambda: changed_goals(healthy(act=towards_goal), lambda goals: 1000 * goals, "desired_goal"),
+        {},
+        "GD507 error",
+    ),
+    "desired goals are rounded": (
+        lambda: changed_goals(healthy(), lambda goals: goals.round(1), "desired_goal"),
+        {},
+        "GD507 warning desired_goal",
+    ),
+    "achieved goals are rounded": (
+        lambda: changed_goals(healthy(), lambda goals: goals.round(1), "achieved_goal"),
+        {},
+        "GD507 warning achieved_goal",
+    ),
+    "goals are multiples of 0.1": (lambda: healthy(goal=lambda rng: rng.uniform(0, 1, 2).round(1)), {}, ""),
+    "last states are those of other episodes": (
+        lambda: with_other_last_states(healthy(), position=-1),
+        {},
+        "GD508 error",
+    ),
+    "episodes are joined": (lambda: joined(healthy(80)), {}, "GD508 error"),
+    "joined episodes have one goal": (
+        lambda: judged(
+            with_observations(joined(healthy(80)), desired_goal=lambda e, i: tiled(e, "desired_goal"))
+        ),
+        {},
+        "GD508 error",
+    ),
+    "goals change within episodes": (with_second_goals, {}, ""),
+    "actions come two steps early": (
+        lambda: with_actions(healthy(), lambda each, i: np.roll(each.actions, -2, axis=0)),
+        {},
+        "GD509 warning",
+    ),
+    "motors have random signs": (
+        lambda: with_actions(healthy(), lambda each, i: each.actions * (-1) ** (i // 3)),
+        {},
+        "GD509 warning action[0]",
+    ),
+    "the second motor has a random sign": (
+        lambda: with_actions(healthy(), lambda each, i: each.actions * [1, (-1) ** (i % 3)]),
+        {},
+        "GD509 warning action[1]",
+    ),
+    "an observation shows the sign of the motors": (
+        lambda: with_actions(
+            with_observations(healthy(), wiring=lambda each, i: np.full(len(each) + 1, (-1.0) ** i)),
+            lambda each, i: each.actions * (-1) ** i,
+        ),
+        {},
+        "",
+    ),
+    "success rises fast": (healthy, {"history": history(40)}, ""),
+    "success no longer rises": (
+        healthy,
+        {"history": history(40, **dict.fromkeys(STUCK, [*np.linspace(0, 0.2, 20), *[0.2] * 20]))},
+        "",
+    ),
     "the temperature is low": (healthy, {"history": history(**COLD)}, "GD603 warning"),
 }
 
