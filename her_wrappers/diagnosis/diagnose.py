@@ -100,8 +100,8 @@ def diagnose(
 def applicable(fix: str, options: Mapping[str, Any]) -> str:
     """Return a fix without options of `her train` that a run has already, or that its algorithm does not have.
 
-    A part of the fix, up to "; ", is left out if none of its options is left. Numbers that are to be raised may be
-    larger already, and numbers in a part with the word "lower" smaller.
+    A part of the fix, up to "; ", is left out if none of its options is left. A number counts as set if it is at
+    least as large or, in a part with the word "lower", at least as small.
     """
     if not options:
         return fix
@@ -110,27 +110,26 @@ def applicable(fix: str, options: Mapping[str, Any]) -> str:
         text = part
         for found in COMMAND.finditer(part):
             algos, command = found.groups()
-            is_known = algos is None or options["algo"][0] in algos.split(", ")
-            is_needed = is_known and not _has_options(command, options, is_lower="lower" in part)
-            text = text.replace(found[0], f" ({command})" if is_needed else "")
+            is_useful = not _is_set(command, options, is_lower="lower" in part)
+            is_useful &= algos is None or options["algo"][0] in algos.split(", ")
+            text = text.replace(found[0], f" ({command})" if is_useful else "")
         if text == part or "(--" in text:
             parts.append(text)
     return "; ".join(parts) or "the run has the options that usually help; docs/tuning.md lists others"
 
 
-def _has_options(command: str, options: Mapping[str, Any], *, is_lower: bool) -> bool:
-    """Return whether a run has the options of a command, such as "--agent noise=0.3 --prioritized"."""
+def _is_set(command: str, options: Mapping[str, Any], *, is_lower: bool) -> bool:
+    """Return whether a run has all options of a command, such as "--agent noise=0.3 --prioritized"."""
     for option in command.split("--")[1:]:
-        name, _, value = option.strip().removeprefix("agent ").replace("=", " ", 1).partition(" ")
-        name, value = name.removeprefix("no-"), value or str(not name.startswith("no-"))
-        key = f"agent.{name}" if option.startswith("agent ") else name.replace("-", "_")
-        found = options.get(key, (None,))[0]
+        name, _, value = option.strip().replace("agent ", "agent.").replace("=", " ").partition(" ")
+        name, value = name.removeprefix("no-").replace("-", "_"), value or str(not name.startswith("no-"))
+        found = options.get(name, (None,))[0]
         if isinstance(found, dict):
             found = " ".join(f"{strategy} {share}" for strategy, share in found.items())
         try:
-            has_it = float(found) <= float(value) if is_lower else float(found) >= float(value)
+            is_set = float(found) <= float(value) if is_lower else float(found) >= float(value)
         except (TypeError, ValueError):
-            has_it = str(found).lower() == value.lower()
-        if not has_it:
+            is_set = str(found).lower() == value.lower()
+        if not is_set:
             return False
     return True

@@ -82,7 +82,9 @@ class Facts:
     time_limit: int | None = None  # largest number of steps of an episode; None if unknown
     batch_size: int | None = None  # number of transitions in an update; None if unknown
     relabeled_share: float | None = None  # share of a batch with achieved goals as goals; None if unknown
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the run: value, default, usual range of each
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # of the run: value, default, usual range of each
     normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
     # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
     history: Sequence[Mapping[str, float]] = ()
@@ -210,7 +212,7 @@ class Facts:
 
     @cached_property
     def effects(self) -> Any:
-        """(2, A) float64, `action_effects` of the sampled episodes; None if they cannot be measured."""
+        """`action_effects` of the sampled episodes; None if they cannot be measured."""
         return None if self.sample is None else action_effects(self.sample)
 
     @property

@@ -24,7 +24,7 @@ from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.goals.environments import make_env, present_folder
 from her_wrappers.goals.interface import env_name, env_spec
 from her_wrappers.goals.success_flag import flag_of
-from her_wrappers.integrations.recordings import LEROBOT_INFO, open_episodes
+from her_wrappers.integrations.recordings import LEROBOT_INFO, SB3_ADVICE, SB3_FILES, open_episodes
 from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
@@ -96,6 +96,7 @@ def _read_name(name: str, max_steps: int, seed: int, env_options: Mapping[str, A
         raise ValueError(
             f"{path} is neither an archive nor a run folder of `her train`: the folder has neither "
             f"{MANIFEST} nor {CONFIG}"
+            + (f"; {SB3_ADVICE}" if SB3_FILES & {each.suffix for each in path.iterdir()} else "")
         )
     if path.exists():
         return _facts_of_episodes(name, open_episodes(name))

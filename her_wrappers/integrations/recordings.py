@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from her_wrappers.data.arrays import CorruptFileError
 from her_wrappers.integrations.minari import from_minari
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
+
+SB3_FILES = {".pkl", ".zip"}
+SB3_ADVICE = (
+    "the pickles of Stable-Baselines3 are not read, since a pickle can run any program; save the episodes of the "
+    'HerReplayBuffer of her-toolkit with model.replay_buffer.her_buffer.save("run.replay"), or record episodes '
+    "with EpisodeRecorder (docs/recording.md)"
+)
+"""How to get readable episodes from a program that uses Stable-Baselines3."""
 
 LEROBOT_INFO = Path("meta") / "info.json"
 """A file that each LeRobot dataset has."""
@@ -35,7 +44,12 @@ def open_episodes(name: str) -> Iterable[Episode]:
     if path.is_dir():
         return EpisodeArchive(path)
     if path.exists():
-        return HindsightReplayBuffer.load(path).episodes()
+        try:
+            return HindsightReplayBuffer.load(path).episodes()
+        except CorruptFileError as error:
+            if path.suffix in SB3_FILES:
+                raise CorruptFileError(f"{error}; {SB3_ADVICE}") from error
+            raise
     try:
         return from_minari(name)
     except (ImportError, OSError) as error:

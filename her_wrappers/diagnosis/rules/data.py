@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.diagnosis.action_effects import action_lags, sign_flips
+from her_wrappers.diagnosis.action_effects import sign_flips
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation
@@ -152,36 +152,39 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     "success-unlike-distance",
     "error",
     meaning="Success flags or rewards contradict the distances between achieved and desired goals.",
-    fix="record flag, reward and both goals of the state after the step, in one unit and without rounding, and "
-    "return the flag in info['is_success']",
-    threshold="a state one step away explains the values by its distance with less than a quarter of the errors (at "
-    "least 5); or no success, but a reward of success, or a tenth of the episodes that end at less than 1 % of "
-    "the distance at the start; or fewer than 70 % of the other steps are farther away than the median success, "
-    "also in each component; or (a warning) goals are multiples of 0.1, 0.01 or 0.001, and successes and misses "
-    "overlap by about this number",
+    fix="record flag, reward and both goals of the state after the step, in one unit and without rounding",
+    threshold="distances one step away explain the values with a quarter of the errors (at least 5); no success, but "
+    "the reward of one, or 10 % of the episodes end at 1 % of the distance at the start; at least 30 % of the "
+    "other steps are nearer than the median success, in each component; or (a warning) goals are multiples of "
+    "0.1, 0.01 or 0.001, and the distances of successes and misses overlap by this number",
     needs=("episodes",),
     implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
-    if not facts.missing("success"):
-        yield from _unlike_distance(facts, facts.success)
-    inner = np.ones(len(facts.rewards), np.bool_)
-    inner[facts.offsets[1:] - 1] = False  # the state after the next step is that of another episode
+    success, last = facts.success, facts.offsets[1:] - 1
+    if success.any() and not success.all():
+        yield from _unlike_distance(facts)
+    elif not facts.missing("success") and not success.any():
+        rewarded = int((facts.rewards == facts.sparse_pair[1]).sum()) if facts.sparse_pair else 0
+        arrived = (facts.distances[last] <= 0.01 * np.median(facts.start_distances)).mean()
+        if rewarded or arrived >= 0.1:
+            found = f"{rewarded} have the reward of one, and {arrived:.1%} of the episodes end at their goals"
+            yield Violation(f"no step is a success, but {found}", subject="is_success")
+    inner = np.setdiff1d(np.arange(len(success)), last)  # after the last step, another episode begins
     before = np.roll(facts.distances, 1)
     before[facts.offsets[:-1]] = facts.start_distances
-    places = {"before": before, "after": np.roll(facts.distances, -1)}
     for name, values in {"is_success": facts.flags, "reward": facts.rewards}.items():
         errors = _mismatch(facts.distances[inner], values[inner])
-        for place, distances in places.items():
-            if errors > 5 / len(inner) and _mismatch(distances[inner], values[inner]) < errors / 4:
+        for place, distances in {"before": before, "after": np.roll(facts.distances, -1)}.items():
+            if errors > 5 / len(success) and _mismatch(distances[inner], values[inner]) < errors / 4:
                 yield Violation(f"the values belong to the state one step {place} their own", subject=name)
 
 
 def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
-    """Return how badly ``values``, larger at the goal, follow from distances: from 0, for a function, to 1.
+    """Return how badly distances explain ``values``, which are larger at the goal: 0 for a function of them.
 
-    For two values, this is the share of steps on the wrong side of the best radius, else 1 minus the correlation
-    of the ranks.
+    For two values, that is the share of steps on the wrong side of the best radius; otherwise 1 minus the
+    correlation of the ranks.
     """
     scaled = [each / max(float(abs(each).max(initial=0)), 1e-9) for each in (distances, values)]
     near, rank = (np.unique(each.round(5), return_inverse=True)[1] for each in scaled)
@@ -191,41 +194,27 @@ def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
     return float((steps - 2 * hits).min(initial=0) + rank.sum()) / max(len(rank), 1)
 
 
-def _unlike_distance(facts: Facts, success: np.ndarray) -> Iterator[Violation]:
+def _unlike_distance(facts: Facts) -> Iterator[Violation]:
+    """Yield violations in which successes are not nearer than other steps, or goals were rounded."""
     sample: Any = facts.sample
-    if not success.any():
-        rewarded = 0 if facts.sparse_pair is None else int((facts.rewards == facts.sparse_pair[1]).sum())
-        way = np.median(facts.start_distances)
-        arrived = (facts.distances[facts.offsets[1:] - 1] <= 0.01 * way).mean()
-        if rewarded or arrived >= 0.1:
-            found = (
-                f"{rewarded} have the reward of one"
-                if rewarded
-                else f"{arrived:.1%} of the episodes end at goals"
-            )
-            yield Violation(f"no step is a success, but {found}", subject="is_success")
-    if success.all() or not success.any():
-        return
     before, goals = sample.state_of_step, split_goals(sample.observations)[:2]
     achieved, desired = (projected(finite(each)) for each in goals)
-    reached, distances = success[: len(before)], facts.distances[: len(before)]
-    shares = [
-        (each[~reached] > np.median(each[reached])).mean()
-        for each in (distances, *abs(achieved[before + 1] - desired[before]).T)
-    ]
-    if facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and max(shares) < 0.7:
+    reached, distances = facts.success[: len(before)], facts.distances[: len(before)]
+    columns = (distances, *abs(achieved[before + 1] - desired[before]).T)
+    farther = max((each[~reached] > np.median(each[reached])).mean() for each in columns)
+    if facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and farther < 0.7:
+        near, far = (np.median(distances[each]) for each in (reached, ~reached))
         yield Violation(
-            f"the median distance to the goal is {np.median(distances[reached]):.3g} in steps with a success, and "
-            f"{np.median(distances[~reached]):.3g} in other steps"
+            f"successes are {near:.3g} away from their goals, and other steps {far:.3g} (medians)"
         )
-    overlap = float(facts.distances[success].max()) - facts.nearest_miss
-    errors = _mismatch(facts.distances, success) * len(success)
+    overlap = float(facts.distances[facts.success].max()) - facts.nearest_miss
+    if _mismatch(facts.distances, facts.success) * len(facts.success) < 5:
+        return
     for name, values in zip(("achieved_goal", "desired_goal"), goals, strict=True):
-        units = [
-            10.0**-i for i in range(4) if abs(values - values.round(i)).max() <= 1e-6 * abs(values).max()
-        ]
-        if errors >= 5 and units and units[0] < 1 and overlap <= 2 * units[0] * values.shape[1] ** 0.5:
-            found = f"all values are multiples of {units[0]:g}, as if they were rounded after the recording"
+        rest = [abs(values - values.round(digits)).max() / abs(values).max() for digits in range(4)]
+        unit = 10.0 ** -int(np.argmax(np.array(rest) < 1e-6))  # 1 for integers, and if no unit fits
+        if unit < 1 and overlap <= 2 * unit * values.shape[1] ** 0.5:
+            found = f"all values are multiples of {unit:g}, as if they were rounded after the recording"
             yield Violation(found, subject=name, severity="warning")
 
 
@@ -233,28 +222,28 @@ def _unlike_distance(facts: Facts, success: np.ndarray) -> Iterator[Violation]:
     "GD508",
     "states-jump",
     "error",
-    meaning="Episodes contain states of other episodes: the last state, or several episodes joined into one.",
+    meaning="Episodes contain states of other episodes: a wrong last state, or several episodes in one.",
     fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
     "episode at each reset",
-    threshold="in half of the episodes, a step moves the achieved goal by more than a tenth of the median distance to "
-    "the goal at the start, and by 3 times the median motion and the motion in the steps before and after it",
+    threshold="in half of the episodes, a step after the first moves the achieved goal by a tenth of the median "
+    "distance to the goal at the start, and by 3 times the median motion and the motion in adjacent steps",
     needs=("episodes", "components"),
     implies=("GD507", "GD509"),
 )
 def states_jump(facts: Facts) -> Iterator[Violation]:
     speeds, last = facts.speeds, facts.offsets[1:] - 1
-    following = np.roll(speeds, -1)
-    following[last] = 0
-    nearby = np.maximum(np.roll(speeds, 1), following)
+    after = np.roll(speeds, -1)
+    after[last] = 0
     usual = float(np.median(speeds[speeds > 0])) if speeds.any() else 0.0
-    is_jump = speeds > np.maximum(3 * np.maximum(nearby, usual), 0.1 * np.median(facts.start_distances))
+    others = 3 * np.maximum(np.maximum(np.roll(speeds, 1), after), usual)
+    is_jump = speeds > np.maximum(others, 0.1 * np.median(facts.start_distances))
     is_jump[facts.offsets[:-1]] = False  # an object can fall into its place in the first step
     share = np.logical_or.reduceat(is_jump, facts.offsets[:-1]).mean()
     if share >= 0.5 and facts.has_fractions:
-        where = "their last step" if is_jump[last].sum() > is_jump.sum() / 2 else "a step before the last"
         yield Violation(
-            f"in {share:.1%} of the episodes, the achieved goal jumps in {where}, by {np.median(speeds[is_jump]):.2g} "
-            f"(median), while the median motion of a step is {usual:.2g}"
+            f"in {share:.1%} of the episodes, the achieved goal jumps by {np.median(speeds[is_jump]):.2g} in a step "
+            f"({is_jump[last].sum()} last steps, {(is_jump.sum() - is_jump[last].sum())} others), while the median "
+            f"motion of a step is {usual:.2g}"
         )
 
 
@@ -263,25 +252,24 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     "actions-unlike-motion",
     "warning",
     meaning="The state follows the actions of other steps, or the effect of actions has no constant sign.",
-    fix="record each action with the state from which it was computed, and check how step() transforms actions; if "
-    "a delay or a random sign is meant, observations must show it, such as by the latest actions",
+    fix="record each action with the state from which it was computed, and check how step() transforms actions; "
+    "if a delay or a random sign is meant, the observation must show it",
     threshold="actions of up to 3 steps before or after explain 80 % of the variance of a change of the state, and "
-    "leave at most half of the variance that those of the step leave; or effects of equal size have opposite signs "
-    "in a tenth of the episodes, and no component of the first state shows the sign",
+    "leave half of the variance that those of the step leave; or effects of equal size have opposite signs in a "
+    "tenth of the episodes, and no component of the first state shows the sign",
     needs=("episodes",),
     implies=("GD106",),
 )
 def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     sample: Any = facts.sample
-    shares = action_lags(sample)
+    shares = facts.effects[1] if facts.effects else {}
     best = max(shares, key=shares.__getitem__, default=0)
+    component, share = sign_flips(sample)
     if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
         yield Violation(
-            f"actions {abs(best)} steps {'later' if best > 0 else 'earlier'} explain {shares[best]:.1%} of the changes "
-            f"of the state, and those of the step {shares[0]:.1%}"
+            f"actions {abs(best)} steps {'later' if best > 0 else 'earlier'} explain {shares[best]:.1%} of the "
+            f"changes of the state, and those of the step {shares[0]:.1%}"
         )
-        return
-    component, share = sign_flips(sample)
-    if share >= 0.1:
+    elif share >= 0.1:
         found = f"in {share:.1%} of the episodes, the effect on the state has the opposite sign"
         yield Violation(found, subject=f"action[{component}]")

@@ -10,7 +10,7 @@ from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
 CLEAR = 0.3
-"""Actions have a clear effect if the value of `action_effects` is at least this partial correlation."""
+"""Actions have a clear effect if the value of `action_effects` is at least this correlation."""
 
 STILL_THRESHOLD = (
     "no move in 80 % of the episodes. A move is a change of the achieved goal by more than 1 % of the median "
@@ -114,13 +114,13 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     fix="enlarge the effect of an action in step(), use the whole range of actions, sample nearer goals, or "
     "raise the time limit",
     threshold="no episode moves the achieved goal by more than 10 % of the median distance to the goal at "
-    "the start, and its changes have a partial correlation of at least 0.3 with a component of the actions",
+    "the start, and its changes have a correlation of at least 0.3 with a component of the actions",
     needs=("episodes", "effects", "unsolved"),
     implies=("GD101", "GD102", "GD401"),
 )
 def actions_too_small(facts: Facts) -> Iterator[Violation]:
     way, largest = float(np.median(facts.start_distances)), float(facts.moves.max())
-    if not facts.unit_factor and largest <= 0.1 * way and np.nanmax(facts.effects[0], initial=0) >= CLEAR:
+    if not facts.unit_factor and largest <= 0.1 * way and np.nanmax(facts.effects[0][0], initial=0) >= CLEAR:
         low, high = facts.ranges["action"]
         yield Violation(
             f"no episode moves the achieved goal by more than {largest:.2g}, and goals are {way:.2g} away "
@@ -135,13 +135,13 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     meaning="A component of the action has no effect on the observations.",
     fix="check that step() uses the component, and that the observation shows its effect; if the component "
     "is meant to have no effect, ignore this finding",
-    threshold="all changes in this step and the next have a partial correlation below 4.5 standard errors "
+    threshold="all changes in this step and the next have a correlation below 4.5 standard errors "
     "with the component, while half of the components have one of at least 0.3 with some change",
     source="the gripper of FetchPush, which is blocked",
     needs=("effects", "unsolved"),
 )
 def action_without_effect(facts: Facts) -> Iterator[Violation]:
-    effects = facts.effects[1]
+    effects = facts.effects[0][1]
     if (effects >= CLEAR).mean() >= 0.5:
         for component in np.flatnonzero(effects == 0):
             yield Violation("no observed change depends on this component", subject=f"action[{component}]")
