@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 from her_wrappers.goals.environments import import_callable
 from her_wrappers.support.arguments import require_count, require_flag, require_number
@@ -25,23 +25,21 @@ KINDS: dict[str, Any] = {
 PRECISIONS = ("float32", "bf16")
 
 
-Usual: TypeAlias = tuple[float, float] | None
-"""The smallest and the largest usual value of an option, which `her doctor` compares with those of runs."""
+UNITS = {"usual": (16, 8192)}
+"""Metadata of the field with the units of each hidden layer; the usual values, as in `ranged`."""
 
 
-def ranged(default: Any, interval: str, usual: Usual = None) -> Any:
-    """Return a dataclass field for a float in ``interval``, such as ``"[0, 1]"`` (see `require_number`)."""
+def ranged(default: Any, interval: str, usual: tuple[float, float] | None = None) -> Any:
+    """Return a dataclass field for a float in ``interval``, such as ``"[0, 1]"`` (see `require_number`).
+
+    ``usual`` has the smallest and the largest usual value; `her doctor` reports other values.
+    """
     return field(default=default, metadata={"interval": interval, "usual": usual})
 
 
-def count(default: int, *, at_least: int = 0, usual: Usual = None) -> Any:
+def count(default: int, *, at_least: int = 0, usual: tuple[float, float] | None = None) -> Any:
     """Return a dataclass field for an integer of at least ``at_least``."""
     return field(default=default, metadata={"at_least": at_least, "usual": usual})
-
-
-def layers(*default: int) -> Any:
-    """Return a dataclass field for the units of each hidden layer."""
-    return field(default=default, metadata={"usual": (16, 8192)})
 
 
 def require_values(options: Any) -> None:
@@ -87,7 +85,7 @@ class AgentOptions:
         ValueError: A number is out of range, or ``hidden`` is not a list of positive integers.
     """
 
-    hidden: tuple[int, ...] = layers(64, 64, 64)
+    hidden: tuple[int, ...] = field(default=(64, 64, 64), metadata=UNITS)
     """Units of each hidden layer."""
     layer_norm: bool = False
     """Whether to use layer normalization (arXiv 1607.06450) before the activation of each hidden layer."""
@@ -111,7 +109,7 @@ class AgentOptions:
 class DQNOptions(AgentOptions):
     """Options of `DQN`, in addition to the options of all agents (`AgentOptions`)."""
 
-    hidden: tuple[int, ...] = layers(256)
+    hidden: tuple[int, ...] = field(default=(256,), metadata=UNITS)
     epsilon: float = ranged(0.2, "[0, 1]", (0, 0.9))
     """Probability of a uniformly random action while exploring."""
     bc_weight: float = ranged(0.0, "[0, inf)", (0, 100))
@@ -196,7 +194,7 @@ class TQCOptions(SACOptions):
 class IQLOptions(AgentOptions):
     """Options of `IQL`, in addition to the options of all agents (`AgentOptions`)."""
 
-    hidden: tuple[int, ...] = layers(64, 64)
+    hidden: tuple[int, ...] = field(default=(64, 64), metadata=UNITS)
     tau: float = ranged(0.01, "(0, 1]", (5e-4, 1))
     expectile: float = ranged(0.9, "[0.5, 1)", (0.5, 0.99))
     """The value of a state is this expectile of the Q values of recorded actions. Near 1, the value is close

@@ -149,9 +149,10 @@ class EvaluationReport:
         so_far = self.is_success.any(axis=1)
         left = int((so_far & ~self.is_success[:, -1]).sum())
         return (
-            f"Success rate {rate:.3f} ({low:.3f} to {high:.3f}) in the last steps of {episodes} episodes; success "
-            f"once {so_far.mean():.3f}. {left} of {so_far.sum()} episodes that reach the goal leave it. Mean return {self.returns.mean():.4g}, "
-            f"mean length {self.lengths.mean():.4g}. Suite of goals {self.suite}, seed {self.seed}."
+            f"Success rate {rate:.3f} ({low:.3f} to {high:.3f}) in {episodes} episodes, success once "
+            f"{so_far.mean():.3f}: {left} of {so_far.sum()} episodes that reach the goal leave it. Mean "
+            f"return {self.returns.mean():.4g}, mean length {self.lengths.mean():.4g}. "
+            f"Suite of goals {self.suite}, seed {self.seed}."
         )
 
     def markdown(self, picture: str | None = None) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 from her_agents.algorithms.options import (
     AGENT_OPTIONS,
     PRECISIONS,
-    Usual,
     agent_options,
     count,
     ranged,
@@ -230,11 +229,10 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     return Config(**options)
 
 
-def with_defaults(options: Mapping[str, Any]) -> dict[str, tuple[Any, Any, Usual]]:
-    """Return value, default and usual range of each option of a run, by name.
+def with_defaults(options: Mapping[str, Any]) -> dict[str, tuple[Any, Any, tuple[float, float] | None]]:
+    """Return value, default and usual range of each option of a run, which has ``options`` in its config.
 
     Options of the agent have names such as ``"agent.tau"``; those of an agent of your own are left out.
-    ``options`` are those of a config file, which can lack some.
     """
     tables: list[tuple[str, Any, Any]] = [("", Config, options)]
     if (agent := AGENT_OPTIONS.get(options.get("algo", ""))) is not None:

@@ -27,8 +27,9 @@ class EpisodeResult:
 
     def after(self, reward: Any, success: bool) -> EpisodeResult:
         """Return the result after one more step."""
-        once = self.success_once or success
-        return EpisodeResult(success, self.total + float(reward), self.length + 1, once)
+        return EpisodeResult(
+            success, self.total + float(reward), self.length + 1, self.success_once or success
+        )
 
 
 @dataclass(frozen=True)

@@ -67,10 +67,10 @@ def inspect(
             numbers = "{least:,.5g} to {most:,.5g}, {mean:,.5g} on average"
             lines[name] = numbers.format_map(found[f"{name}s"])
         lines["ends"] = f"{found['terminated']:.1%} terminated, {found['truncated']:.1%} truncated"
-        success = found["success"]
-        lines["success"] = "is_success was not recorded"
-        if success is not None:
-            lines["success"] = f"{success:.1%} in the last step; success once: {found['success_once']:.1%}"
+        shares = "{success:.1%} in the last step, {success_once:.1%} once"
+        lines["success"] = (
+            "is_success was not recorded" if found["success"] is None else shares.format(**found)
+        )
         if (goals := found["goals"]) is not None:
             lines["goals"] = "{covered:.1%} of {desired:,} desired cells achieved; ".format_map(goals)
             lines["goals"] += f"{goals['achieved']:,} cells achieved in all"
@@ -86,8 +86,8 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
     """Return a summary of all episodes, with the keys of ``her inspect --json``.
 
     ``success`` is the share of episodes whose last step is a success, ``success_once`` that with a success in
-    any step. Both are None if flags were not recorded in all episodes, ``goals`` if observations have no goals.
-    An archive without episodes has only the keys ``episodes`` and ``steps``.
+    any step. Both are None if a flag was not recorded, ``goals`` if observations have no goals. An archive
+    without episodes has only the keys ``episodes`` and ``steps``.
     """
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True

@@ -9,7 +9,8 @@ from her_wrappers.diagnosis.columns import finite, flat, projected, split_goals
 from her_wrappers.recording.episodes import Episodes
 
 MIN_STEPS, LAGS = 500, range(-3, 4)
-"""Smallest number of steps for which `action_effects` returns a result; shifts of the actions that it tries."""
+"""Smallest number of steps for which `action_effects` returns a result; numbers of steps between a change and
+the actions that may explain it."""
 
 
 def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] | None:
@@ -23,18 +24,17 @@ def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] 
 
 
 def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | None:
-    """Return how strongly changes of the state depend on each of A components of the actions, and on others.
+    """Return how strongly changes of the state depend on each of A components of the actions, and how late.
 
-    The first value, (2, A) float64, has the largest correlation of each component with a change of the achieved
-    goal (row 0) or of any component of the state (row 1), in this step or the next. Correlations that chance can
-    explain are 0. A component that is constant in each episode has NaN.
+    The first value, (2, A) float64, has the largest correlation of each component with a change of the
+    achieved goal (row 0), or of any part of the state (row 1), in the same step or the next. Correlations
+    that chance can explain are 0; a component that is constant in each episode has NaN. The second value has,
+    for each of `LAGS`, the share of the variance of a change that the actions of that many steps later
+    explain in a linear regression: of the change for which it is largest.
 
-    The second value is, for each of `LAGS`, the share of the variance of a change that the actions of that many
-    steps later explain in a linear regression, for the change with the largest share.
-
-    Absolute values of actions and of changes are tried too. Episode means are subtracted first, since an action
-    that is repeated in a whole episode proves nothing. The result is None for image observations, for actions
-    that are not floats, and for fewer than `MIN_STEPS` steps.
+    Absolute values of actions and of changes are tried too. Episode means are subtracted first, since an
+    action that is repeated in a whole episode proves nothing. The result is None for image observations, for
+    actions that are not floats, and for fewer than `MIN_STEPS` steps.
     """
     found, margin = _actions_and_states(block), LAGS[-1]  # steps near the ends of episodes are left out
     counts = np.maximum(block.lengths - 2 * margin, 0)
@@ -73,8 +73,8 @@ def sign_flips(block: Episodes) -> tuple[int, float]:
     """Return the action component whose effect changes its sign most, and the share of the rarer sign.
 
     An effect is the coefficient of the component in a linear regression of a change of the state, in each
-    episode. Only those effects count that are strong and similar in size in all episodes, as with a motor that
-    is connected the wrong way round, and whose sign no component of the first state shows.
+    episode. An effect counts if it is strong and similar in size in all episodes, as with a motor that is
+    connected the wrong way round, and if no component of the first state shows its sign.
     """
     found = _actions_and_states(block)
     if found is None:

@@ -98,10 +98,10 @@ def diagnose(
 
 
 def applicable(fix: str, options: Mapping[str, Any]) -> str:
-    """Return a fix without options of `her train` that a run has already, or that its algorithm does not have.
+    """Return a fix without options of `her train` that a run has already, or that its algorithm lacks.
 
-    A part of the fix, up to "; ", is left out if none of its options is left. A number counts as set if it is at
-    least as large or, in a part with the word "lower", at least as small.
+    A part of the fix, up to "; ", is left out if none of its options is left. A number counts as set if it is
+    at least as large or, in a part with the word "lower", at least as small.
     """
     if not options:
         return fix

@@ -82,9 +82,7 @@ class Facts:
     time_limit: int | None = None  # largest number of steps of an episode; None if unknown
     batch_size: int | None = None  # number of transitions in an update; None if unknown
     relabeled_share: float | None = None  # share of a batch with achieved goals as goals; None if unknown
-    options: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # of the run: value, default, usual range of each
+    options: Mapping[str, Any] = field(default_factory=dict)  # of a run: (value, default, usual range)
     normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
     # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
     history: Sequence[Mapping[str, float]] = ()
@@ -178,16 +176,16 @@ class Facts:
 
     @cached_property
     def unit_factor(self) -> int:
-        """Power of ten by which desired goals are larger than achieved ones, as in other units; else 0.
+        """2 or 3 if desired goals are about 100 or 1,000 times as large as achieved ones in all components.
 
-        The factor is within 2 of 100 or 1,000, or of their inverses, and is similar in all components.
+        -2 or -3 if achieved goals are larger; otherwise 0.
         """
-        sizes = np.abs(self.desired).mean(axis=0), np.abs(self.starts).mean(axis=0)
         with np.errstate(all="ignore"):
-            powers = np.log10(sizes[0] / sizes[1])[(sizes[0] > 0) | (sizes[1] > 0)]
-        found = round(float(powers.mean())) if powers.size and np.isfinite(powers).all() else 0
-        is_near = abs(found) in {2, 3} and abs(powers.mean() - found) <= 0.3 and np.ptp(powers) <= 0.5
-        return found if is_near else 0
+            powers = np.log10(np.abs(self.desired).mean(axis=0) / np.abs(self.starts).mean(axis=0))
+        powers = powers[~np.isnan(powers)]  # 0 / 0
+        mean = float(powers.mean()) if np.isfinite(powers).all() and powers.size else 0.0
+        is_near = abs(round(mean)) in {2, 3} and abs(mean - round(mean)) <= 0.3 and np.ptp(powers) <= 0.5
+        return round(mean) if is_near else 0
 
     @cached_property
     def has_moved(self) -> np.ndarray:

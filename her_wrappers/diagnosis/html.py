@@ -22,11 +22,7 @@ MAX_POINTS = 2000
 SUCCESS = "Share of successful episodes, in up to 20 groups."
 
 HISTORY = {
-    "Success rate in evaluations and while collecting.": (
-        "success_rate",
-        "success_once",
-        "collected_success",
-    ),
+    "Success rate in evaluations and collecting.": ("success_rate", "success_once", "collected_success"),
     "Mean value of the critic.": ("q_mean",),
     "Losses of the critic.": ("critic_loss", "loss", "value_loss"),
     "Temperature of SAC.": ("temperature",),

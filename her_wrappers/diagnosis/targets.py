@@ -96,7 +96,7 @@ def _read_name(name: str, max_steps: int, seed: int, env_options: Mapping[str, A
         raise ValueError(
             f"{path} is neither an archive nor a run folder of `her train`: the folder has neither "
             f"{MANIFEST} nor {CONFIG}"
-            + (f"; {SB3_ADVICE}" if SB3_FILES & {each.suffix for each in path.iterdir()} else "")
+            + (SB3_ADVICE if SB3_FILES & {each.suffix for each in path.iterdir()} else "")
         )
     if path.exists():
         return _facts_of_episodes(name, open_episodes(name))

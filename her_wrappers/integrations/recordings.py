@@ -12,12 +12,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 
 SB3_FILES = {".pkl", ".zip"}
-SB3_ADVICE = (
-    "the pickles of Stable-Baselines3 are not read, since a pickle can run any program; save the episodes of the "
-    'HerReplayBuffer of her-toolkit with model.replay_buffer.her_buffer.save("run.replay"), or record episodes '
-    "with EpisodeRecorder (docs/recording.md)"
-)
-"""How to get readable episodes from a program that uses Stable-Baselines3."""
+SB3_ADVICE = "; Stable-Baselines3 saves pickles, which are not read: see docs/stable_baselines3.md"
 
 LEROBOT_INFO = Path("meta") / "info.json"
 """A file that each LeRobot dataset has."""
@@ -31,10 +26,11 @@ def open_episodes(name: str) -> Iterable[Episode]:
             or id of a local Minari dataset.
 
     Raises:
+        CorruptFileError: The file is damaged, or was not saved by this package.
         FileNotFoundError: ``name`` does not exist; or it is a Minari dataset, but Minari is not installed.
         ImportError: ``name`` is a LeRobot dataset, and the packages that read it are not installed.
         OSError: A file cannot be read.
-        ValueError: The archive or the file is damaged.
+        ValueError: The archive is damaged.
     """
     path = Path(name)
     if path.is_dir() and (path / LEROBOT_INFO).is_file():
@@ -47,9 +43,7 @@ def open_episodes(name: str) -> Iterable[Episode]:
         try:
             return HindsightReplayBuffer.load(path).episodes()
         except CorruptFileError as error:
-            if path.suffix in SB3_FILES:
-                raise CorruptFileError(f"{error}; {SB3_ADVICE}") from error
-            raise
+            raise CorruptFileError(f"{error}{SB3_ADVICE if path.suffix in SB3_FILES else ''}") from error
     try:
         return from_minari(name)
     except (ImportError, OSError) as error:

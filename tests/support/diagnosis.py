@@ -147,7 +147,7 @@ def _with_rare_moves(*keys):
     return judged(with_observations(healthy(), **keep))
 
 
-def _with_start(number):
+def with_start(number):
     """Return one episode with one of six starts and goals."""
     start, goal = np.random.default_rng(number % 6).uniform(0, 1, (2, 2))
     return healthy(count=1, seed=number, start=lambda rng: start, goal=lambda rng: goal)[0]
@@ -253,9 +253,6 @@ EPISODES = {
         with_observations(healthy(), desired_goal=lambda each, i: tiled(each, "achieved_goal") + 0.01)
     ),
     "GD204": lambda: healthy(achieved=lambda positions, t: positions[min(t, 2)]),
-    "GD205": lambda: with_goal_component(
-        healthy(), achieved_goal=lambda *_: 0.4, desired_goal=lambda each, i: 0.4 + 0.02 * i
-    ),
     "GD206": lambda: with_goal_component(
         healthy(),
         achieved_goal=lambda each, i: np.linspace(0, 5000, len(each) + 1),
@@ -264,7 +261,6 @@ EPISODES = {
     "GD207": lambda: healthy(count=100, act=_past_far_goals, start=lambda rng: rng.uniform(0, (0.1, 1))),
     "GD208": lambda: judged(healthy(), radius=0.01),
     "GD210": passed_goals,
-    "GD301": lambda: with_rewards(healthy(), lambda each, i: np.full(len(each), -1.0)),
     "GD302": lambda: with_rewards(healthy(), lambda each, i: each.rewards + 1),
     "GD303": lambda: with_rewards(healthy(), lambda each, i: -distances(each)[1:] if i % 2 else each.rewards),
     "GD304": lambda: with_rewards(healthy(), lambda each, i: distances(each)[1:]),
@@ -284,7 +280,6 @@ EPISODES = {
         healthy(), observation=lambda each, i: each.observations["observation"] * [1, 1e5]
     ),
     "GD504": lambda: healthy() + healthy(count=10),
-    "GD505": lambda: [_with_start(number) for number in range(30)],
     "GD506": lambda: with_observations(
         healthy(),
         observation=lambda each, i: np.hstack([
@@ -308,7 +303,6 @@ OPTIONS = {
     },
     "GD602": {"history": history(q_mean=np.geomspace(1, 1e4, 10)), "gamma": 0.98},
     "GD603": {"history": history(**STUCK, temperature=np.geomspace(0.1, 1e-6, 10))},
-    "GD604": {"history": history(**STUCK, temperature=np.geomspace(0.1, 100, 10))},
     "GD605": {"history": history(**STUCK, critic_loss=np.geomspace(1, 0.01, 10))},
     "GD606": {"history": history(**STUCK, updates=range(10)), "batch_size": 128},
     "GD607": {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},

@@ -23,7 +23,6 @@ FEW_SUCCESSES = 5
     "third of it (an error): at this number of steps, the value differs by less than gamma^(3 / (1 - gamma)) "
     "= 5 % from the value of a missed goal. In episodes without a success, the number is estimated from the "
     "distance to the goal and the largest step seen",
-    source="TianhongDai/hindsight-experience-replay #26",
     needs=("episodes", "gamma", "unsolved"),
     implies=("GD601",),
 )
@@ -50,7 +49,6 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
     threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the time "
     "limit (an error); or the median success comes after 80 % of the limit, and fewer than 90 % of the "
     "episodes succeed (a warning)",
-    source="HighwayEnv #473",
     needs=("episodes", "unsolved"),
     implies=("GD103", "GD601"),
 )
@@ -126,7 +124,6 @@ def limit_terminates(facts: Facts) -> Iterator[Violation]:
     meaning="Most episodes terminate without a success, such as by a crash, before a goal is reached.",
     fix="end episodes less often, give failures a lower reward, or start in safer states",
     threshold="90 % of the episodes",
-    source="HighwayEnv #457",
     needs=("episodes", "success", "unsolved"),
     implies=("GD103",),
 )

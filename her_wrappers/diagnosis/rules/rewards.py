@@ -11,28 +11,6 @@ from her_wrappers.rules import Violation
 
 
 @rule(
-    "GD301",
-    "rewards-never-differ",
-    "error",
-    meaning="All rewards are equal, although they should differ between reached and missed goals.",
-    fix="compute the reward from the achieved goal after the step; `her check` tests compute_reward",
-    threshold="the same reward in all steps, although some steps are successes and others are not",
-    source="rl-zoo #433",
-    needs=("episode",),
-    implies=("GD103",),
-)
-def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
-    if facts.num_rewards > 1:
-        return
-    reached = int((facts.flags > 0).sum()) if facts.has_flags else 0
-    if 0 < reached < len(facts.rewards):
-        yield Violation(
-            f"the reward is {facts.rewards[0]:g} in all {len(facts.rewards)} steps, of which {reached} reach "
-            "their goal"
-        )
-
-
-@rule(
     "GD302",
     "rewards-outside-clip",
     "error",
@@ -56,7 +34,6 @@ def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
     fix="record or train with one reward_type; a buffer must not be filled from both",
     threshold="at least 5 % of the episodes of each kind; dense values of -0.1 and sparse values of -1 "
     "contradict each other in one critic",
-    source="panda-gym #65",
     needs=("episodes",),
     implies=("GD302",),
 )
@@ -76,9 +53,8 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Rewards are higher where goals are missed or far away: the sign of the reward is wrong.",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
-    threshold="a lower mean reward of successes than of other steps; a correlation of reward and distance above 0.5; or two rewards, of which the higher one is given "
-    "at larger distances only",
-    source="checker rule GE202",
+    threshold="a lower mean reward of successes than of other steps; a correlation of reward and distance "
+    "above 0.5; or two rewards, of which the higher one is given at larger distances only",
     needs=("episode",),
     implies=("GD203", "GD302", "GD507"),
 )

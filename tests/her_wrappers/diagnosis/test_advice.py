@@ -1,4 +1,4 @@
-"""Advice that names options of `her train`: the command line accepts it, and a run does not have it already."""
+"""Fixes name options of `her train` that it accepts, and that a run does not have already."""
 
 import pytest
 

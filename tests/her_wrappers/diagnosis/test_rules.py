@@ -30,9 +30,11 @@ from tests.support.diagnosis import (
     tiled,
     towards_goal,
     with_actions,
+    with_goal_component,
     with_observations,
     with_other_last_states,
     with_rewards,
+    with_start,
     without_success,
 )
 
@@ -155,8 +157,36 @@ CASES = {
     "one of several observations is constant": (with_angle, {}, "GD501 warning angle"),
     "the agent normalizes large observations": (planted("GD503"), {"normalizes": True}, ""),
     "goals of one kind are never reached": (planted("GD207"), {}, "GD207 warning desired_goal[0]"),
-    "all episodes have one start": (one_start, {}, "GD505 info start"),
-    "a solved run has one start": (one_start, SOLVED, ""),
+    "all episodes have one start": (one_start, {}, ""),
+    "some starts are repeated": (
+        lambda: [with_start(number) for number in range(30)],
+        {},
+        "GD504 warning start",
+    ),
+    "the temperature is high": (
+        healthy,
+        {"history": history(**STUCK | {"temperature": [50] * 10})},
+        "GD603 error",
+    ),
+    "all rewards are equal": (
+        lambda: with_rewards(healthy(), lambda each, i: np.full(len(each), -1.0)),
+        {},
+        "GD507 error reward",
+    ),
+    "a component of the achieved goal never changes": (
+        lambda: with_goal_component(
+            healthy(), achieved_goal=lambda *_: 0.4, desired_goal=lambda each, i: 0.4 + 0.02 * i
+        ),
+        {},
+        "GD201 error",
+    ),
+    "a component of both goals never changes": (
+        lambda: judged(
+            with_goal_component(healthy(), achieved_goal=lambda *_: 0.4, desired_goal=lambda *_: 0.4)
+        ),
+        {},
+        "",
+    ),
     "all episodes have one start and one goal": (partial(one_start, goal=at_place), {}, "GD202 warning"),
     "a solved run explored little": (planted("GD102"), SOLVED, ""),
     "a solved run has unusual options": (healthy, {**SOLVED, "relabeled_share": 0.0}, ""),
@@ -281,7 +311,7 @@ CASES = {
     "success rises fast": (healthy, {"history": history(40)}, ""),
     "success no longer rises": (
         healthy,
-        {"history": history(40, **dict.fromkeys(STUCK, [*np.linspace(0, 0.2, 20), *[0.2] * 20]))},
+        {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.4, 40).clip(0, 0.2)))},
         "",
     ),
     "the temperature is low": (healthy, {"history": history(**COLD)}, "GD603 warning"),
