@@ -180,8 +180,8 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     achieved, desired = (projected(finite(each)) for each in goals)
     reached, distances = facts.success[: len(before)], facts.distances[: len(before)]
     columns = (distances, *abs(achieved[before + 1] - desired[before]).T)
-    farther = max((each[~reached] > np.median(each[reached])).mean() for each in columns)
-    if facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and farther < 0.7:
+    is_known = facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and not reached.all()
+    if is_known and max((each[~reached] > np.median(each[reached])).mean() for each in columns) < 0.7:
         near, far = np.median(distances[reached]), np.median(distances[~reached])
         yield Violation(f"successes are {near:.3g} away from goals, and other steps {far:.3g} (medians)")
     overlap = float(facts.distances[facts.success].max()) - facts.nearest_miss
