@@ -25,14 +25,21 @@ KINDS: dict[str, Any] = {
 PRECISIONS = ("float32", "bf16")
 
 
-def ranged(default: Any, interval: str) -> Any:
-    """Return a dataclass field for a float in ``interval``, such as ``"[0, 1]"`` (see `require_number`)."""
-    return field(default=default, metadata={"interval": interval})
+UNITS = {"usual": (16, 8192)}
+"""Metadata of the field with the units of each hidden layer; the usual values, as in `ranged`."""
 
 
-def count(default: int, *, at_least: int = 0) -> Any:
+def ranged(default: Any, interval: str, usual: tuple[float, float] | None = None) -> Any:
+    """Return a dataclass field for a float in ``interval``, such as ``"[0, 1]"`` (see `require_number`).
+
+    ``usual`` has the smallest and the largest usual value; `her doctor` reports other values.
+    """
+    return field(default=default, metadata={"interval": interval, "usual": usual})
+
+
+def count(default: int, *, at_least: int = 0, usual: tuple[float, float] | None = None) -> Any:
     """Return a dataclass field for an integer of at least ``at_least``."""
-    return field(default=default, metadata={"at_least": at_least})
+    return field(default=default, metadata={"at_least": at_least, "usual": usual})
 
 
 def require_values(options: Any) -> None:
@@ -80,15 +87,15 @@ class AgentOptions:
         ValueError: A number is out of range, or ``hidden`` is not a list of positive integers.
     """
 
-    hidden: tuple[int, ...] = (64, 64, 64)
+    hidden: tuple[int, ...] = field(default=(64, 64, 64), metadata=UNITS)
     """Units of each hidden layer."""
     layer_norm: bool = False
     """Whether to use layer normalization (arXiv 1607.06450) before the activation of each hidden layer."""
-    learning_rate: float = ranged(1e-3, "(0, inf)")
+    learning_rate: float = ranged(1e-3, "(0, inf)", (3e-5, 0.01))
     """Step size of each Adam optimizer."""
-    tau: float = ranged(0.05, "(0, 1]")
+    tau: float = ranged(0.05, "(0, 1]", (5e-4, 1))
     """Weight of the online parameters in the Polyak update of the target networks."""
-    target_update_interval: int = 1
+    target_update_interval: int = count(1, at_least=1, usual=(1, 10_000))
     """Number of updates from one Polyak update of the target networks to the next."""
 
     def __post_init__(self) -> None:
@@ -104,12 +111,12 @@ class AgentOptions:
 class DQNOptions(AgentOptions):
     """Options of `DQN`, in addition to the options of all agents (`AgentOptions`)."""
 
-    hidden: tuple[int, ...] = (256,)
-    epsilon: float = ranged(0.2, "[0, 1]")
+    hidden: tuple[int, ...] = field(default=(256,), metadata=UNITS)
+    epsilon: float = ranged(0.2, "[0, 1]", (0, 0.9))
     """Probability of a uniformly random action while exploring."""
-    bc_weight: float = ranged(0.0, "[0, inf)")
+    bc_weight: float = ranged(0.0, "[0, inf)", (0, 100))
     """Weight of the large-margin loss of demonstrated actions (arXiv 1704.03732, section 4)."""
-    margin: float = ranged(0.8, "(0, inf)")
+    margin: float = ranged(0.8, "(0, inf)", (0.01, 100))
     """Margin of the large-margin loss: how much the Q value of a demonstrated action should exceed the Q
     values of all other actions."""
 
@@ -118,22 +125,22 @@ class DQNOptions(AgentOptions):
 class TD3Options(AgentOptions):
     """Options of `TD3`, in addition to the options of all agents (`AgentOptions`)."""
 
-    action_l2: float = ranged(1.0, "[0, inf)")
+    action_l2: float = ranged(1.0, "[0, inf)", (0, 10))
     """Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss."""
-    epsilon: float = ranged(0.3, "[0, 1]")
+    epsilon: float = ranged(0.3, "[0, 1]", (0, 0.9))
     """Probability of a uniformly random action while exploring."""
-    noise: float = ranged(0.2, "[0, inf)")
+    noise: float = ranged(0.2, "[0, inf)", (0, 1))
     """Standard deviation of the Gaussian exploration noise, for actions scaled to [-1, 1]."""
-    n_critics: int = 2
+    n_critics: int = count(2, at_least=1, usual=(1, 20))
     """Number of critics; targets use their minimum."""
-    target_noise: float = ranged(0.2, "[0, inf)")
+    target_noise: float = ranged(0.2, "[0, inf)", (0, 1))
     """Standard deviation of the noise on the next actions in targets, for actions scaled to [-1, 1]."""
-    target_noise_clip: float = ranged(0.5, "[0, inf)")
+    target_noise_clip: float = ranged(0.5, "[0, inf)", (0, 2))
     """Largest absolute value of the noise on the next actions in targets."""
-    bc_weight: float = ranged(0.0, "[0, inf)")
+    bc_weight: float = ranged(0.0, "[0, inf)", (0, 100))
     """Weight, in the actor's loss, of the mean squared difference to demonstrated actions that have a higher
     Q value than the action of the actor (arXiv 1709.10089, IV-B and IV-C)."""
-    policy_delay: int = 2
+    policy_delay: int = count(2, at_least=1, usual=(1, 20))
     """Number of updates of the critics for each update of the actor. target_update_interval counts updates of
     the actor."""
 
@@ -142,27 +149,27 @@ class TD3Options(AgentOptions):
 class DDPGOptions(TD3Options):
     """Options of `DDPG`: as for `TD3`, but by default one critic, no target noise, and no actor delay."""
 
-    n_critics: int = 1
-    target_noise: float = ranged(0.0, "[0, inf)")
-    policy_delay: int = 1
+    n_critics: int = count(1, at_least=1, usual=(1, 20))
+    target_noise: float = ranged(0.0, "[0, inf)", (0, 1))
+    policy_delay: int = count(1, at_least=1, usual=(1, 20))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SACOptions(AgentOptions):
     """Options of `SAC`, in addition to the options of all agents (`AgentOptions`)."""
 
-    temperature: float = ranged(0.1, "(0, inf)")
+    temperature: float = ranged(0.1, "(0, inf)", (1e-3, 10))
     """Initial temperature: the weight of the entropy in the objective of the actor."""
     learn_temperature: bool = True
     """Whether the temperature is learned; otherwise it is constant."""
-    target_entropy: float | None = ranged(None, "(-inf, inf)")
+    target_entropy: float | None = ranged(None, "(-inf, inf)", (-1000, 10))
     """Target of the mean entropy if the temperature is learned; by default minus the length of an action
     vector."""
-    n_critics: int = 2
+    n_critics: int = count(2, at_least=1, usual=(1, 20))
     """Number of critics."""
-    policy_delay: int = 1
+    policy_delay: int = count(1, at_least=1, usual=(1, 20))
     """Number of updates of the critics for each update of the actor and of the temperature."""
-    bc_weight: float = ranged(0.0, "[0, inf)")
+    bc_weight: float = ranged(0.0, "[0, inf)", (0, 100))
     """Weight, in the actor's loss, of the mean squared difference to demonstrated actions that have a higher
     Q value than the action of the actor (arXiv 1709.10089, IV-B and IV-C)."""
 
@@ -171,9 +178,9 @@ class SACOptions(AgentOptions):
 class TQCOptions(SACOptions):
     """Options of `TQC`, in addition to the options of `SAC`; names and defaults are as in sb3-contrib."""
 
-    n_quantiles: int = 25
+    n_quantiles: int = count(25, at_least=1, usual=(5, 200))
     """Number of quantiles that each critic estimates."""
-    top_quantiles_to_drop_per_net: int = count(2)
+    top_quantiles_to_drop_per_net: int = count(2, usual=(0, 20))
     """Number of the largest quantiles, per critic, that targets leave out; less than ``n_quantiles``."""
 
     def __post_init__(self) -> None:
@@ -189,12 +196,12 @@ class TQCOptions(SACOptions):
 class IQLOptions(AgentOptions):
     """Options of `IQL`, in addition to the options of all agents (`AgentOptions`)."""
 
-    hidden: tuple[int, ...] = (64, 64)
-    tau: float = ranged(0.01, "(0, 1]")
-    expectile: float = ranged(0.9, "[0.5, 1)")
+    hidden: tuple[int, ...] = field(default=(64, 64), metadata=UNITS)
+    tau: float = ranged(0.01, "(0, 1]", (5e-4, 1))
+    expectile: float = ranged(0.9, "[0.5, 1)", (0.5, 0.99))
     """The value of a state is this expectile of the Q values of recorded actions. Near 1, the value is close
     to the Q value of the best recorded action."""
-    temperature: float = ranged(10.0, "(0, inf)")
+    temperature: float = ranged(10.0, "(0, inf)", (0.1, 100))
     """Factor of the advantage in exp(temperature * advantage), the weight of an action in the imitation loss.
     With a larger factor, the actor imitates mainly actions with high Q values."""
 

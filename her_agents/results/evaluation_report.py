@@ -33,7 +33,7 @@ SUFFIXES = (".html", ".json", ".md")
 
 
 class Share(NamedTuple):
-    """Success rate in a group of episodes (success at the last step), with its 95 % Wilson score interval."""
+    """Success rate in a group of episodes (success in the last step), with its 95 % Wilson score interval."""
 
     name: str
     episodes: int
@@ -141,7 +141,7 @@ class EvaluationReport:
         shares = self.over_time()
         steps = np.unique(np.linspace(1, shares.shape[1], 11).astype(int))
         times = [[str(step), *(f"{each:.2f}" for each in shares[:, step - 1])] for step in steps]
-        return [*tables, ("Over time", ["after step", "at the goal", "at the goal so far"], times)]
+        return [*tables, ("Over time", ["after step", "success", "success once"], times)]
 
     def summary(self) -> str:
         """Return one paragraph with the most important numbers."""
@@ -149,9 +149,10 @@ class EvaluationReport:
         so_far = self.is_success.any(axis=1)
         left = int((so_far & ~self.is_success[:, -1]).sum())
         return (
-            f"Success rate {rate:.3f} ({low:.3f} to {high:.3f}) in {episodes} episodes. {left} of "
-            f"{so_far.sum()} episodes that reach the goal leave it. Mean return {self.returns.mean():.4g}, "
-            f"mean length {self.lengths.mean():.4g}. Suite of goals {self.suite}, seed {self.seed}."
+            f"Success rate {rate:.3f} ({low:.3f} to {high:.3f}) in {episodes} episodes, success once "
+            f"{so_far.mean():.3f}: {left} of {so_far.sum()} episodes that reach the goal leave it. Mean "
+            f"return {self.returns.mean():.4g}, mean length {self.lengths.mean():.4g}. "
+            f"Suite of goals {self.suite}, seed {self.seed}."
         )
 
     def markdown(self, picture: str | None = None) -> str:
@@ -194,7 +195,7 @@ class EvaluationReport:
         distance.errorbar(range(len(shares)), rates, ends, fmt="o", color=COLORS[0], capsize=4)
         distance.set_xticks(range(len(shares)), [each.name for each in shares], rotation=25)
         distance.set(title="by distance", xlabel="distance from start to goal", ylabel="success rate")
-        for i, label in enumerate(("at the goal", "at the goal so far")):
+        for i, label in enumerate(("success", "success once")):
             row = self.over_time()[i]
             time.plot(np.arange(1, len(row) + 1), row, "-:"[i], color=COLORS[i], linewidth=2, label=label)
         time.set(title="over time", xlabel="step", ylabel="share of episodes")

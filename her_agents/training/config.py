@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from her_agents.algorithms.options import (
+    AGENT_OPTIONS,
     PRECISIONS,
     agent_options,
     count,
@@ -76,18 +77,18 @@ class Config:
     """Seed of environments, buffer and agent."""
     gamma: float = ranged(0.98, "[0, 1]")
     """Discount per step."""
-    n_steps: int = 1
+    n_steps: int = count(1, at_least=1, usual=(1, 20))
     """Number of rewards in an n-step return. Returns near the end of an episode have fewer rewards."""
     clip_targets: bool = None  # type: ignore[assignment] # chosen when the environment is known
     """Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0].
     By default only if all rewards of a random episode are -1 or 0."""
-    updates_per_step: float = ranged(0.25, "(0, inf)")
+    updates_per_step: float = ranged(0.25, "(0, inf)", (0.005, 20))
     """Number of updates of the agent for each step of one environment."""
-    batch_size: int = 128
+    batch_size: int = count(128, at_least=1, usual=(16, 32_768))
     """Number of transitions in the batch of each update."""
-    buffer_size: int = 1_000_000
+    buffer_size: int = count(1_000_000, at_least=1, usual=(5_000, 1e12))
     """Capacity of the replay buffer in transitions. The capacity is reduced if the run has fewer steps."""
-    learning_starts: int = count(1_000)
+    learning_starts: int = count(1_000, usual=(0, 100_000))
     """Steps before the first update."""
     steps_per_epoch: int = 4_000
     """Steps of an epoch. At the end of an epoch, the unfinished episodes are played to their ends, and the
@@ -137,7 +138,7 @@ class Config:
     demo_noise: float = ranged(0.1, "[0, inf)")
     """Noise on the actions of the policy in demos: the standard deviation, relative to half of the range of
     a Box action; for other action spaces, the probability of a random action."""
-    demo_share: float = ranged(0.25, "(0, 1)")
+    demo_share: float = ranged(0.25, "(0, 1)", (0.02, 0.9))
     """Share of demonstrations in the batch of each update."""
 
     def __post_init__(self) -> None:
@@ -233,6 +234,21 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     if "env" not in options:
         raise ValueError("the option 'env' is missing; make_config() needs it")
     return Config(**options)
+
+
+def with_defaults(options: Mapping[str, Any]) -> dict[str, tuple[Any, Any, tuple[float, float] | None]]:
+    """Return value, default and usual range of each option of a run, which has ``options`` in its config.
+
+    Options of the agent have names such as ``"agent.tau"``; those of an agent of your own are left out.
+    """
+    tables: list[tuple[str, Any, Any]] = [("", Config, options)]
+    if (agent := AGENT_OPTIONS.get(options.get("algo", ""))) is not None:
+        tables.append(("agent.", agent, options.get("agent", {})))
+    return {
+        prefix + each.name: (values.get(each.name, each.default), each.default, each.metadata.get("usual"))
+        for prefix, kind, values in tables
+        for each in fields(kind)
+    }
 
 
 def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:

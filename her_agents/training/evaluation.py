@@ -23,10 +23,13 @@ class EpisodeResult:
     success: bool = False  # whether the last step is a success
     total: float = 0.0  # sum of the rewards
     length: int = 0  # number of steps
+    success_once: bool = False  # whether any step is a success
 
     def after(self, reward: Any, success: bool) -> EpisodeResult:
         """Return the result after one more step."""
-        return EpisodeResult(success, self.total + float(reward), self.length + 1)
+        return EpisodeResult(
+            success, self.total + float(reward), self.length + 1, self.success_once or success
+        )
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,13 @@ class Evaluation:
         success_rate: Share of episodes whose last step is a success.
         mean_return: Mean sum of the rewards.
         mean_length: Mean number of steps.
+        success_once: Share of episodes in which any step is a success.
     """
 
     success_rate: float
     mean_return: float
     mean_length: float
+    success_once: float
 
 
 def success_key(info: dict[str, Any]) -> str:
@@ -109,7 +114,7 @@ def evaluate(
         seed: Seed of the first reset. The later resets continue the random sequence of the environment.
 
     Returns:
-        Success rate, mean return and mean length.
+        Success rate, mean return, mean length, and the share of episodes with a success in any step.
 
     Raises:
         ValueError: ``episodes`` is below 1, or the info of a step has no success flag.

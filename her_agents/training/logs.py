@@ -23,6 +23,7 @@ COUNTS = ("epoch", "env_steps", "updates", "seconds")
 COLUMNS = (
     *COUNTS,
     "success_rate",
+    "success_once",
     "mean_return",
     "mean_length",
     "collected_success",

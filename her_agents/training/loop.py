@@ -67,7 +67,7 @@ def epoch_line(row: Mapping[str, float]) -> str:
         f"return {row['mean_return']:.2f}",
         f"length {row['mean_length']:.1f}",
     ]
-    diagnostics = ("q_mean", "relabeled_success", "goal_age")
+    diagnostics = ("success_once", "q_mean", "relabeled_success", "goal_age")
     texts += [f"{name} {row[name]:.2f}" for name in diagnostics if name in row]
     return " | ".join(texts + [f"skipped_episodes {int(n)}" for n in [row.get("skipped_episodes")] if n])
 

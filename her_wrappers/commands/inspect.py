@@ -67,8 +67,10 @@ def inspect(
             numbers = "{least:,.5g} to {most:,.5g}, {mean:,.5g} on average"
             lines[name] = numbers.format_map(found[f"{name}s"])
         lines["ends"] = f"{found['terminated']:.1%} terminated, {found['truncated']:.1%} truncated"
-        success = found["success"]
-        lines["success"] = "is_success was not recorded" if success is None else f"{success:.1%}"
+        shares = "{success:.1%} in the last step, {success_once:.1%} once"
+        lines["success"] = (
+            "is_success was not recorded" if found["success"] is None else shares.format(**found)
+        )
         if (goals := found["goals"]) is not None:
             lines["goals"] = "{covered:.1%} of {desired:,} desired cells achieved; ".format_map(goals)
             lines["goals"] += f"{goals['achieved']:,} cells achieved in all"
@@ -83,8 +85,9 @@ def inspect(
 def summarize(archive: EpisodeArchive) -> dict[str, Any]:
     """Return a summary of all episodes, with the keys of ``her inspect --json``.
 
-    ``success`` is None if it was not recorded in all episodes, ``goals`` if observations have no goals. An
-    archive without episodes has only the keys ``episodes`` and ``steps``.
+    ``success`` is the share of episodes whose last step is a success, ``success_once`` that with a success in
+    any step. Both are None if a flag was not recorded, ``goals`` if observations have no goals. An archive
+    without episodes has only the keys ``episodes`` and ``steps``.
     """
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True
@@ -97,7 +100,9 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
         flags = batch.infos.get("is_success")
         if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
             flags = np.full(int(batch.ends[-1]), np.nan)
-        columns["success"].append(flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64))
+        flags = flags.reshape(-1).astype(np.float64)
+        columns["success"].append(flags[batch.ends[1:] - 1])
+        columns["success_once"].append(np.maximum.reduceat(flags, batch.ends[:-1]))
         has_goals &= (
             isinstance(batch.observations, dict) and set(OBSERVATION_KEYS) <= batch.observations.keys()
         )
@@ -110,8 +115,8 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
             found[name] = mean = float(values.mean())
             if name in {"lengths", "returns"}:
                 found[name] = {"least": float(values.min()), "mean": mean, "most": float(values.max())}
-    found["success"] = None if np.isnan(found["success"]) else found["success"]
-    return found | {"goals": goal_coverage(archive) if has_goals else None}
+    rates = {name: None if np.isnan(found[name]) else found[name] for name in ("success", "success_once")}
+    return found | rates | {"goals": goal_coverage(archive) if has_goals else None}
 
 
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:

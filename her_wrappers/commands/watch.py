@@ -134,9 +134,9 @@ def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Ca
             results.append(play_episode(env, act, start, watch_step, needs_flag=False))
             print(f"episode {len(results)}: {_text(results[-1])}")
     if results:
-        success, returns, lengths = np.array([dataclasses.astuple(each) for each in results]).T
+        success, returns, lengths, once = np.array([dataclasses.astuple(each) for each in results]).T
         print(
-            f"{len(results)} episodes, success rate {success.mean():.2f}, "
+            f"{len(results)} episodes, success rate {success.mean():.2f}, success once {once.mean():.2f}, "
             f"return {returns.mean():.4g} from {returns.min():.4g} to {returns.max():.4g}, "
             f"length {lengths.mean():.4g} from {lengths.min():.4g} to {lengths.max():.4g}"
         )

@@ -1,4 +1,4 @@
-"""action_effects: find which components of the actions change the state."""
+"""Find which components of the actions change the state, how many steps later, and in which direction."""
 
 from __future__ import annotations
 
@@ -8,31 +8,43 @@ from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.diagnosis.columns import finite, flat, projected, split_goals
 from her_wrappers.recording.episodes import Episodes
 
-MIN_STEPS = 1000
-"""Smallest number of steps for which `action_effects` returns a result."""
+MIN_STEPS, LAGS = 500, range(-3, 4)
+"""Smallest number of steps for which `action_effects` returns a result; numbers of steps between a change and
+the actions that may explain it."""
 
 
-@np.errstate(invalid="ignore", divide="ignore")  # 0 / 0 is 0, by `finite`
-def action_effects(block: Episodes) -> np.ndarray | None:
-    """Return how strongly changes of the state depend on each of A components of the actions, (2, A) float64.
-
-    Row 0 is for changes of the achieved goal, row 1 for changes of the achieved goal or the observation. A
-    change is the difference between the state before an action and the state two steps later.
-
-    The value of an action component is its largest partial correlation with a component of the changes, given
-    the other action components. Absolute values of actions and of changes are tried too. Episode means are
-    subtracted first, since an action that is repeated in a whole episode proves nothing. Correlations that
-    chance can explain become 0, and an action component that is constant in each episode gets NaN. The result
-    is None for image observations, for actions that are not floats, and for fewer than `MIN_STEPS` steps.
-    """
+def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] | None:
+    """Return actions (T, A), achieved goals and observations (S, K); None with images or integer actions."""
     leaves, (achieved, _, others) = leaf_arrays(block.actions), split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
-    counts = block.lengths[block.lengths > 1] - 1  # the last step of an episode has no next one
-    has_images = any(leaf[0].size > 1000 for leaf in observed)
-    if has_images or counts.sum() < MIN_STEPS or any(leaf.dtype.kind != "f" for leaf in leaves):
+    if any(leaf[0].size > 1000 for leaf in observed) or any(leaf.dtype.kind != "f" for leaf in leaves):
         return None
-    steps = np.setdiff1d(np.arange(block.num_steps), block.ends[1:] - 1)
-    before, begins = block.state_of_step[steps], np.cumsum(counts) - counts
+    states = [projected(finite(flat(leaf).astype(np.float64))) for leaf in observed]
+    return finite(np.hstack([flat(leaf) for leaf in leaves]).astype(np.float64)), states
+
+
+def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | None:
+    """Return how strongly changes of the state depend on each of A components of the actions, and how late.
+
+    The first value, (2, A) float64, has the largest correlation of each component with a change of the
+    achieved goal (row 0), or of any part of the state (row 1), in the same step or the next. Correlations
+    that chance can explain are 0; a component that is constant in each episode has NaN. The second value has,
+    for each of `LAGS`, the share of the variance of a change that the actions of that many steps later
+    explain in a linear regression: of the change for which it is largest.
+
+    Absolute values of actions and of changes are tried too. Episode means are subtracted first, since an
+    action that is repeated in a whole episode proves nothing. The result is None for image observations, for
+    actions that are not floats, and for fewer than `MIN_STEPS` steps.
+    """
+    found, margin = _actions_and_states(block), LAGS[-1]  # steps near the ends of episodes are left out
+    counts = np.maximum(block.lengths - 2 * margin, 0)
+    counts, first = counts[counts > 0], (block.ends[:-1] + margin)[counts > 0]
+    if found is None or counts.sum() < MIN_STEPS:
+        return None
+    actions, states = found
+    begins = np.cumsum(counts) - counts
+    steps = np.arange(counts.sum()) + (first - begins).repeat(counts)
+    before = block.state_of_step[steps]
 
     def standardized(rows: np.ndarray) -> np.ndarray:
         rows = np.hstack([rows, abs(rows)])
@@ -41,18 +53,46 @@ def action_effects(block: Episodes) -> np.ndarray | None:
         spread = np.sqrt((rows**2).mean(axis=0))
         return rows / np.where(spread > 1e-9 * size, spread, np.inf)  # rounded constants are 0
 
-    actions = finite(np.hstack([flat(leaf)[steps] for leaf in leaves]).astype(np.float64))
-    features = standardized(actions - actions.mean(axis=0))
-    states = [projected(finite(flat(leaf).astype(np.float64))) for leaf in observed]
-    changes = [standardized(rows[before + 2] - rows[before]) for rows in states]
-    outputs = np.hstack(changes)
-    inverse = np.linalg.pinv(features.T @ features)
-    weights = inverse @ (features.T @ outputs)
-    explained = weights**2 / np.diag(inverse)[:, None]  # by each feature alone
-    residual = ((outputs - features @ weights) ** 2).sum(axis=0)
-    found = finite(np.sqrt(explained / (explained + residual)))
-    found = found.reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
-    effects = np.stack([found[:, : changes[0].shape[1]].max(axis=1), found.max(axis=1)])
+    changes = [standardized(rows[before + 1] - rows[before]) for rows in states]
+    outputs, effects, shares = np.hstack(changes), np.zeros((2, actions.shape[1])), {}
+    for lag in LAGS:
+        features = standardized(actions[steps + lag] - actions.mean(axis=0))
+        similar = features.T @ outputs / len(steps)  # correlations
+        inverse = np.linalg.pinv(features.T @ features / len(steps))
+        shares[lag] = float(np.einsum("ij,ik,kj->j", similar, inverse, similar).max(initial=0))
+        if lag in {-1, 0}:
+            sizes = abs(similar).reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
+            on_goal = sizes[:, : changes[0].shape[1]].max(axis=1)
+            effects = np.maximum(effects, [on_goal, sizes.max(axis=1)])
+            effects[:, ~features[:, : actions.shape[1]].any(axis=0)] = np.nan
     effects[effects < 4.5 / np.sqrt(len(steps))] = 0  # 4.5 standard errors
-    effects[:, ~features[:, : actions.shape[1]].any(axis=0)] = np.nan
-    return effects
+    return effects, shares
+
+
+def sign_flips(block: Episodes) -> tuple[int, float]:
+    """Return the action component whose effect changes its sign most, and the share of the rarer sign.
+
+    An effect is the coefficient of the component in a linear regression of a change of the state, in each
+    episode. An effect counts if it is strong and similar in size in all episodes, as with a motor that is
+    connected the wrong way round, and if no component of the first state shows its sign.
+    """
+    found = _actions_and_states(block)
+    if found is None:
+        return 0, 0.0
+    actions, states, first = found[0], np.hstack(found[1]), block.state_of_step[block.ends[:-1]]
+    long = np.flatnonzero(block.lengths >= 2 * actions.shape[1] + 4)
+    slopes, strengths = np.zeros((2, len(long), actions.shape[1], states.shape[1]))
+    if not slopes.size:
+        return 0, 0.0
+    for i, episode in enumerate(long):
+        rows = actions[block.ends[episode] : block.ends[episode + 1]]
+        changes = np.diff(states[first[episode] :][: len(rows) + 1], axis=0)
+        slopes[i] = np.linalg.pinv(rows - rows.mean(axis=0)) @ changes
+        strengths[i] = abs(slopes[i]) * rows.std(axis=0)[:, None] / (changes.std(axis=0) + 1e-12)
+    low, middle, high = np.quantile(abs(slopes), (0.25, 0.5, 0.75), axis=0)  # (A, K) each
+    rarer = np.minimum((slopes > middle / 2).mean(axis=0), (slopes < -middle / 2).mean(axis=0))
+    rarer[(np.median(strengths, axis=0) <= 0.5) | (high - low >= 0.3 * middle)] = 0
+    component, change = np.unravel_index(rarer.argmax(), rarer.shape)
+    with np.errstate(all="ignore"):
+        shown = np.corrcoef(slopes[:, component, change] > 0, states[first[long]], rowvar=False)[0, 1:]
+    return int(component), 0.0 if abs(finite(shown)).max() > 0.9 else float(rarer.max())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -82,14 +82,11 @@ class Facts:
     time_limit: int | None = None  # largest number of steps of an episode; None if unknown
     batch_size: int | None = None  # number of transitions in an update; None if unknown
     relabeled_share: float | None = None  # share of a batch with achieved goals as goals; None if unknown
-    learning_rate: float | None = None  # of the agent; None if unknown
+    options: Mapping[str, Any] = field(default_factory=dict)  # of a run: (value, default, usual range)
     normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
     # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
     history: Sequence[Mapping[str, float]] = ()
     is_environment: bool = False  # whether the policies of the checker collected the episodes
-    # (B,) rewards of ``compute_reward`` for desired goals that equal the achieved goals, and (B,)
-    # rewards for the same achieved goals and other desired goals; None if unknown
-    self_goal_rewards: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
@@ -178,6 +175,19 @@ class Facts:
         return np.asarray(np.ptp(both, axis=0))
 
     @cached_property
+    def unit_factor(self) -> int:
+        """2 or 3 if desired goals are about 100 or 1,000 times as large as achieved ones in all components.
+
+        -2 or -3 if achieved goals are larger; otherwise 0.
+        """
+        with np.errstate(all="ignore"):
+            powers = np.log10(np.abs(self.desired).mean(axis=0) / np.abs(self.starts).mean(axis=0))
+        powers = powers[~np.isnan(powers)]  # 0 / 0
+        mean = float(powers.mean()) if np.isfinite(powers).all() and powers.size else 0.0
+        is_near = abs(round(mean)) in {2, 3} and abs(mean - round(mean)) <= 0.3 and np.ptp(powers) <= 0.5
+        return round(mean) if is_near else 0
+
+    @cached_property
     def has_moved(self) -> np.ndarray:
         """(n,) bool, whether the achieved goal was ever farther than a limit from its first value.
 
@@ -200,7 +210,7 @@ class Facts:
 
     @cached_property
     def effects(self) -> Any:
-        """(2, A) float64, `action_effects` of the sampled episodes; None if they cannot be measured."""
+        """`action_effects` of the sampled episodes; None if they cannot be measured."""
         return None if self.sample is None else action_effects(self.sample)
 
     @property
@@ -312,7 +322,6 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     ),
     "components": (lambda facts: not facts.is_projected, "goals have too many components to judge each"),
     "unsolved": (lambda facts: not facts.is_solved, "the run succeeds"),
-    "environment": (lambda facts: facts.is_environment, "the target is not an environment"),
     "effects": (
         lambda facts: facts.effects is not None,
         f"to find effects of actions, {MIN_STEPS} steps with float actions and without images are needed",

@@ -22,7 +22,7 @@ MAX_POINTS = 2000
 SUCCESS = "Share of successful episodes, in up to 20 groups."
 
 HISTORY = {
-    "Success rate in evaluations and while collecting.": ("success_rate", "collected_success"),
+    "Success rate in evaluations and collecting.": ("success_rate", "success_once", "collected_success"),
     "Mean value of the critic.": ("q_mean",),
     "Losses of the critic.": ("critic_loss", "loss", "value_loss"),
     "Temperature of SAC.": ("temperature",),
@@ -86,8 +86,8 @@ def _draw_returns(axes: Any, facts: Facts) -> None:
 def _draw_success(axes: Any, facts: Facts) -> None:
     groups = np.array_split(np.arange(len(facts)), min(20, len(facts)))
     for values, style, color, label in (
-        (facts.is_success_episode, "o-", COLORS[0], "in any step"),
-        (facts.final_success, "s--", COLORS[1], "in the last step"),
+        (facts.is_success_episode, "o-", COLORS[0], "success once"),
+        (facts.final_success, "s--", COLORS[1], "success"),
     ):
         rates = [values[group].mean() for group in groups]
         axes.plot([group.mean() for group in groups], rates, style, color=color, label=label)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib import import_module
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,15 @@ from her_wrappers.data.progress import read_progress
 from her_wrappers.data.text import parse_file
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.goals.environments import make_env, present_folder
-from her_wrappers.goals.interface import GoalInterface, env_name, env_spec
+from her_wrappers.goals.interface import env_name, env_spec
 from her_wrappers.goals.success_flag import flag_of
-from her_wrappers.integrations.recordings import LEROBOT_INFO, open_episodes
+from her_wrappers.integrations.recordings import LEROBOT_INFO, SB3_ADVICE, SB3_FILES, open_episodes
 from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL
-from her_wrappers.support.arguments import require_count, require_gamma, require_number
+from her_wrappers.support.arguments import require_count, require_gamma
 from her_wrappers.support.error_texts import describe
 
 CONFIG, PROGRESS = "config.json", "progress.csv"
@@ -38,9 +39,6 @@ CONFIG, PROGRESS = "config.json", "progress.csv"
 
 CHUNK = 1000
 """Largest number of episodes that are concatenated in a block."""
-
-PAIRS = 256
-"""Number of pairs of equal goals, and of pairs of different goals, whose rewards are computed."""
 
 EPISODE_SHARE = 0.1
 """Share of all steps after which an episode that does not end is stopped, so that others can begin."""
@@ -99,6 +97,7 @@ def _read_name(name: str, max_steps: int, seed: int, env_options: Mapping[str, A
         raise ValueError(
             f"{path} is neither an archive nor a run folder of `her train`: the folder has neither "
             f"{MANIFEST} nor {CONFIG}"
+            + (SB3_ADVICE if SB3_FILES & {each.suffix for each in path.iterdir()} else "")
         )
     if path.exists():
         return _facts_of_episodes(name, open_episodes(name))
@@ -133,9 +132,9 @@ def _read_run(path: Path) -> Facts:
 
 def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `Facts` that follow from a run's config; a damaged config can raise any error."""
+    with_defaults = import_module("her_agents.training.config").with_defaults  # only runs need her_agents
     limits = config["env_kwargs"].get("max_steps"), config.get("max_episode_steps")
     limit = min((each for each in limits if each is not None), default=None)
-    rate = config.get("agent", {}).get("learning_rate", 1e-3)
     strategy = config.get("goal_selection_strategy", "future")
     shares = strategy if isinstance(strategy, dict) else {strategy: 1.0}
     relabeled = float(sum(share for name, share in shares.items() if name not in {ORIGINAL, "desired"}))
@@ -151,7 +150,7 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
         "batch_size": require_count("batch_size", config["batch_size"], at_least=1),
         "normalizes": True,
         "relabeled_share": relabeled if config.get("her", True) else 0.0,
-        "learning_rate": require_number("learning_rate", rate, "(0, inf)"),
+        "options": with_defaults(config),
     }
 
 
@@ -159,7 +158,7 @@ def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts
     """Run the environment with random, repeated and goal-seeking actions, and return the facts."""
     if not isinstance(env, gym.Env):
         raise TypeError("target is a vector environment, but must be a single one; use gymnasium.make()")
-    compute_reward, spec, name = GoalInterface.of(env).compute_reward, env_spec(env), env_name(env)
+    spec, name = env_spec(env), env_name(env)
     with ignore_warnings():
         rollout = roll_out(env, Budget(max_steps, seed=seed, episode_share=EPISODE_SHARE))
         failure, steps = rollout.failure, rollout.steps
@@ -175,7 +174,6 @@ def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts
                 episodes,
                 time_limit=None if spec is None else spec.max_episode_steps,
                 is_environment=True,
-                self_goal_rewards=_self_goal_rewards(steps, compute_reward, seed),
             )
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -195,22 +193,3 @@ def _episode(steps: Sequence[StepRecord]) -> Episode:
         truncated=bool(steps[-1].truncated),
         infos={"is_success": np.array(flags, np.float64)},  # NaN instead of None
     )
-
-
-def _self_goal_rewards(
-    steps: Sequence[StepRecord], compute_reward: Callable[..., Any], seed: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return rewards of `PAIRS` pairs of equal goals and of `PAIRS` random pairs; None after an error."""
-    rng = np.random.default_rng(seed)
-    chosen = [steps[i] for i in rng.integers(len(steps), size=PAIRS)]
-    others = [steps[i] for i in rng.integers(len(steps), size=PAIRS)]
-    infos = [step.info for step in chosen]
-    achieved = stack([step.observation["achieved_goal"] for step in chosen])
-    desired = stack([step.observation["desired_goal"] for step in others])
-    try:
-        return (
-            np.asarray(compute_reward(achieved, achieved, infos), np.float64),
-            np.asarray(compute_reward(achieved, desired, infos), np.float64),
-        )
-    except Exception:  # of the environment; `her check` reports it
-        return None

@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from her_agents.training.config import with_defaults
 from her_wrappers import Episode
 
 RADIUS = 0.08
@@ -21,6 +22,10 @@ def towards_goal(rng, position, goal):
 
 def _often_towards_goal(rng, *place):
     return (towards_goal if rng.random() < 0.4 else at_random)(rng, *place)
+
+
+def _past_far_goals(rng, position, goal):
+    return towards_goal(rng, position, goal if goal[0] < 0.6 else np.array([goal[0], (goal[1] + 0.5) % 1]))
 
 
 def _in_square(rng):
@@ -142,10 +147,93 @@ def _with_rare_moves(*keys):
     return judged(with_observations(healthy(), **keep))
 
 
-def _with_start(number):
+def with_start(number):
     """Return one episode with one of six starts and goals."""
     start, goal = np.random.default_rng(number % 6).uniform(0, 1, (2, 2))
     return healthy(count=1, seed=number, start=lambda rng: start, goal=lambda rng: goal)[0]
+
+
+def _moved(rows, lag, first):
+    """Return rows that come ``lag`` steps later; the first rows are ``first``."""
+    return np.concatenate([np.full_like(rows[:lag], first), rows[:-lag]])
+
+
+def late(episodes, *, flags=True, rewards=True):
+    """Return episodes with success flags or rewards of the step before."""
+    return [
+        replace(
+            each,
+            rewards=_moved(each.rewards, 1, -1) if rewards else each.rewards,
+            infos={key: _moved(value, 1, False) if flags else value for key, value in each.infos.items()},
+        )
+        for each in episodes
+    ]
+
+
+def shuffled(episodes):
+    """Return episodes with the desired goals of other episodes."""
+    return with_observations(episodes, desired_goal=lambda each, i: tiled(episodes[i - 7], "desired_goal"))
+
+
+def changed_goals(episodes, function, *keys):
+    """Return episodes with ``function`` of some goals, and the flags and rewards of the goals before."""
+    changes = {key: lambda each, i, key=key: function(each.observations[key]) for key in keys}
+    return with_observations(episodes, **changes)
+
+
+def without_success(episodes):
+    """Return episodes whose success flag is never set."""
+    return [replace(each, infos={"is_success": np.zeros(len(each), bool)}) for each in episodes]
+
+
+def with_other_last_states(episodes, *, position=0):
+    """Return episodes whose last state is the first one of another episode, or the one at ``position``."""
+    return [
+        replace(
+            each,
+            observations={
+                key: np.concatenate([values[:-1], episodes[i - 1].observations[key][[position]]])
+                for key, values in each.observations.items()
+            },
+        )
+        for i, each in enumerate(episodes)
+    ]
+
+
+def joined(episodes, count=4):
+    """Return episodes, each of which consists of several of the given ones."""
+    groups = [episodes[i : i + count] for i in range(0, len(episodes), count)]
+    return [
+        Episode(
+            {
+                key: np.concatenate([
+                    *(each.observations[key][:-1] for each in group),
+                    group[-1].observations[key][-1:],
+                ])
+                for key in group[0].observations
+            },
+            np.concatenate([each.actions for each in group]),
+            np.concatenate([each.rewards for each in group]),
+            terminated=False,
+            truncated=True,
+            infos={"is_success": np.concatenate([each.infos["is_success"] for each in group])},
+        )
+        for group in groups
+    ]
+
+
+def with_actions(episodes, change):
+    """Return episodes with other recorded actions, a function of an episode and its number."""
+    return [replace(each, actions=change(each, i)) for i, each in enumerate(episodes)]
+
+
+def passed_goals(end=1.0):
+    """Return episodes of a point that passes all goals on its way to the right, up to ``end``."""
+    return healthy(
+        goal=lambda rng: np.array([0.5, rng.uniform(0.48, 0.52)]),
+        start=lambda rng: np.array([0, rng.uniform(0.48, 0.52)]),
+        act=lambda rng, position, _: np.array([rng.random() * (position[0] < end), 0.1 * rng.normal()]),
+    )
 
 
 STUCK = {"success_rate": [0.0] * 10, "collected_success": [0.0] * 10}
@@ -165,20 +253,14 @@ EPISODES = {
         with_observations(healthy(), desired_goal=lambda each, i: tiled(each, "achieved_goal") + 0.01)
     ),
     "GD204": lambda: healthy(achieved=lambda positions, t: positions[min(t, 2)]),
-    "GD205": lambda: with_goal_component(
-        healthy(), achieved_goal=lambda *_: 0.4, desired_goal=lambda each, i: 0.4 + 0.02 * i
-    ),
     "GD206": lambda: with_goal_component(
         healthy(),
         achieved_goal=lambda each, i: np.linspace(0, 5000, len(each) + 1),
         desired_goal=lambda each, i: 100 * i,
     ),
-    "GD207": lambda: [
-        failed([each])[0] if each.observations["desired_goal"][0, 0] > 0.6 else each
-        for each in healthy(count=100, act=towards_goal)
-    ],
+    "GD207": lambda: healthy(count=100, act=_past_far_goals, start=lambda rng: rng.uniform(0, (0.1, 1))),
     "GD208": lambda: judged(healthy(), radius=0.01),
-    "GD301": lambda: with_rewards(healthy(), lambda each, i: np.full(len(each), -1.0)),
+    "GD210": passed_goals,
     "GD302": lambda: with_rewards(healthy(), lambda each, i: each.rewards + 1),
     "GD303": lambda: with_rewards(healthy(), lambda each, i: -distances(each)[1:] if i % 2 else each.rewards),
     "GD304": lambda: with_rewards(healthy(), lambda each, i: distances(each)[1:]),
@@ -198,7 +280,6 @@ EPISODES = {
         healthy(), observation=lambda each, i: each.observations["observation"] * [1, 1e5]
     ),
     "GD504": lambda: healthy() + healthy(count=10),
-    "GD505": lambda: [_with_start(number) for number in range(30)],
     "GD506": lambda: with_observations(
         healthy(),
         observation=lambda each, i: np.hstack([
@@ -206,6 +287,9 @@ EPISODES = {
             each.observations["desired_goal"] - each.observations["achieved_goal"],
         ]),
     ),
+    "GD507": lambda: shuffled(healthy()),
+    "GD508": lambda: with_other_last_states(healthy()),
+    "GD509": lambda: with_actions(healthy(), lambda each, i: _moved(each.actions, 1, 0)),
 }
 """For each rule about episodes, a function that returns episodes with its cause."""
 
@@ -219,12 +303,12 @@ OPTIONS = {
     },
     "GD602": {"history": history(q_mean=np.geomspace(1, 1e4, 10)), "gamma": 0.98},
     "GD603": {"history": history(**STUCK, temperature=np.geomspace(0.1, 1e-6, 10))},
-    "GD604": {"history": history(**STUCK, temperature=np.geomspace(0.1, 100, 10))},
     "GD605": {"history": history(**STUCK, critic_loss=np.geomspace(1, 0.01, 10))},
     "GD606": {"history": history(**STUCK, updates=range(10)), "batch_size": 128},
     "GD607": {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},
     "GD608": {"history": history(critic_loss=[1.0] * 9 + [np.nan])},
-    "GD609": {"relabeled_share": 0.0, "learning_rate": 1e-3},
+    "GD609": {"relabeled_share": 0.0, "options": with_defaults({})},
+    "GD610": {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.2, 40)))},
 }
 """For rules about a run, options and history with the cause."""
 
@@ -283,8 +367,8 @@ class WrongSign(PointEnv):
         return -1 - super().compute_reward(achieved_goal, desired_goal, info)
 
 
-FAULTY_ENVS = {"GD211": NoEffect, "GD212": NeverSuccess}
-"""For rules about environments, an environment with the cause."""
+FAULTY_ENVS = {"GD101": NoEffect, "GD304": WrongSign, "GD507": NeverSuccess}
+"""For some rules, an environment with the cause."""
 
 
 class Unreachable(PointEnv):

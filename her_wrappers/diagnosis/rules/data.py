@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.diagnosis.facts import Facts, rule
+from her_wrappers.diagnosis.action_effects import sign_flips
+from her_wrappers.diagnosis.columns import finite, projected, split_goals
+from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.rules import Violation
 
@@ -42,7 +44,6 @@ def observation_constant(facts: Facts) -> Iterator[Violation]:
     meaning="Observations, goals, actions or rewards are NaN or infinite.",
     fix="find the step that divides by zero or diverges; one such batch makes all weights NaN",
     threshold="a single value",
-    source="rl-zoo #433",
     needs=("episode",),
     implies=("GD608",),
 )
@@ -86,45 +87,23 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
     "GD504",
     "episodes-repeated",
     "error",
-    meaning="Episodes are recorded several times, with equal states and actions.",
-    fix="give each environment, worker and restart its own seed, and add each episode once",
+    meaning="Episodes, or their starts with their goals, are recorded several times.",
+    fix="give each environment, worker and restart its own seed, for the first reset only; add each episode "
+    "once",
     threshold="5 % of the episodes of at least 5 steps equal an earlier episode in their first observation "
-    "and all actions",
-    source="TianhongDai/hindsight-experience-replay #29",
+    "and all actions; or (a warning) at most half of at least 20 starts with their goals are different, "
+    "although starts are not integers, and neither all starts nor all goals are equal",
     needs=("episodes",),
-    implies=("GD505",),
 )
 def episodes_repeated(facts: Facts) -> Iterator[Violation]:
-    hashes = facts.episode_hashes[facts.lengths >= 5]
+    hashes, different = facts.episode_hashes[facts.lengths >= 5], len(np.unique(facts.start_hashes))
     repeated = len(hashes) - len(np.unique(hashes))
+    is_varied = all(np.ptp(each, axis=0).any() for each in (facts.starts, facts.desired))
     if hashes.size and repeated >= 0.05 * len(hashes):
         yield Violation(f"{repeated} of {len(hashes)} episodes equal an earlier episode")
-
-
-@rule(
-    "GD505",
-    "starts-repeated",
-    "warning",
-    meaning="Episodes repeat a few starts and goals, or all have the same start.",
-    fix="pass a seed to the first reset only, and a different seed to each environment",
-    threshold="at most half of at least 20 starts with their goals are different, although starts are not "
-    "integers. If all episodes of a run begin with the same achieved goal, this is a note, since some "
-    "environments have only one start",
-    source="openai/baselines #314",
-    needs=("episodes",),
-)
-def starts_repeated(facts: Facts) -> Iterator[Violation]:
-    different = len(np.unique(facts.start_hashes))
-    is_varied = facts.has_fractions and np.ptp(facts.ranges["desired_goal"], axis=0).any()
-    if len(facts) < 20 or not is_varied:
-        return
-    if np.ptp(facts.starts, axis=0).any():
-        if different <= len(facts) / 2:
-            yield Violation(f"{len(facts)} episodes have only {different} different starts and goals")
-    elif not facts.is_environment and not facts.is_solved:
-        yield Violation(
-            f"all {len(facts)} episodes begin with the same achieved goal", subject="start", severity="info"
-        )
+    elif len(facts) >= 20 and facts.has_fractions and is_varied and different <= len(facts) / 2:
+        message = f"{len(facts)} episodes have only {different} different starts and goals"
+        yield Violation(message, subject="start", severity="warning")
 
 
 @rule(
@@ -135,7 +114,6 @@ def starts_repeated(facts: Facts) -> Iterator[Violation]:
     fix="leave the desired goal and values computed from it out of 'observation'; agents get 'desired_goal'",
     threshold="components of the observation that determine the desired goal, or the distance to it, in all "
     "states of the first episodes",
-    source="starship-landing-gym #4",
     needs=("episode",),
 )
 def goal_in_observation(facts: Facts) -> Iterator[Violation]:
@@ -143,3 +121,133 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
     if found := find_goal_in_observation(sample.observations, episode_of_state):
         yield Violation(f"in the first episodes, {found}")
+
+
+@rule(
+    "GD507",
+    "success-unlike-distance",
+    "error",
+    meaning="Success flags or rewards contradict the distances between achieved and desired goals.",
+    fix="record flag, reward and both goals of the state after the step, in one unit and without rounding",
+    threshold="distances one step away explain the values with a quarter of the errors (at least 5); "
+    "successes, but one reward; no success, but the reward of one, or 10 % of the episodes end at 1 % of the "
+    "distance at the start; 30 % of the other steps are nearer than the median success, in each component; "
+    "or (a warning) goals are multiples of 0.1, 0.01 or 0.001, by which the distances of successes and "
+    "misses overlap",
+    needs=("episodes",),
+    implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
+)
+def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
+    success, last = facts.success, facts.offsets[1:] - 1
+    if success.any() and not success.all():
+        if facts.num_rewards == 1:
+            yield Violation(f"all rewards are {facts.rewards[0]:g}, also those at goals", subject="reward")
+        yield from _unlike_distance(facts)
+    elif not facts.missing("success") and not success.any():
+        rewarded = int((facts.rewards == facts.sparse_pair[1]).sum()) if facts.sparse_pair else 0
+        arrived = (facts.distances[last] <= 0.01 * np.median(facts.start_distances)).mean()
+        if rewarded or arrived >= 0.1:
+            found = f"{rewarded} have the reward of one, and {arrived:.1%} of the episodes end at their goals"
+            yield Violation(f"no step is a success, but {found}", subject="is_success")
+    inner = np.setdiff1d(np.arange(len(success)), last)  # after the last step, another episode begins
+    before = np.roll(facts.distances, 1)
+    before[facts.offsets[:-1]] = facts.start_distances
+    for name, values in {"is_success": facts.flags, "reward": facts.rewards}.items():
+        errors = _mismatch(facts.distances[inner], values[inner])
+        for place, distances in {"before": before, "after": np.roll(facts.distances, -1)}.items():
+            if errors > 5 / len(success) and _mismatch(distances[inner], values[inner]) < errors / 4:
+                yield Violation(f"the values belong to the state one step {place} their own", subject=name)
+
+
+def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
+    """Return how badly distances explain ``values``, which are larger at the goal: 0 for a function of them.
+
+    For two values, that is the share of steps on the wrong side of the best radius; otherwise 1 minus the
+    correlation of the ranks.
+    """
+    scaled = [each / max(float(abs(each).max(initial=0)), 1e-9) for each in (distances, values)]
+    near, rank = (np.unique(each.round(5), return_inverse=True)[1] for each in scaled)
+    if rank.max(initial=0) > 1:
+        return float(1 - abs(np.corrcoef(near, rank)[0, 1]))
+    steps, hits = np.bincount(near).cumsum(), np.bincount(near, rank).cumsum()
+    return float((steps - 2 * hits).min(initial=0) + rank.sum()) / max(len(rank), 1)
+
+
+def _unlike_distance(facts: Facts) -> Iterator[Violation]:
+    """Yield violations in which successes are not nearer than other steps, or goals were rounded."""
+    sample: Any = facts.sample
+    before, goals = sample.state_of_step, split_goals(sample.observations)[:2]
+    achieved, desired = (projected(finite(each)) for each in goals)
+    reached, distances = facts.success[: len(before)], facts.distances[: len(before)]
+    columns = (distances, *abs(achieved[before + 1] - desired[before]).T)
+    is_known = facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and not reached.all()
+    if is_known and max((each[~reached] > np.median(each[reached])).mean() for each in columns) < 0.7:
+        near, far = np.median(distances[reached]), np.median(distances[~reached])
+        yield Violation(f"successes are {near:.3g} away from goals, and other steps {far:.3g} (medians)")
+    overlap = float(facts.distances[facts.success].max()) - facts.nearest_miss
+    if _mismatch(facts.distances, facts.success) * len(facts.success) < 5:
+        return
+    for name, values in zip(("achieved_goal", "desired_goal"), goals, strict=True):
+        rest = [abs(values - values.round(digits)).max() / abs(values).max() for digits in range(4)]
+        unit = 10.0 ** -int(np.argmax(np.array(rest) < 1e-6))  # 1 for integers, and if no unit fits
+        if unit < 1 and overlap <= 2 * unit * values.shape[1] ** 0.5:
+            found = f"all values are multiples of {unit:g}, as if they were rounded after the recording"
+            yield Violation(found, subject=name, severity="warning")
+
+
+@rule(
+    "GD508",
+    "states-jump",
+    "error",
+    meaning="Episodes contain states of other episodes: a wrong last state, or several episodes in one.",
+    fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
+    "episode at each reset",
+    threshold="in half of the episodes, a step after the first moves the achieved goal by a tenth of the "
+    "median distance to the goal at the start, 3 times the median motion, and 3 times the motion in adjacent "
+    "steps",
+    needs=("episodes", "components"),
+    implies=("GD507", "GD509"),
+)
+def states_jump(facts: Facts) -> Iterator[Violation]:
+    speeds, last = facts.speeds, facts.offsets[1:] - 1
+    after = np.roll(speeds, -1)
+    after[last] = 0
+    usual = float(np.median(speeds[speeds > 0])) if speeds.any() else 0.0
+    others = 3 * np.maximum(np.maximum(np.roll(speeds, 1), after), usual)
+    is_jump = speeds > np.maximum(others, 0.1 * np.median(facts.start_distances))
+    is_jump[facts.offsets[:-1]] = False  # an object can fall into its place in the first step
+    share = np.logical_or.reduceat(is_jump, facts.offsets[:-1]).mean()
+    if share >= 0.5 and facts.has_fractions:
+        at_end, inside = is_jump[last].sum(), is_jump.sum() - is_jump[last].sum()
+        yield Violation(
+            f"in {share:.1%} of the episodes, the achieved goal jumps ({at_end} times in the last step, "
+            f"{inside} times before), by {np.median(speeds[is_jump]):.2g} instead of {usual:.2g} (medians)"
+        )
+
+
+@rule(
+    "GD509",
+    "actions-unlike-motion",
+    "warning",
+    meaning="The state follows the actions of other steps, or the effect of actions has no constant sign.",
+    fix="record each action with the state from which it was computed, and check how step() transforms it; "
+    "if a delay or a random sign is meant, the observation must show it",
+    threshold="actions of up to 3 steps before or after explain 80 % of the variance of a change of the "
+    "state, and leave half of the variance that those of the step leave; or effects of equal size have "
+    "opposite signs in a tenth of the episodes, and no component of the first state shows the sign",
+    needs=("episodes",),
+    implies=("GD106",),
+)
+def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
+    sample: Any = facts.sample
+    shares = facts.effects[1] if facts.effects else {}
+    best = max(shares, key=shares.__getitem__, default=0)
+    component, share = sign_flips(sample)
+    if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
+        yield Violation(
+            f"actions {abs(best)} steps {'later' if best > 0 else 'earlier'} explain {shares[best]:.1%} of a "
+            f"change of the state, and those of the step {shares[0]:.1%}"
+        )
+    elif share >= 0.1:
+        found = f"in {share:.1%} of the episodes, the effect on the state has the opposite sign"
+        yield Violation(found, subject=f"action[{component}]")

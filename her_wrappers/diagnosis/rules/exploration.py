@@ -10,7 +10,7 @@ from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
 CLEAR = 0.3
-"""Actions have a clear effect if the value of `action_effects` is at least this partial correlation."""
+"""Actions have a clear effect if the value of `action_effects` is at least this correlation."""
 
 STILL_THRESHOLD = (
     "no move in 80 % of the episodes. A move is a change of the achieved goal by more than 1 % of the median "
@@ -24,12 +24,11 @@ STILL_THRESHOLD = (
     "achieved-goal-never-moves",
     "error",
     meaning="In most episodes neither the achieved goal nor the rest of the observation changes.",
-    fix="check that step() applies the action; then enlarge the actions, or explore more (ddpg, td3: "
-    "--agent noise=0.3; sac: --agent temperature=0.2 --agent learn_temperature=false)",
+    fix="check that step() applies the action; enlarge the actions; explore more (dqn: --agent epsilon=0.4) "
+    "(ddpg, td3: --agent noise=0.3) (sac, tqc: --agent temperature=0.2 --agent learn_temperature=false)",
     threshold=STILL_THRESHOLD,
-    source="panda-gym #103, Gymnasium-Robotics #251",
     needs=("episodes", "unsolved"),
-    implies=("GD204", "GD205", "GD501"),
+    implies=("GD201", "GD204", "GD501"),
 )
 def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
     yield from _still_episodes(facts, is_observation_moved=False)
@@ -40,13 +39,13 @@ def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
     "object-not-touched",
     "error",
     meaning="The agent moves, but in most episodes the achieved goal does not: the object is not touched.",
-    fix="sample transitions with large TD errors more often (--prioritized, if it is off), explore more "
-    "(ddpg: --agent epsilon=0.3; sac: --agent temperature=0.05 --agent learn_temperature=false), train for "
+    fix="sample transitions with large TD errors more often (--prioritized); explore more (dqn, ddpg, td3: "
+    "--agent epsilon=0.5) (sac, tqc: --agent temperature=0.05 --agent learn_temperature=false); train for "
     "more steps, or begin some episodes next to the object",
     threshold=STILL_THRESHOLD,
     source="RHER (arXiv 2208.00843), panda-gym #103",
     needs=("episodes", "unsolved"),
-    implies=("GD204", "GD205"),
+    implies=("GD201", "GD204"),
 )
 def object_not_touched(facts: Facts) -> Iterator[Violation]:
     yield from _still_episodes(facts, is_observation_moved=True)
@@ -63,7 +62,7 @@ def _still_episodes(facts: Facts, *, is_observation_moved: bool) -> Iterator[Vio
             f"the achieved goal stays where it is {share}, while the rest of the observation changes"
             if is_observation_moved
             else f"neither the achieved goal nor the rest of the observation changes {share}",
-            severity=facts.exploration_severity,
+            severity=facts.exploration_severity if facts.is_observation_moved.any() else "error",
         )
 
 
@@ -94,8 +93,8 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     "actions-never-vary",
     "error",
     meaning="All actions are the same, so nothing is explored.",
-    fix="act with exploration while collecting: agent.act(observation, explore=True), with noise (ddpg, td3: "
-    "--agent noise=0.2) or a temperature above 0 (sac)",
+    fix="act with exploration while collecting: agent.act(observation, explore=True); add noise (ddpg, td3: "
+    "--agent noise=0.2)",
     threshold="actions are equal in all of at least 50 steps",
     needs=("episodes", "unsolved"),
     implies=("GD101", "GD504"),
@@ -114,13 +113,13 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     fix="enlarge the effect of an action in step(), use the whole range of actions, sample nearer goals, or "
     "raise the time limit",
     threshold="no episode moves the achieved goal by more than 10 % of the median distance to the goal at "
-    "the start, and its changes have a partial correlation of at least 0.3 with a component of the actions",
+    "the start, and its changes have a correlation of at least 0.3 with a component of the actions",
     needs=("episodes", "effects", "unsolved"),
     implies=("GD101", "GD102", "GD401"),
 )
 def actions_too_small(facts: Facts) -> Iterator[Violation]:
     way, largest = float(np.median(facts.start_distances)), float(facts.moves.max())
-    if largest <= 0.1 * way and np.nanmax(facts.effects[0], initial=0) >= CLEAR:
+    if not facts.unit_factor and largest <= 0.1 * way and np.nanmax(facts.effects[0][0], initial=0) >= CLEAR:
         low, high = facts.ranges["action"]
         yield Violation(
             f"no episode moves the achieved goal by more than {largest:.2g}, and goals are {way:.2g} away "
@@ -135,13 +134,13 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     meaning="A component of the action has no effect on the observations.",
     fix="check that step() uses the component, and that the observation shows its effect; if the component "
     "is meant to have no effect, ignore this finding",
-    threshold="all changes in this step and the next have a partial correlation below 4.5 standard errors "
+    threshold="all changes in this step and the next have a correlation below 4.5 standard errors "
     "with the component, while half of the components have one of at least 0.3 with some change",
     source="the gripper of FetchPush, which is blocked",
     needs=("effects", "unsolved"),
 )
 def action_without_effect(facts: Facts) -> Iterator[Violation]:
-    effects = facts.effects[1]
+    effects = facts.effects[0][1]
     if (effects >= CLEAR).mean() >= 0.5:
         for component in np.flatnonzero(effects == 0):
             yield Violation("no observed change depends on this component", subject=f"action[{component}]")

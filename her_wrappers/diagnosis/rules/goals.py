@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from her_wrappers.diagnosis.facts import Facts, rule
+from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.rules import Violation
 
 
@@ -15,16 +15,24 @@ from her_wrappers.rules import Violation
     "goals-outside-achieved",
     "error",
     meaning="Desired goals lie outside the region of all goals that were ever achieved.",
-    fix="sample desired goals from the region that the agent can reach, or start the episodes nearer to them",
+    fix="sample desired goals from the region that the agent can reach, or start the episodes nearer to it; "
+    "use one unit for both goals, and check how achieved_goal computes a component that never changes",
     threshold="a warning if more than 50 % of the desired goals lie outside, or more than 10 % while half of "
-    "the others are reached; an error above 90 %. A goal lies outside if a component (in a run, also the "
+    "the others are reached; an error above 90 %, if a component never changes, or if desired goals are "
+    "about 100 or 1,000 times as large or as small. A goal lies outside if a component (in a run, also the "
     "distance to the center) exceeds the achieved range by more than the success radius and 5 % of this "
     "range. Relabeled goals are then unlike the desired goals",
-    source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473",
+    source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473, panda-gym #21 and #53",
     needs=("episodes", "unsolved"),
-    implies=("GD402",),
+    implies=("GD208", "GD402"),
 )
 def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
+    if facts.unit_factor:
+        factor = f"{10.0**facts.unit_factor:g}"
+        yield Violation(
+            f"desired goals are about {factor} times as large as achieved ones, as in other units"
+        )
+        return
     low, high = facts.ranges["achieved_goal"]
     margin = np.maximum(facts.radius, 0.05 * (high - low))
     is_outside = (facts.desired < low - margin) | (facts.desired > high + margin)  # (n, G)
@@ -47,7 +55,7 @@ def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
     yield Violation(
         f"{found:.1%} of {len(facts)} desired goals lie outside the range of all achieved goals"
         + ("" if facts.is_projected or not is_outside.any() else component),
-        severity=facts.exploration_severity if found > 0.9 else "warning",
+        severity=facts.exploration_severity if found > 0.9 or low[worst] == high[worst] else "warning",
     )
 
 
@@ -79,7 +87,7 @@ def desired_goal_never_varies(facts: Facts) -> Iterator[Violation]:
     threshold="50 % of the episodes; then the success rate says more about starts than about the agent",
     source="checker rule GE207; RHER (arXiv 2208.00843) on initial non-negative rewards",
     needs=("episodes",),
-    implies=("GD101", "GD102", "GD301"),
+    implies=("GD101", "GD102"),
 )
 def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     found = (facts.start_distances <= facts.tolerance).mean()
@@ -92,8 +100,8 @@ def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     "relabeled-goals-trivial",
     "error",
     meaning="Most relabeled goals were achieved before the step, so that their reward needs no action.",
-    fix="explore more, end episodes when the object rests, or sample some goals of other episodes: "
-    "--goal-selection-strategy future 0.6 random 0.2 original 0.2 (in a program, a Mixture)",
+    fix="explore more, or end episodes when the object rests; sample some goals of other episodes "
+    "(--goal-selection-strategy future 0.75 random 0.25)",
     threshold="80 % of the goals that the strategy future can choose; with n_sampled_goal=4, less than a "
     "fifth of a batch then shows how actions change the reward",
     source="RHER (arXiv 2208.00843) on initial non-negative rewards",
@@ -110,34 +118,6 @@ def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
 
 
 @rule(
-    "GD205",
-    "goal-component-fixed",
-    "error",
-    meaning="A component of the achieved goal never changes, but most desired goals have other values there.",
-    fix="check how achieved_goal computes the component; if that is right, no action has changed it yet: "
-    "sample some goals that have the present value in it",
-    threshold="more than 50 % of the desired goals differ from the fixed value by more than the success "
-    "radius and 5 % of the range of all goals",
-    source="PickAndPlace before the first grasp: panda-gym #21 and #53",
-    needs=("episodes", "unsolved", "components"),
-    implies=("GD201",),
-)
-def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
-    widest = float(facts.goal_width.max(initial=0))
-    if not facts.has_moved.any():
-        return  # no component changes: GD101 and GD102 report this
-    for component in np.flatnonzero(np.ptp(facts.ranges["achieved_goal"], axis=0) <= 1e-6 * widest):
-        value, desired = facts.ranges["achieved_goal"][0, component], facts.desired[:, component]
-        if (np.abs(desired - value) > max(facts.radius, 0.05 * widest)).mean() > 0.5:
-            yield Violation(
-                f"the component is always {value:.4g}, while that of desired goals ranges from "
-                f"{desired.min():.4g} to {desired.max():.4g}",
-                subject=f"achieved_goal[{component}]",
-                severity=facts.exploration_severity,
-            )
-
-
-@rule(
     "GD206",
     "goal-scales-differ",
     "warning",
@@ -146,7 +126,6 @@ def goal_component_fixed(facts: Facts) -> Iterator[Violation]:
     fix="scale the components of the goal to similar ranges, as parking-v0 of HighwayEnv does",
     threshold="ratio of 1,000 between the ranges of desired goals; a success radius that is suitable for one "
     "component is then far too small or too large for the other",
-    source="HighwayEnv #457",
     needs=("episodes", "components"),
 )
 def goal_scales_differ(facts: Facts) -> Iterator[Violation]:
@@ -224,39 +203,24 @@ def radius_below_step(facts: Facts) -> Iterator[Violation]:
 
 
 @rule(
-    "GD211",
-    "actions-have-no-effect",
-    "error",
-    meaning="No sequence of actions that was tried changes anything in the observations of the environment.",
-    fix="check that step() applies the action, and that the observation is computed after the move",
-    threshold="no change in any episode of random, repeated and steering actions",
-    source="Gymnasium-Robotics #251",
-    needs=("environment", "episode"),
-    implies=("GD101", "GD504"),
+    "GD210",
+    "goal-left",
+    "warning",
+    meaning="Most episodes reach their goal, but leave it again before they end.",
+    fix="if success at the end counts, reward each step at the goal, and go on after relabeled successes "
+    "(--termination never); if success once counts, end the episodes at the goal (terminated=True)",
+    threshold="in the latest half of the episodes that do not begin at their goal, 50 % reach it, and 75 % "
+    "of these end elsewhere",
+    needs=("episodes", "success", "unsolved"),
 )
-def actions_have_no_effect(facts: Facts) -> Iterator[Violation]:
-    if not facts.moves.any() and not facts.is_observation_moved.any():
-        yield Violation(f"no observation changes in {len(facts.rewards)} steps")
-
-
-@rule(
-    "GD212",
-    "success-impossible",
-    "error",
-    meaning="compute_reward does not return a higher reward if achieved and desired goal are equal.",
-    fix="correct compute_reward: if both goals are equal, it must return the best reward; `her check` finds "
-    "the reason",
-    threshold="the mean reward is not higher if both goals are equal, and no step is a success",
-    source="HighwayEnv #473, Gymnasium-Robotics #269; checker rule GE115",
-    needs=("environment", "episode"),
-    implies=("GD301",),
-)
-def success_impossible(facts: Facts) -> Iterator[Violation]:
-    if facts.self_goal_rewards is None or facts.success.any():
+def goal_left(facts: Facts) -> Iterator[Violation]:
+    latest = np.flatnonzero(facts.start_distances > facts.tolerance)
+    latest = latest[len(latest) // 2 :]
+    once, at_end = facts.is_success_episode[latest], facts.final_success[latest]
+    if len(latest) < FEW_EPISODES / 2 or facts.is_environment:
         return
-    equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
-    if equal <= different:
+    if once.mean() >= 0.5 and at_end[once].mean() <= 0.25:
         yield Violation(
-            f"the mean reward of compute_reward is {equal:.3g} if achieved and desired goal are equal, and "
-            f"{different:.3g} if they differ"
+            f"{(once & ~at_end).sum()} of {once.sum()} episodes that reach their goal leave it: success once "
+            f"{once.mean():.2f}, success in the last step {at_end.mean():.2f} (latest {len(latest)} episodes)"
         )

@@ -18,12 +18,11 @@ FEW_SUCCESSES = 5
     "discount-too-short",
     "error",
     meaning="The horizon 1 / (1 - gamma) is shorter than the number of steps until a success.",
-    fix="raise --gamma to at least 1 - 1 / (number of steps until a success)",
+    fix="raise gamma to at least 1 - 1 / (number of steps until a success)",
     threshold="a horizon below the median number of steps until the first success (a warning), or below a "
     "third of it (an error): at this number of steps, the value differs by less than gamma^(3 / (1 - gamma)) "
     "= 5 % from the value of a missed goal. In episodes without a success, the number is estimated from the "
     "distance to the goal and the largest step seen",
-    source="TianhongDai/hindsight-experience-replay #26",
     needs=("episodes", "gamma", "unsolved"),
     implies=("GD601",),
 )
@@ -46,12 +45,10 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
     "time-limit-too-short",
     "error",
     meaning="Episodes are truncated before the goal can be reached.",
-    fix="raise the time limit: max_steps= of the environment (-o max_steps=N), or max_episode_steps= of "
-    "gym.make",
+    fix="raise the time limit: max_steps= of the environment, or max_episode_steps= of gym.make",
     threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the time "
     "limit (an error); or the median success comes after 80 % of the limit, and fewer than 90 % of the "
     "episodes succeed (a warning)",
-    source="HighwayEnv #473",
     needs=("episodes", "unsolved"),
     implies=("GD103", "GD601"),
 )
@@ -127,7 +124,6 @@ def limit_terminates(facts: Facts) -> Iterator[Violation]:
     meaning="Most episodes terminate without a success, such as by a crash, before a goal is reached.",
     fix="end episodes less often, give failures a lower reward, or start in safer states",
     threshold="90 % of the episodes",
-    source="HighwayEnv #457",
     needs=("episodes", "success", "unsolved"),
     implies=("GD103",),
 )

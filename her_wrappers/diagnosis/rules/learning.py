@@ -15,8 +15,8 @@ from her_wrappers.rules import Violation
     "values-at-lower-bound",
     "error",
     meaning="The mean Q value is at the lowest value that clipped targets allow: all goals look unreachable.",
-    fix="first fix the findings about goals; then raise --n-sampled-goal, use "
-    "--goal-selection-strategy future, or lower the learning rate (--agent learning_rate=3e-4)",
+    fix="first fix the findings about goals; relabel with later goals (--goal-selection-strategy future); "
+    "lower the learning rate (--agent learning_rate=3e-4)",
     threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("history", "gamma", "clip_targets", "unsolved"),
@@ -35,8 +35,8 @@ def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     "values-diverge",
     "error",
     meaning="The mean Q value is larger than any return that the rewards allow: the critic diverges.",
-    fix="pass --clip-targets if rewards lie in [-1, 0]; otherwise lower the learning rate ("
-    "--agent learning_rate=3e-4) or tau (--agent tau=0.005)",
+    fix="clip targets if rewards lie in [-1, 0] (--clip-targets); lower the learning rate "
+    "(--agent learning_rate=3e-4); lower tau (--agent tau=0.005)",
     threshold="twice the largest absolute reward divided by (1 - gamma), since the entropy of SAC adds to "
     "the value",
     source="arXiv 2312.05787 (bounded values with HER)",
@@ -57,43 +57,27 @@ def _largest_reward(facts: Facts) -> float:
 
 @rule(
     "GD603",
-    "temperature-collapsed",
+    "temperature-unsuitable",
     "error",
-    meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded.",
-    fix="keep the temperature constant (--agent temperature=0.05 --agent learn_temperature=false), raise the "
-    "target entropy (--agent target_entropy=-1), or use ddpg with noise (--algo ddpg)",
+    meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded, or so "
+    "high that the entropy outweighs the rewards.",
+    fix="keep the temperature constant (sac, tqc: --agent temperature=0.05 --agent learn_temperature=false)",
     threshold="a temperature below 0.005 (a warning) or 0.0001 (an error), relative to the largest absolute "
     "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with "
-    "the constant temperature 0.05 the task was solved after 100,000",
+    "the constant temperature 0.05 the task was solved after 100,000. Above 10, one unit of entropy is worth "
+    "ten steps",
     source="SAC: arXiv 1812.05905; docs/results/ablation.md",
     needs=("history", "unsolved"),
     implies=("GD605",),
 )
-def temperature_collapsed(facts: Facts) -> Iterator[Violation]:
+def temperature_unsuitable(facts: Facts) -> Iterator[Violation]:
     largest = _largest_reward(facts)
     for temperature in facts.column("temperature")[-1:]:
-        if temperature < 0.005 * largest:
+        if not 0.005 * largest <= temperature <= 10:
             yield Violation(
-                f"the temperature is {temperature:.3g}, less than {0.005 * largest:.2g}",
-                severity="error" if temperature < 0.0001 * largest else "warning",
+                f"the temperature is {temperature:.3g}, not between {0.005 * largest:.2g} and 10",
+                severity="error" if not 0.0001 * largest <= temperature <= 10 else "warning",
             )
-
-
-@rule(
-    "GD604",
-    "temperature-explodes",
-    "error",
-    meaning="The temperature of SAC is so high that the entropy outweighs the rewards.",
-    fix="lower the target entropy (--agent target_entropy=-2), or begin with --agent temperature=0.05",
-    threshold="a temperature above 10: one unit of entropy is worth ten steps",
-    source="SAC: arXiv 1812.05905",
-    needs=("history", "unsolved"),
-    implies=("GD602",),
-)
-def temperature_explodes(facts: Facts) -> Iterator[Violation]:
-    for temperature in facts.column("temperature")[-1:]:
-        if temperature > 10:
-            yield Violation(f"the temperature is {temperature:.3g}, more than 10")
 
 
 @rule(
@@ -125,7 +109,7 @@ def critic_settles_without_success(facts: Facts) -> Iterator[Violation]:
     "few-updates",
     "error",
     meaning="The agent is updated too rarely for the steps that it collects.",
-    fix="raise --updates-per-step, or --batch-size",
+    fix="update the agent more often (--updates-per-step 0.5); enlarge the batches (--batch-size 256)",
     threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); "
     "the default of `her train` is 32, and that of openai/baselines is 102",
     source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
@@ -150,11 +134,11 @@ def few_updates(facts: Facts) -> Iterator[Violation]:
     "evaluation-disagrees",
     "error",
     meaning="Episodes succeed while collecting, but not in evaluations.",
-    fix="compare the two environments and their options, and check that the deterministic action is inside "
-    "the action space; with sac, a lower target entropy helps (--agent target_entropy=-4)",
+    fix="compare the two environments and their options; check that the deterministic action is inside the "
+    "action space; lower the temperature (sac, tqc: --agent temperature=0.05 --agent "
+    "learn_temperature=false)",
     threshold="a difference of 0.4 on average over the last 3 evaluations; exploration lowers the success "
     "rate, and does not raise it",
-    source="openai/baselines #365",
     needs=("history",),
     implies=("GD605",),
 )
@@ -175,8 +159,8 @@ def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
     "losses-not-finite",
     "error",
     meaning="A loss or a value of the run is NaN or infinite; the weights of the agent are lost.",
-    fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent learning_rate=3e-4), "
-    "and continue from best.pt",
+    fix="look for NaN in the data (GD502); lower the learning rate (--agent learning_rate=3e-4); continue "
+    "from best.pt",
     threshold="a single value",
     needs=("history",),
 )
@@ -198,13 +182,14 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
     meaning="An option of the run is far outside the range in which agents learn.",
     fix="omit the option, so that its default is used",
     threshold="a warning for fewer than 20 % relabeled transitions, for a horizon 1 / (1 - gamma) of over "
-    "1,000 steps and 20 times the episode length, and for a learning rate outside [3e-5, 0.01]; an error for "
-    "no relabeled transitions with sparse rewards, for gamma 1, and for a learning rate outside [1e-5, 0.1]",
+    "1,000 steps and 20 times the episode length, and outside the usual range that her_agents declares with "
+    "the option; an error for no relabeled transitions with sparse rewards, for gamma 1, and beyond 10 times "
+    "the range",
     needs=("options", "unsolved"),
-    implies=("GD605",),
+    implies=("GD601", "GD605"),
 )
 def option_far_from_default(facts: Facts) -> Iterator[Violation]:
-    share, rate, gamma = facts.relabeled_share or 0, facts.learning_rate, facts.gamma
+    share, gamma = facts.relabeled_share or 0, facts.gamma
     if share < 0.2:
         yield Violation(
             f"{share:.0%} of the transitions are relabeled; the default is 80 %",
@@ -219,9 +204,37 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
             subject="gamma",
             severity="error" if gamma == 1 else "warning",
         )
-    if rate is not None and not 3e-5 <= rate <= 0.01:
-        yield Violation(
-            f"the learning rate is {rate:g}; the default is 0.001",
-            subject="agent.learning_rate",
-            severity="warning" if 1e-5 <= rate <= 0.1 else "error",
-        )
+    for name, (value, default, usual) in facts.options.items():
+        if usual is None or (name == "buffer_size" and value >= facts.options["steps"][0]):
+            continue  # a buffer can contain the whole run
+        low, high = usual
+        numbers = [each for each in np.ravel(value).tolist() if isinstance(each, int | float)]
+        for number in [each for each in numbers if not low <= each <= high][:1]:
+            yield Violation(
+                f"{name} is {value}; usual values are {low:g} to {high:g}, and the default is {default}",
+                subject=name,
+                severity="warning" if low / 10 <= number <= 10 * high else "error",
+            )
+
+
+@rule(
+    "GD610",
+    "success-rises-slowly",
+    "info",
+    meaning="The success rate rises, but so slowly that the run needs more than twice its steps.",
+    fix="see which goals fail with `her evaluate`; change one option at a time, as in docs/tuning.md",
+    threshold="the latest third of at least 10 evaluations is 0.05 above the first (means), and at the slope "
+    "of the latest half, a success rate of 0.9 needs more evaluations than the run has",
+    needs=("history", "unsolved"),
+)
+def success_rises_slowly(facts: Facts) -> Iterator[Violation]:
+    rates = facts.column("success_rate")
+    if len(rates) >= 10:
+        first, latest = (float(part.mean()) for part in np.array_split(rates, 3)[::2])
+        half = rates[len(rates) // 2 :]
+        slope = float(np.polyfit(np.arange(len(half)), half, 1)[0])
+        if latest - first >= 0.05 and 0 < slope < (SOLVED - latest) / len(rates):
+            yield Violation(
+                f"the success rate rose from {first:.2f} to {latest:.2f} (first and latest third of "
+                f"{len(rates)} evaluations), lately by {slope:.2g} for each evaluation"
+            )

@@ -11,35 +11,11 @@ from her_wrappers.rules import Violation
 
 
 @rule(
-    "GD301",
-    "rewards-never-differ",
-    "error",
-    meaning="All rewards are equal, although they should differ between reached and missed goals.",
-    fix="compute the reward from the achieved goal after the step; `her check` tests compute_reward",
-    threshold="the same reward in all steps, although some steps are successes and others are not, or "
-    "although compute_reward returned one value for pairs of equal goals and for pairs of different goals",
-    source="rl-zoo #433",
-    needs=("episode",),
-    implies=("GD103",),
-)
-def rewards_never_differ(facts: Facts) -> Iterator[Violation]:
-    if facts.num_rewards > 1:
-        return
-    reached = int((facts.flags > 0).sum()) if facts.has_flags else 0
-    tried = facts.self_goal_rewards
-    if 0 < reached < len(facts.rewards) or (tried is not None and np.ptp(np.concatenate(tried)) == 0):
-        yield Violation(
-            f"the reward is {facts.rewards[0]:g} in all {len(facts.rewards)} steps, of which {reached} reach "
-            "their goal"
-        )
-
-
-@rule(
     "GD302",
     "rewards-outside-clip",
     "error",
     meaning="Targets are clipped to the returns of rewards in [-1, 0], but rewards lie outside.",
-    fix="pass --no-clip-targets, or use rewards of -1 and 0",
+    fix="use rewards of -1 and 0; or do not clip targets (--no-clip-targets)",
     threshold="any reward outside [-1, 0]: the value of a success would be clipped away",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("episode", "clip_targets"),
@@ -58,7 +34,6 @@ def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
     fix="record or train with one reward_type; a buffer must not be filled from both",
     threshold="at least 5 % of the episodes of each kind; dense values of -0.1 and sparse values of -1 "
     "contradict each other in one critic",
-    source="panda-gym #65",
     needs=("episodes",),
     implies=("GD302",),
 )
@@ -78,21 +53,12 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Rewards are higher where goals are missed or far away: the sign of the reward is wrong.",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
-    threshold="a lower mean reward of successes than of other steps, or of equal goals than of different "
-    "goals; a correlation of reward and distance above 0.5; or two rewards, of which the higher one is given "
-    "at larger distances only",
-    source="checker rule GE202",
+    threshold="a lower mean reward of successes than of other steps; a correlation of reward and distance "
+    "above 0.5; or two rewards, of which the higher one is given at larger distances only",
     needs=("episode",),
-    implies=("GD203", "GD212", "GD302"),
+    implies=("GD203", "GD302", "GD507"),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
-    if facts.self_goal_rewards is not None:
-        equal, different = (float(rewards.mean()) for rewards in facts.self_goal_rewards)
-        if equal < different:
-            yield Violation(
-                f"the mean reward is {equal:.3g} if both goals are equal, and {different:.3g} if they differ"
-            )
-            return
     if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
         reached = float(facts.rewards[facts.flags > 0].mean())
         missed = float(facts.rewards[facts.flags == 0].mean())

@@ -98,6 +98,7 @@ def test_the_interval_of_a_share_is_that_of_wilson():
 def test_left_goals_are_counted():
     report = report_of([[1], [2], [3]], None, is_success=[[1, 0], [0, 1], [0, 0]])
     assert "Success rate 0.333" in report.summary()
+    assert "success once 0.667" in report.summary()
     assert "1 of 2 episodes that reach the goal leave it" in report.summary()
     assert report.over_time().tolist() == [[1 / 3, 1 / 3], [1 / 3, 2 / 3]]
 

@@ -12,6 +12,30 @@ def flip_first_wrong_bit(observation):
     return int(np.argmax(observation["observation"] != observation["desired_goal"]))
 
 
+class Scripted(gym.Env):
+    """An environment with given success flags of the steps of each episode."""
+
+    def __init__(self, flags):
+        self.flags = iter(flags)
+
+    def reset(self, *, seed=None, options=None):
+        self.left = list(next(self.flags))
+        return {}, {}
+
+    def step(self, action):
+        flag = self.left.pop(0)
+        return {}, 0.0, False, not self.left, {"is_success": flag}
+
+
+@pytest.mark.parametrize(
+    ("flags", "rate", "once"),
+    [([[0, 1, 0], [0, 0]], 0, 0.5), ([[0, 1, 1], [1, 0]], 0.5, 1), ([[0, 0, 0], [0]], 0, 0)],
+)
+def test_success_in_the_last_step_and_success_once_are_counted(flags, rate, once):
+    result = evaluate(Scripted(flags), lambda observation: 0, episodes=2)
+    assert (result.success_rate, result.success_once) == (rate, once)
+
+
 def test_evaluate_returns_means_over_complete_episodes():
     env = TaskEnv(BitFlipping(n_bits=6))
     perfect = evaluate(env, flip_first_wrong_bit, episodes=50, seed=0)

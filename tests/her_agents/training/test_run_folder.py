@@ -13,9 +13,10 @@ from her_agents.training import run_folder as folder_module
 from her_agents.training.checkpoints import load_checkpoint, save_checkpoint
 from her_agents.training.config import make_config, read_options
 from her_agents.training.evaluation import Evaluation
-from her_agents.training.logs import COLUMNS
-from her_agents.training.loop import train
+from her_agents.training.logs import COLUMNS, write_csv
+from her_agents.training.loop import epoch_line, train
 from her_wrappers import InUseError
+from her_wrappers.data.progress import read_progress
 from tests.support.short_runs import TASKS, same, tiny, without_time
 
 
@@ -118,8 +119,24 @@ def test_finished_training_continues_only_with_more_steps(finished):
     assert (folder / "config.json").read_text() == before
 
 
+def test_rows_of_a_run_that_began_without_success_once_stay_readable(tmp_path):
+    old = {
+        "epoch": 1,
+        "env_steps": 10,
+        "updates": 1,
+        "seconds": 1.0,
+        "success_rate": 0.5,
+        "mean_return": -1.0,
+    }
+    new = old | {"epoch": 2, "mean_length": 5.0, "success_once": 0.75}
+    write_csv(tmp_path / "progress.csv", [old, new])
+    assert read_progress(tmp_path / "progress.csv") == [old, new]
+    assert "success_once 0.75" in epoch_line(new)
+    assert "success_once" not in epoch_line(old | {"mean_length": 5.0})
+
+
 def test_only_a_better_evaluation_replaces_the_best_checkpoint(tmp_path, monkeypatch):
-    rates = iter([(0.2, -5.0, 5.0), (0.6, -5.0, 5.0), (0.6, -4.0, 4.0), (0.4, -1.0, 1.0)])
+    rates = iter([(0.2, -5.0, 5.0, 1.0), (0.6, -5.0, 5.0, 1.0), (0.6, -4.0, 4.0, 1.0), (0.4, -1.0, 1.0, 1.0)])
     monkeypatch.setattr(session, "evaluate", lambda *arguments: Evaluation(*next(rates)))
     train(tiny(steps=800), folder=tmp_path)
     assert load_checkpoint(tmp_path / "best.pt")["counts"]["epochs"] == 3

@@ -32,6 +32,7 @@ def test_episodes_are_recorded_and_shown(tmp_path):
         "7 of 35 steps",
         "5 to 5, 5 on average",
         "0.0% terminated, 100.0% truncated",
+        "0.0% in the last step, 0.0% once",
         "desired cells achieved",
     ):
         assert part in output
@@ -192,6 +193,7 @@ def test_a_summary_has_counts_ranges_and_shares(tmp_path):
         "terminated": 0.25,
         "truncated": 0.75,
         "success": 0.5,
+        "success_once": 0.75,
         "goals": {"desired": 4, "achieved": 16, "covered": 0.0},
     }
 

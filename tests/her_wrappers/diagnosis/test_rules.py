@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from her_agents.training.config import with_defaults
 from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.recording.episodes import Episodes
@@ -15,18 +16,29 @@ from tests.support.diagnosis import (
     PLANTED,
     STUCK,
     Unreachable,
-    WrongSign,
     at_random,
+    changed_goals,
+    distances,
+    failed,
     healthy,
     history,
+    joined,
     judged,
+    late,
     missed,
+    passed_goals,
     tiled,
     towards_goal,
+    with_actions,
+    with_goal_component,
     with_observations,
+    with_other_last_states,
+    with_rewards,
+    with_start,
+    without_success,
 )
 
-DEFAULTS = {"relabeled_share": 0.8, "learning_rate": 1e-3}
+DEFAULTS = {"relabeled_share": 0.8, "options": with_defaults({"algo": "td3"})}
 COLD = STUCK | {"temperature": [0.001] * 10}
 SOLVED = {"history": history(success_rate=[1.0] * 10)}
 
@@ -51,7 +63,7 @@ def errors(report):
     return {finding.code for finding in report.of_severity("error")}
 
 
-@pytest.mark.parametrize("code", sorted(DIAGNOSIS_RULES.keys() - FAULTY_ENVS.keys()))
+@pytest.mark.parametrize("code", DIAGNOSIS_RULES)
 def test_a_planted_cause_is_found_and_named_first(code):
     episodes, options = PLANTED[code]()
     report = report_on(episodes, **options)
@@ -60,7 +72,7 @@ def test_a_planted_cause_is_found_and_named_first(code):
     assert errors(report) <= {code}, report
 
 
-@pytest.mark.parametrize(("code", "env"), [*FAULTY_ENVS.items(), ("GD304", WrongSign)])
+@pytest.mark.parametrize(("code", "env"), FAULTY_ENVS.items())
 def test_a_planted_cause_in_an_environment_is_the_only_error(code, env):
     assert errors(diagnose(env(), max_steps=1000)) == {code}
 
@@ -70,7 +82,7 @@ def test_a_healthy_run_has_no_finding():
         healthy(), history=history(), gamma=0.98, clip_targets=True, batch_size=128, **DEFAULTS
     )
     assert not report.findings, report
-    assert {code for gap in report.not_exercised for code in gap.codes} == FAULTY_ENVS.keys()
+    assert not any(gap.codes for gap in report.not_exercised)
 
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS[:7], ids=[env_id for env_id, _ in VARIANTS[:7]])
@@ -124,6 +136,14 @@ def late_successes():
     return healthy(30, 17, act=towards_goal, **way) + healthy(10, 17, seed=1, act=at_random, **way)
 
 
+def with_second_goals():
+    def goals(each, number):
+        first = each.observations["desired_goal"]
+        return first + 0.1 * (np.arange(len(first))[:, None] > 14)
+
+    return judged(with_observations(healthy(), desired_goal=goals))
+
+
 def with_constant_component():
     rng = np.random.default_rng(0)
     return [
@@ -137,8 +157,36 @@ CASES = {
     "one of several observations is constant": (with_angle, {}, "GD501 warning angle"),
     "the agent normalizes large observations": (planted("GD503"), {"normalizes": True}, ""),
     "goals of one kind are never reached": (planted("GD207"), {}, "GD207 warning desired_goal[0]"),
-    "all episodes have one start": (one_start, {}, "GD505 info start"),
-    "a solved run has one start": (one_start, SOLVED, ""),
+    "all episodes have one start": (one_start, {}, ""),
+    "some starts are repeated": (
+        lambda: [with_start(number) for number in range(30)],
+        {},
+        "GD504 warning start",
+    ),
+    "the temperature is high": (
+        healthy,
+        {"history": history(**STUCK | {"temperature": [50] * 10})},
+        "GD603 error",
+    ),
+    "all rewards are equal": (
+        lambda: with_rewards(healthy(), lambda each, i: np.full(len(each), -1.0)),
+        {},
+        "GD507 error reward",
+    ),
+    "a component of the achieved goal never changes": (
+        lambda: with_goal_component(
+            healthy(), achieved_goal=lambda *_: 0.4, desired_goal=lambda each, i: 0.4 + 0.02 * i
+        ),
+        {},
+        "GD201 error",
+    ),
+    "a component of both goals never changes": (
+        lambda: judged(
+            with_goal_component(healthy(), achieved_goal=lambda *_: 0.4, desired_goal=lambda *_: 0.4)
+        ),
+        {},
+        "",
+    ),
     "all episodes have one start and one goal": (partial(one_start, goal=at_place), {}, "GD202 warning"),
     "a solved run explored little": (planted("GD102"), SOLVED, ""),
     "a solved run has unusual options": (healthy, {**SOLVED, "relabeled_share": 0.0}, ""),
@@ -155,9 +203,117 @@ CASES = {
     "options are usual": (healthy, DEFAULTS | {"relabeled_share": 0.5, "gamma": 0.995}, ""),
     "gamma is 1": (healthy, DEFAULTS | {"gamma": 1.0}, "GD609 error gamma"),
     "gamma is nearly 1": (healthy, DEFAULTS | {"gamma": 0.9995}, "GD609 warning gamma"),
-    "the rate is too high": (healthy, DEFAULTS | {"learning_rate": 0.5}, "GD609 error agent.learning_rate"),
-    "the rate is low": (healthy, DEFAULTS | {"learning_rate": 2e-5}, "GD609 warning agent.learning_rate"),
     "few goals are relabeled": (healthy, {"relabeled_share": 0.1}, "GD609 warning goal_selection_strategy"),
+    "goals are passed by half of the episodes": (
+        lambda: passed_goals()[:20] + passed_goals(0.5)[20:],
+        {},
+        "",
+    ),
+    "goals are passed by the latest episodes": (
+        lambda: passed_goals(0.5)[:20] + passed_goals()[20:],
+        {},
+        "GD210 warning",
+    ),
+    "a flag comes one step late": (lambda: late(healthy(), rewards=False), {}, "GD507 error is_success"),
+    "a sparse reward comes one step late": (
+        lambda: late(healthy(), flags=False),
+        {},
+        "GD507 error reward",
+    ),
+    "a dense reward comes one step late": (
+        lambda: with_rewards(healthy(), lambda each, i: -distances(each)[:-1]),
+        {},
+        "GD507 error reward",
+    ),
+    "a dense reward comes in time": (
+        lambda: with_rewards(healthy(), lambda each, i: -distances(each)[1:]),
+        {},
+        "",
+    ),
+    "a flag is never set, but the reward differs": (
+        lambda: without_success(healthy()),
+        {},
+        "GD507 error is_success",
+    ),
+    "a flag is never set, and the reward never differs": (
+        lambda: with_rewards(without_success(healthy()), lambda each, i: np.full(len(each), -1.0)),
+        {},
+        "GD507 error is_success",
+    ),
+    "no episode ends at its goal": (
+        lambda: missed(healthy(80, act=at_random)),
+        {},
+        "GD103 warning",
+    ),
+    "desired goals are recorded in millimetres": (
+        lambda: failed(changed_goals(healthy(), lambda goals: 1000 * goals, "desired_goal")),
+        {},
+        "GD201 error",
+    ),
+    "achieved goals are recorded in centimetres": (
+        lambda: failed(changed_goals(healthy(), lambda goals: 100 * goals, "achieved_goal")),
+        {},
+        "GD201 error",
+    ),
+    "goals are in millimetres, but successes are those in metres": (
+        lambda: changed_goals(healthy(act=towards_goal), lambda goals: 1000 * goals, "desired_goal"),
+        {},
+        "GD507 error",
+    ),
+    "desired goals are rounded": (
+        lambda: changed_goals(healthy(), lambda goals: goals.round(1), "desired_goal"),
+        {},
+        "GD507 warning desired_goal",
+    ),
+    "achieved goals are rounded": (
+        lambda: changed_goals(healthy(), lambda goals: goals.round(1), "achieved_goal"),
+        {},
+        "GD507 warning achieved_goal",
+    ),
+    "goals are multiples of 0.1": (lambda: healthy(goal=lambda rng: rng.uniform(0, 1, 2).round(1)), {}, ""),
+    "last states are those of other episodes": (
+        lambda: with_other_last_states(healthy(), position=-1),
+        {},
+        "GD508 error",
+    ),
+    "episodes are joined": (lambda: joined(healthy(80)), {}, "GD508 error"),
+    "joined episodes have one goal": (
+        lambda: judged(
+            with_observations(joined(healthy(80)), desired_goal=lambda e, i: tiled(e, "desired_goal"))
+        ),
+        {},
+        "GD508 error",
+    ),
+    "goals change within episodes": (with_second_goals, {}, ""),
+    "actions come two steps early": (
+        lambda: with_actions(healthy(), lambda each, i: np.roll(each.actions, -2, axis=0)),
+        {},
+        "GD509 warning",
+    ),
+    "motors have random signs": (
+        lambda: with_actions(healthy(), lambda each, i: each.actions * (-1) ** (i // 3)),
+        {},
+        "GD509 warning action[0]",
+    ),
+    "the second motor has a random sign": (
+        lambda: with_actions(healthy(), lambda each, i: each.actions * [1, (-1) ** (i % 3)]),
+        {},
+        "GD509 warning action[1]",
+    ),
+    "an observation shows the sign of the motors": (
+        lambda: with_actions(
+            with_observations(healthy(), wiring=lambda each, i: np.full(len(each) + 1, (-1.0) ** i)),
+            lambda each, i: each.actions * (-1) ** i,
+        ),
+        {},
+        "",
+    ),
+    "success rises fast": (healthy, {"history": history(40)}, ""),
+    "success no longer rises": (
+        healthy,
+        {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.4, 40).clip(0, 0.2)))},
+        "",
+    ),
     "the temperature is low": (healthy, {"history": history(**COLD)}, "GD603 warning"),
 }
 

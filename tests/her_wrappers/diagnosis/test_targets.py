@@ -1,8 +1,10 @@
 """Targets of a diagnosis: archives, run folders, buffers, episodes and environments; unusable ones."""
 
 import json
+import pickle
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from itertools import pairwise
 
@@ -23,7 +25,7 @@ from tests.support.commands import her
 from tests.support.diagnosis import PLANTED, PointEnv, healthy, with_observations
 
 UNTOUCHED = PLANTED["GD102"]()[0]
-CONFIG = json.dumps({"gamma": 0.98, "clip_targets": True, "batch_size": 128, "env_kwargs": {}})
+CONFIG = json.dumps({"algo": "sac", "gamma": 0.98, "clip_targets": True, "batch_size": 128, "env_kwargs": {}})
 
 
 def filled_buffer(episodes):
@@ -77,10 +79,10 @@ def test_a_run_folder_without_a_buffer_has_findings_of_its_history(run):
     assert diagnose(run).codes == ["GD606"]
 
 
-def test_run_folders_are_read_without_torch_and_agents(run):
+def test_run_folders_are_read_without_torch(run):
     code = (
         "import sys; from her_wrappers.diagnosis import diagnose; report = diagnose(sys.argv[1]); "
-        "sys.exit('torch' in sys.modules or 'her_agents' in sys.modules or report.steps != 1200)"
+        "sys.exit('torch' in sys.modules or report.steps != 1200)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(run)], check=False).returncode == 0
 
@@ -231,3 +233,27 @@ def test_wrong_options_raise_a_value_error_that_names_them(options):
 def test_the_smaller_time_limit_of_environment_and_run_holds(of_env, of_run, limit):
     config = json.loads(CONFIG) | {"env_kwargs": {"max_steps": of_env}, "max_episode_steps": of_run}
     assert options_of_config(config)["time_limit"] == limit
+
+
+class Trap:
+    """An object whose pickle runs a function when it is read."""
+
+    def __reduce__(self):
+        return pytest.fail, ("the pickle was read",)
+
+
+@pytest.mark.parametrize("name", ["replay_buffer.pkl", "model.zip", "."])
+def test_files_of_stable_baselines3_are_not_unpickled_and_advice_says_how_to_get_episodes(name, tmp_path):
+    (tmp_path / "replay_buffer.pkl").write_bytes(pickle.dumps(Trap()))
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as file:
+        file.writestr("data", pickle.dumps(Trap()))
+    with pytest.raises(ValueError, match=r"docs/stable_baselines3\.md"):
+        diagnose(tmp_path / name)
+    (tmp_path / "other").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"^(?!.*Stable-Baselines3)"):
+        diagnose(tmp_path / "other")
+
+
+def test_a_buffer_that_was_saved_with_the_suffix_of_a_pickle_is_read(tmp_path):
+    filled_buffer(UNTOUCHED).save(tmp_path / "buffer.pkl")
+    assert diagnose(tmp_path / "buffer.pkl").codes == ["GD102"]

@@ -1,0 +1,132 @@
+"""Fixes name options of `her train` that it accepts, and that a run does not have already."""
+
+import pytest
+
+from her_agents.recipes import read_recipe, recipe_names
+from her_agents.training.config import make_config, with_defaults
+from her_wrappers.commands import terminal
+from her_wrappers.commands.train import TrainOptions, _given_options
+from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
+from her_wrappers.diagnosis.diagnose import COMMAND, applicable
+from her_wrappers.diagnosis.facts import Facts
+from her_wrappers.recording.episodes import Episodes
+from tests.support.diagnosis import PLANTED
+
+COMMANDS = sorted(
+    {found.groups() for rule in DIAGNOSIS_RULES.values() for found in COMMAND.finditer(rule.fix)}, key=str
+)
+
+
+@pytest.mark.parametrize(("algos", "command"), COMMANDS)
+def test_her_train_accepts_the_options_in_a_fix(algos, command):
+    words = ["her_envs/PointReach-v0", *command.split()]
+    given = _given_options(terminal.parse(TrainOptions, "train", words, "").config, words, {})
+    for algo in (algos or "sac").split(", "):
+        make_config(given, {"algo": algo, "agent": given.get("agent", {})})
+
+
+def test_all_options_in_fixes_are_in_parentheses():
+    assert not [code for code, rule in DIAGNOSIS_RULES.items() if "--" in COMMAND.sub("", rule.fix)]
+
+
+def fix_of(code, **config):
+    """Return the fix that a run with a config gets."""
+    return applicable(DIAGNOSIS_RULES[code].fix, with_defaults(config))
+
+
+@pytest.mark.parametrize(
+    ("code", "config", "option", "is_named"),
+    [
+        ("GD102", {"algo": "sac"}, "--prioritized", True),
+        ("GD102", {"algo": "sac", "prioritized": True}, "--prioritized", False),
+        ("GD102", {"algo": "sac"}, "epsilon", False),
+        ("GD102", {"algo": "td3"}, "epsilon", True),
+        ("GD102", {"algo": "td3", "agent": {"epsilon": 0.7}}, "epsilon", False),
+        ("GD102", {"algo": "tqc", "agent": {"temperature": 0.05}}, "learn_temperature=false", True),
+        (
+            "GD102",
+            {"algo": "tqc", "agent": {"temperature": 0.05, "learn_temperature": False}},
+            "--agent",
+            False,
+        ),
+        ("GD102", {"algo": "mine.py:Agent"}, "--agent", False),
+        ("GD601", {"algo": "sac"}, "--goal-selection-strategy", False),
+        ("GD601", {"algo": "sac", "goal_selection_strategy": "final"}, "--goal-selection-strategy", True),
+        ("GD601", {"algo": "sac", "agent": {"learning_rate": 1e-4}}, "learning_rate", False),
+        ("GD601", {"algo": "sac", "agent": {"learning_rate": 5e-4}}, "learning_rate", True),
+        (
+            "GD204",
+            {"algo": "sac", "goal_selection_strategy": {"future": 0.75, "random": 0.25}},
+            "--goal",
+            False,
+        ),
+        ("GD302", {"algo": "sac", "clip_targets": False}, "--no-clip-targets", False),
+        ("GD602", {"algo": "sac", "clip_targets": False}, "--clip-targets", True),
+        ("GD606", {"algo": "sac", "updates_per_step": 1}, "--updates-per-step", False),
+        ("GD606", {"algo": "sac", "updates_per_step": 1}, "--batch-size", True),
+    ],
+)
+def test_options_that_a_run_has_are_left_out_of_a_fix(code, config, option, is_named):
+    assert (option in fix_of(code, **config)) == is_named
+
+
+def test_a_fix_of_which_nothing_is_left_names_the_page_on_tuning():
+    constant = {"temperature": 0.05, "learn_temperature": False}
+    assert "docs/tuning.md" in fix_of("GD603", algo="sac", agent=constant)
+
+
+@pytest.mark.parametrize(("config", "is_named"), [({}, True), ({"algo": "sac", "prioritized": True}, False)])
+def test_a_report_has_only_advice_that_its_run_does_not_follow(config, is_named):
+    options = with_defaults(config) if config else {}
+    [finding] = diagnose(Facts.of("run", [Episodes.of(PLANTED["GD102"]()[0])], options=options)).findings
+    assert ("--prioritized" in finding.fix) == is_named
+
+
+def far_options(**config):
+    return diagnose(Facts.of("run", [], options=with_defaults(config), relabeled_share=0.8), select="GD609")
+
+
+@pytest.mark.parametrize(
+    ("algo", "name", "value", "severity"),
+    [
+        ("sac", "tau", 1e-6, "error"),
+        ("sac", "tau", 0.005, None),
+        ("sac", "hidden", [1], "error"),
+        ("sac", "hidden", [256, 1], "error"),
+        ("dqn", "hidden", [8], "warning"),
+        ("iql", "hidden", [512, 512], None),
+        ("td3", "action_l2", 1e5, "error"),
+        ("ddpg", "action_l2", 20, "warning"),
+        ("ddpg", "action_l2", 0, None),
+        ("td3", "policy_delay", 100_000, "error"),
+        ("tqc", "policy_delay", 4, None),
+        ("sac", "learning_rate", 0.5, "error"),
+        ("sac", "learning_rate", 2e-5, "warning"),
+        ("sac", "target_entropy", None, None),
+        ("mine.py:Agent", "learning_rate", 0.5, None),
+    ],
+)
+def test_an_option_of_the_agent_is_judged_by_its_usual_range(algo, name, value, severity):
+    found = [(each.subject, each.severity) for each in far_options(algo=algo, agent={name: value}).findings]
+    assert found == ([] if severity is None else [(f"agent.{name}", severity)])
+
+
+@pytest.mark.parametrize(
+    ("config", "severity"),
+    [
+        ({"buffer_size": 60, "steps": 100_000}, "error"),
+        ({"buffer_size": 3000, "steps": 100_000}, "warning"),
+        ({"buffer_size": 300, "steps": 300}, None),
+        ({"n_steps": 1000}, "error"),
+        ({"batch_size": 64}, None),
+    ],
+)
+def test_an_option_of_the_run_is_judged_by_its_usual_range(config, severity):
+    assert [each.severity for each in far_options(algo="sac", **config).findings] == [severity][
+        : severity is not None
+    ]
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_all_options_of_a_recipe_are_usual(name):
+    assert not far_options(**read_recipe(name).options).findings
