@@ -44,12 +44,13 @@ from her_wrappers.checker.records import (
     split_batches,
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
-from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, random_policy
+from her_wrappers.checker.rollout import Budget, Policy, Walker, autoreset_mode, call_reset, call_step
 from her_wrappers.data.trees import copy_tree, map_tree, take_rows
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
 from her_wrappers.goals.success_flag import flag_of
 from her_wrappers.rules import RuleSet
+from her_wrappers.support.policies import PolicyError
 
 REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
 
@@ -131,6 +132,7 @@ class Lab:
     reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
     batches: Rollout | None = None  # the batches of a vector environment, or None
     mode: AutoresetMode | None = None  # autoreset mode that it declares, else the one that infos suggest
+    policy: Policy | None = None  # the user's policy, or None: actions are random
     memory: dict[str, Any] = field(default_factory=dict)  # results of `memoized` methods
 
     def __post_init__(self) -> None:
@@ -157,6 +159,7 @@ class Lab:
             budget.seed,
             budget.reset_options,
             reward_type,
+            policy=budget.policy,
         )
         if isinstance(env, gym.vector.VectorEnv):
             lab.batches, lab.mode = run, autoreset_mode(env, run)
@@ -345,15 +348,15 @@ class Lab:
         def experiment(env: CheckedEnv) -> list[str]:
             env.reset()
             generators = _generators(env)
-            env.reset()
+            walker = self.walker(env)
+            walker.reset()
             replaced = [
                 name
                 for name, new in _generators(env).items()
                 if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
             ]
-            policy = random_policy(env.action_space, self.seed)
             for _ in range(STEPS_BEFORE_REPEATING):
-                step_or_reset(env, policy)
+                walker.step_or_reset()
             return replaced
 
         return self._on_env(experiment) or []
@@ -363,6 +366,8 @@ class Lab:
             return None
         try:
             return experiment(self.env)
+        except PolicyError:
+            raise
         except Exception as error:
             self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
             self.failure = self.failure or self.rollout.failure
@@ -409,12 +414,18 @@ class Lab:
             return None
         try:
             return experiment(self.replicas.make())
+        except PolicyError:
+            raise
         except Exception as error:
             self._has_replica_failed = True
             if not self.replicas.are_copies:
                 place = "on a second environment (pass replicas=False to make none)"
                 self.failure = self.failure or FailedCall(place, "reset() or step()", error)
             return None
+
+    def walker(self, env: CheckedEnv, seed: int | None = None) -> Walker:
+        """Return what chooses the actions of an experiment; ``seed`` is the lab's by default."""
+        return Walker(env, self.policy, self.seed if seed is None else seed)
 
     def replay(
         self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None
@@ -449,10 +460,9 @@ class Lab:
         """
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
-            other = self.replica()
-            act = random_policy(other.action_space, self.seed + 1)
-            other.reset(seed=self.seed + 1)
-            found = self.replay(replica, lambda step: step_or_reset(other, act))
+            walker = self.walker(self.replica(), self.seed + 1)
+            walker.reset(self.seed + 1)
+            found = self.replay(replica, lambda step: walker.step_or_reset())
             if found and self.replicas and self.replicas.are_copies and not self.replay(self.replica()):
                 # Copies that share a simulator, such as a PyBullet client, are used one after another only.
                 return None
@@ -502,16 +512,17 @@ class Lab:
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
             calls.extend((place, each, call_function(function, *each)) for each in arguments)
 
-        policy = random_policy(replica.action_space, self.seed)
-        observation, info = call_reset(replica, self.seed)
+        walker = self.walker(replica)
+        walker.reset(self.seed)
         t = 0
         for _ in range(max(self.replay_length, MIN_CLOCK_STEPS)):
-            call(f"step {t} of an episode", observation, info, t)
-            observation, _, terminated, truncated, info = call_step(replica, policy(None))
+            call(f"step {t} of an episode", walker.observation, walker.info, t)
+            _, _, terminated, truncated, _ = walker.step()
             t += 1
             if np.any(terminated) or np.any(truncated):
-                call(f"the end of an episode after {t} steps", observation, info, t)
-                (observation, info), t = call_reset(replica), 0
+                call(f"the end of an episode after {t} steps", walker.observation, walker.info, t)
+                walker.reset()
+                t = 0
         replica.reset(seed=self.seed + 1)
         return [(place, first, call_function(function, *each)) for place, each, first in calls]
 
@@ -526,13 +537,6 @@ def divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = Fal
     """Return the first difference between two values, or None."""
     found = first_difference(original, copy_tree(repeated))
     return Divergence(place, at_reset, *found) if found else None
-
-
-def step_or_reset(env: CheckedEnv, policy: Policy) -> None:
-    """Take one step, and reset the environment if the episode ended."""
-    _, _, terminated, truncated, _ = call_step(env, policy(None))
-    if np.any(terminated) or np.any(truncated):
-        env.reset()
 
 
 def _generators(env: CheckedEnv) -> dict[str, Any]:

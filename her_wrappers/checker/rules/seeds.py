@@ -13,7 +13,7 @@ from her_wrappers.checker.global_generators import seeded_generators
 from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
 from her_wrappers.checker.records import Divergence
 from her_wrappers.checker.replicas import CheckedEnv
-from her_wrappers.checker.rollout import call_reset, call_step, random_policy
+from her_wrappers.checker.rollout import call_reset
 from her_wrappers.data.trees import copy_tree
 from her_wrappers.rules import Violation
 
@@ -92,11 +92,12 @@ def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
 
 def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
     """Return the first difference between two resets with the same seed and options, or None."""
-    action = random_policy(env.action_space, lab.seed)(None)
+    walker = lab.walker(env)
     for options in [None, *lab.reset_options, {}, {"no such option": 0}]:
         try:
-            first = copy_tree(call_reset(env, lab.seed, options)[0])
-            env.step(copy_tree(action))
+            walker.reset(lab.seed, options)
+            first = copy_tree(walker.observation)
+            walker.step()
             second = call_reset(env, lab.seed, options)[0]
         except Exception:  # an environment may reject options that it does not know
             continue
@@ -123,11 +124,11 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 
 def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     """Return the calls that seed a global generator, each with the name of the generator."""
+    walker = lab.walker(env)
 
     def run_episode() -> None:
-        policy = random_policy(env.action_space, lab.seed)
         for _ in range(MAX_EPISODE_STEPS):
-            _, _, terminated, truncated, _ = call_step(env, policy(None))
+            _, _, terminated, truncated, _ = walker.step()
             if np.any(terminated) or np.any(truncated):
                 return
 
@@ -141,7 +142,7 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     return [
         (name, generator)
         for name, call in calls.items()
-        for generator in seeded_generators(call, before=lambda: env.reset(seed=lab.seed))
+        for generator in seeded_generators(call, before=lambda: walker.reset(lab.seed))
     ]
 
 
