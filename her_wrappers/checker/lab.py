@@ -44,7 +44,7 @@ from her_wrappers.checker.records import (
     split_batches,
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
-from her_wrappers.checker.rollout import Budget, Policy, Walker, autoreset_mode, call_reset, call_step
+from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, walk
 from her_wrappers.data.trees import copy_tree, map_tree, take_rows
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
@@ -71,6 +71,7 @@ GOAL_ENV_RULES = RuleSet(
         # memory, and seeds
         ("GE109", "GE122 GE301"),
         ("GE301", "GE302"),
+        ("GE305", "GE306"),
         ("GE112", "GE401", "GE402 GE403 GE404"),
     )
 )
@@ -348,15 +349,14 @@ class Lab:
         def experiment(env: CheckedEnv) -> list[str]:
             env.reset()
             generators = _generators(env)
-            walker = self.walker(env)
-            walker.reset()
+            steps = walk(env, self.policy, self.seed, seeds_reset=False)
+            next(steps)
             replaced = [
                 name
                 for name, new in _generators(env).items()
                 if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
             ]
-            for _ in range(STEPS_BEFORE_REPEATING):
-                walker.step_or_reset()
+            any(itertools.islice(steps, STEPS_BEFORE_REPEATING, STEPS_BEFORE_REPEATING))
             return replaced
 
         return self._on_env(experiment) or []
@@ -423,10 +423,6 @@ class Lab:
                 self.failure = self.failure or FailedCall(place, "reset() or step()", error)
             return None
 
-    def walker(self, env: CheckedEnv, seed: int | None = None) -> Walker:
-        """Return what chooses the actions of an experiment; ``seed`` is the lab's by default."""
-        return Walker(env, self.policy, self.seed if seed is None else seed)
-
     def replay(
         self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None
     ) -> Divergence | None:
@@ -460,9 +456,9 @@ class Lab:
         """
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
-            walker = self.walker(self.replica(), self.seed + 1)
-            walker.reset(self.seed + 1)
-            found = self.replay(replica, lambda step: walker.step_or_reset())
+            steps = walk(self.replica(), self.policy, self.seed + 1)
+            next(steps)
+            found = self.replay(replica, lambda step: next(steps))
             if found and self.replicas and self.replicas.are_copies and not self.replay(self.replica()):
                 # Copies that share a simulator, such as a PyBullet client, are used one after another only.
                 return None
@@ -512,17 +508,12 @@ class Lab:
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
             calls.extend((place, each, call_function(function, *each)) for each in arguments)
 
-        walker = self.walker(replica)
-        walker.reset(self.seed)
-        t = 0
-        for _ in range(max(self.replay_length, MIN_CLOCK_STEPS)):
-            call(f"step {t} of an episode", walker.observation, walker.info, t)
-            _, _, terminated, truncated, _ = walker.step()
-            t += 1
-            if np.any(terminated) or np.any(truncated):
-                call(f"the end of an episode after {t} steps", walker.observation, walker.info, t)
-                walker.reset()
-                t = 0
+        steps = itertools.islice(
+            walk(replica, self.policy, self.seed), max(self.replay_length, MIN_CLOCK_STEPS)
+        )
+        for t, observation, info, has_ended in steps:
+            place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
+            call(place, observation, info, t)
         replica.reset(seed=self.seed + 1)
         return [(place, first, call_function(function, *each)) for place, each, first in calls]
 

@@ -10,7 +10,7 @@ import contextlib
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -234,54 +234,40 @@ def valid_action(action: Any, env: Any, observation: Any, info: Any, rng: np.ran
     space = env.action_space
     if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return action
-    masks = [
-        tree[name] for tree in (observation, info) if isinstance(tree, dict) for name in MASKS if name in tree
-    ]
+    trees = [tree for tree in (observation, info) if isinstance(tree, dict)]
+    masks = [tree[name] for tree in trees for name in MASKS if name in tree]
     with contextlib.suppress(ValueError):  # the attribute lookup of a wrapper raised
-        method = find_function(env, "action_masks")
-        masks += [method()] if callable(method) else []
+        masks += [method()] if callable(method := find_function(env, "action_masks")) else []
     sizes, start = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec), space.start
     for mask in masks:
         with contextlib.suppress(TypeError, ValueError):  # the value is not a mask
             flags = np.concatenate([np.ravel(part) for part in mask])
             if flags.size == sizes.sum() and np.isin(flags, (0, 1)).all():
-                allowed = map(np.flatnonzero, np.split(flags, np.cumsum(sizes)[:-1]))
-                parts = zip(np.ravel(np.asarray(action) - start), allowed, strict=True)
-                chosen = [
-                    part if part in valid or not valid.size else rng.choice(valid) for part, valid in parts
-                ]
+                valid = [np.flatnonzero(part) for part in np.split(flags, np.cumsum(sizes)[:-1])]
+                parts = zip(np.ravel(np.asarray(action) - start), valid, strict=True)
+                chosen = [i if i in few or not few.size else rng.choice(few) for i, few in parts]
                 return np.reshape(chosen, space.shape).astype(space.dtype)[()] + start
     return action
 
 
-class Walker:
-    """Takes steps in an environment: with the user's policy or, if this is None, with random actions."""
+def walk(env: Any, policy: Policy | None, seed: int, *, seeds_reset: bool = True) -> Iterator[Any]:
+    """Take steps with the user's policy or, if it is None, with random actions; reset after each episode.
 
-    def __init__(self, env: Any, policy: Policy | None, seed: int) -> None:
-        self._env, self._policy = env, policy
-        self._random, self._rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
-        self.observation: Any = None  # of the last call of reset or step
-        self.info: Any = None
-
-    def reset(self, seed: int | None = None, options: Any = None) -> None:
-        """Reset the environment."""
-        self.observation, self.info = call_reset(self._env, seed, options)
-
-    def step(self) -> tuple[Any, Any, Any, Any, Any]:
-        """Take one step, and return its five values."""
-        if self._policy is not None:
-            action = choose_action(self._policy, copy_tree(self.observation), self._env.action_space)
-        else:
-            action = valid_action(self._random(None), self._env, self.observation, self.info, self._rng)
-        returned = call_step(self._env, action)
-        self.observation, self.info = returned[0], returned[-1]
-        return returned
-
-    def step_or_reset(self) -> None:
-        """Take one step, and reset the environment if an episode ended."""
-        _, _, terminated, truncated, _ = self.step()
-        if np.any(terminated) or np.any(truncated):
-            self.reset()
+    Yield (t, observation, info, whether the episode ended) after each reset, where t is 0, and after step t.
+    """
+    random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
+    observation, info = call_reset(env, seed if seeds_reset else None)
+    while True:
+        t, has_ended = 0, False
+        yield t, observation, info, has_ended
+        while not has_ended:
+            action = choose_action(policy or random, copy_tree(observation), env.action_space)
+            if policy is None:
+                action = valid_action(action, env, observation, info, rng)
+            observation, _, terminated, truncated, info = call_step(env, action)
+            t, has_ended = t + 1, bool(np.any(terminated) or np.any(truncated))
+            yield t, observation, info, has_ended
+        observation, info = call_reset(env)
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:

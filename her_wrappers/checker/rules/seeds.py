@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
-
-import numpy as np
 
 from her_wrappers.checker.comparing import first_difference, show
 from her_wrappers.checker.global_generators import seeded_generators
 from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
 from her_wrappers.checker.records import Divergence
 from her_wrappers.checker.replicas import CheckedEnv
-from her_wrappers.checker.rollout import call_reset
+from her_wrappers.checker.rollout import call_reset, walk
 from her_wrappers.data.trees import copy_tree
 from her_wrappers.rules import Violation
 
@@ -92,12 +91,10 @@ def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
 
 def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
     """Return the first difference between two resets with the same seed and options, or None."""
-    walker = lab.walker(env)
     for options in [None, *lab.reset_options, {}, {"no such option": 0}]:
         try:
-            walker.reset(lab.seed, options)
-            first = copy_tree(walker.observation)
-            walker.step()
+            first = copy_tree(call_reset(env, lab.seed, options)[0])
+            any(islice(walk(env, lab.policy, lab.seed), 2))  # a reset and a step
             second = call_reset(env, lab.seed, options)[0]
         except Exception:  # an environment may reject options that it does not know
             continue
@@ -124,13 +121,14 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 
 def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     """Return the calls that seed a global generator, each with the name of the generator."""
-    walker = lab.walker(env)
+    steps: list[Iterator[Any]] = []
+
+    def begin() -> None:
+        steps[:] = [walk(env, lab.policy, lab.seed)]
+        next(steps[0])
 
     def run_episode() -> None:
-        for _ in range(MAX_EPISODE_STEPS):
-            _, _, terminated, truncated, _ = walker.step()
-            if np.any(terminated) or np.any(truncated):
-                return
+        any(has_ended for *_, has_ended in islice(steps[0], MAX_EPISODE_STEPS))
 
     calls: dict[str, Callable[[], Any]] = {
         "the constructor": lab.replica,
@@ -142,7 +140,7 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     return [
         (name, generator)
         for name, call in calls.items()
-        for generator in seeded_generators(call, before=lambda: walker.reset(lab.seed))
+        for generator in seeded_generators(call, before=begin)
     ]
 
 

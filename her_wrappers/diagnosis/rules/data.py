@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.diagnosis.facts import Facts, rule
-from her_wrappers.goals.in_observation import find_goal_in_observation
+from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
 from her_wrappers.rules import Violation
 
 
@@ -22,6 +22,7 @@ from her_wrappers.rules import Violation
     "all states",
     source="RHER (arXiv 2208.00843): goals without the position of the agent",
     needs=("episodes",),
+    implies=("GD507",),
 )
 def observation_constant(facts: Facts) -> Iterator[Violation]:
     arrays = {name: values for name, values in facts.observation_ranges.items() if values.size}
@@ -143,3 +144,20 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
     if found := find_goal_in_observation(sample.observations, episode_of_state):
         yield Violation(f"in the first episodes, {found}")
+
+
+@rule(
+    "GD507",
+    "achieved-goal-hidden",
+    "warning",
+    meaning="The observation does not show an achieved goal, such as an object, so agents do not see it.",
+    fix="put what determines the achieved goal, such as the position of the object, into 'observation'",
+    threshold="predictions from the observation explain less than 25 % of the variance in other episodes, "
+    "while states with nearly equal observations differ, or the rest changes while the goal stays",
+    needs=("episodes", "unsolved"),
+)
+def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
+    sample: Any = facts.sample
+    episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
+    if found := find_hidden_goal(sample.observations, episode_of_state):
+        yield Violation(f"in the first episodes, {found} cannot be predicted from the observation")
