@@ -44,7 +44,7 @@ MAX_RECORDS = 30
 """Number of resets and steps whose memory is compared, since sharing shows in the first steps."""
 
 MAX_SIZE = 64
-"""Largest number of values of an observation from which achieved goals are predicted."""
+"""Largest number of values of an observation, and of an achieved goal, that is predicted from it."""
 
 STALE = 0.05
 """Smallest error of a stale goal, as a share of the spread of goals. Goals that are not stale can have small
@@ -250,29 +250,31 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     # function predicts. The differences hardly depend on errors that change slowly from state to state.
     steps, index = lab.steps, {(step.episode, step.t): i for i, step in enumerate(lab.steps)}
     pairs = [[step.before for step in steps], [step.observation for step in steps]]
+    keys = OBSERVATION_KEYS[:2]
     try:
+        if not all(0 < flat(steps[0].before[key]).size <= MAX_SIZE for key in keys):
+            return
         (before, after), (goals, next_goals) = (
             np.array([[flat(observation[key]) for observation in group] for group in pairs], np.float64)
-            for key in OBSERVATION_KEYS[:2]
+            for key in keys
         )
     except (IndexError, KeyError, TypeError, ValueError):
         return  # other rules report observations that are not arrays of one shape
     times, moves, changes = np.array([step.t for step in steps]), next_goals - goals, np.abs(after - before)
     scale, is_finite = next_goals.std(axis=0).max(initial=0), np.isfinite([moves.sum(), changes.sum()]).all()
-    if not 0 < after.shape[1] <= MAX_SIZE or not is_finite or scale == 0 or (times == 1).sum() < MIN_STARTS:
+    if not is_finite or scale == 0 or (times == 1).sum() < MIN_STARTS:
         return
     fitted = spread(range(len(steps)), MAX_STATES)
     predict = fit_function(after[fitted], next_goals[fitted], np.arange(len(fitted)) % 2 == 0)
     expected = predict(after) - predict(before)
     errors, early = moves - expected, (times == 1) | (times == 2)
     follower = np.array([index.get((step.episode, step.t + 1), -1) for step in steps])
-    late_errors = (moves[follower] - expected)[follower >= 0]
-    # A function of positions and velocities gives late goals too, but the first step shows them.
-    is_late = _size(late_errors) < LATE * min(_size(errors), _size(moves)) or (
-        _size(errors[early]) < PRECISE * _size(moves[early])
-        and _first_move(np.linalg.norm(moves, axis=1)[:, None], times, 0)
-        > _first_move(changes, times, CHANGED)
-    )
+    now, late, moved = map(_size, (errors, (moves[follower] - expected)[follower >= 0], moves))
+    is_late = late < LATE * min(now, moved) and now > PRECISE * moved
+    if _size(errors[early]) < PRECISE * _size(moves[early]):
+        # A function of positions and velocities gives late goals too, but the first step shows them.
+        lengths = np.linalg.norm(moves, axis=1)[:, None]
+        is_late |= _first_move(lengths, times, 0) > _first_move(changes, times, CHANGED)
     if is_late:
         message = "the achieved goal follows from the observation before the step, not from the one after it"
         yield Violation(message, steps[0].place)
