@@ -250,13 +250,15 @@ def valid_action(action: Any, env: Any, observation: Any, info: Any, rng: np.ran
     return action
 
 
-def walk(env: Any, policy: Policy | None, seed: int, *, seeds_reset: bool = True) -> Iterator[Any]:
-    """Take steps with the user's policy or, if it is None, with random actions; reset after each episode.
+def walk(
+    env: Any, policy: Policy | None, seed: int, *, options: Any = None, seeds_reset: bool = True
+) -> Iterator[Any]:
+    """Reset, take steps with ``policy`` or, if it is None, with random actions; repeat this for ever.
 
     Yield (t, observation, info, whether the episode ended) after each reset, where t is 0, and after step t.
     """
     random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
-    observation, info = call_reset(env, seed if seeds_reset else None)
+    observation, info = call_reset(env, seed if seeds_reset else None, options)
     while True:
         t, has_ended = 0, False
         yield t, observation, info, has_ended

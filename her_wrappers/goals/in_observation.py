@@ -303,6 +303,7 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
     is_judged = spread > 0.05 * max(spread.max(), desired.values.std(0).max())
     if desired.values.shape == achieved.values.shape:
         is_judged &= (achieved.values == desired.values).mean(0) < 0.99
+    near = NEAR if (others % 1).any() else 1e-9  # integers can be codes, whose neighbors mean nothing
     others, hidden = _standardized(others[:, np.ptp(others, 0) > 0]), achieved.take(is_judged)
     goals = _standardized(hidden.values)
     if others.shape[1] and goals.shape[1]:
@@ -312,15 +313,15 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
         correlations = np.abs(others.T @ goals / len(goals)).max(0)
         is_shown = np.maximum(predicted, correlations**2) > SHOWN
         hidden, goals = hidden.take(~is_shown), goals[:, ~is_shown]
-    return hidden.name() if goals.shape[1] and _is_evident(others, goals, episode) else None
+    return hidden.name() if goals.shape[1] and _is_evident(others, goals, episode, near) else None
 
 
-def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp]) -> bool:
+def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit: float) -> bool:
     """Whether the states suffice to decide that goals are hidden; see `find_hidden_goal`."""
     distances = _squared_distances(others, others) / max(1, others.shape[1])
     distances[episode[:, None] == episode] = np.inf
     nearest = distances.argmin(1)
-    near = np.flatnonzero(distances[np.arange(len(goals)), nearest] <= NEAR)
+    near = np.flatnonzero(distances[np.arange(len(goals)), nearest] <= limit)
     if len(near) >= MIN_PAIRS and len(np.unique(episode[near])) >= MIN_EPISODES / 2:
         return bool((((goals[near] - goals[nearest[near]]) ** 2).mean(0) > 1).any())  # 2 if independent
     begins = np.flatnonzero(np.diff(episode, prepend=-1))

@@ -169,7 +169,7 @@ EPISODES = {
         healthy(), achieved_goal=lambda *_: 0.4, desired_goal=lambda each, i: 0.4 + 0.02 * i
     ),
     "GD206": lambda: with_goal_component(
-        healthy(),
+        with_observations(healthy(), way=lambda each, i: np.linspace(0, 1, len(each) + 1)[:, None]),
         achieved_goal=lambda each, i: np.linspace(0, 5000, len(each) + 1),
         desired_goal=lambda each, i: 100 * i,
     ),
@@ -191,6 +191,9 @@ EPISODES = {
         for each in missed(healthy(count=1, steps=5 + number % 20, seed=number, act=at_random))
     ],
     "GD501": lambda: with_observations(healthy(), observation=lambda each, i: np.ones((len(each) + 1, 2))),
+    "GD507": lambda: with_observations(
+        healthy(), observation=lambda each, i: np.random.default_rng(i).normal(size=(len(each) + 1, 2))
+    ),
     "GD502": lambda: with_observations(
         healthy(), observation=lambda each, i: each.observations["observation"] * (1 if i else np.nan)
     ),

@@ -262,16 +262,20 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
         return  # other rules report observations that are not arrays of one shape
     times, moves, changes = np.array([step.t for step in steps]), next_goals - goals, np.abs(after - before)
     scale, is_finite = next_goals.std(axis=0).max(initial=0), np.isfinite([moves.sum(), changes.sum()]).all()
-    if not is_finite or scale == 0 or (times == 1).sum() < MIN_STARTS:
+    if not is_finite or scale == 0 or (times == 2).sum() < MIN_STARTS:
         return
     fitted = spread(range(len(steps)), MAX_STATES)
     predict = fit_function(after[fitted], next_goals[fitted], np.arange(len(fitted)) % 2 == 0)
     expected = predict(after) - predict(before)
-    errors, early = moves - expected, (times == 1) | (times == 2)
+    errors = moves - expected
     follower = np.array([index.get((step.episode, step.t + 1), -1) for step in steps])
-    now, late, moved = map(_size, (errors, (moves[follower] - expected)[follower >= 0], moves))
+    followed = np.flatnonzero(follower >= 0)
+    compared = errors[followed], moves[follower[followed]] - expected[followed], moves[followed]
+    now, late, moved = map(_size, compared)
     is_late = late < LATE * min(now, moved) and now > PRECISE * moved
-    if _size(errors[early]) < PRECISE * _size(moves[early]):
+    early = np.isin(times[followed], (1, 2))
+    now, late, moved = (_size(each[early]) for each in compared)
+    if min(now, late) < PRECISE * moved:
         # A function of positions and velocities gives late goals too, but the first step shows them.
         lengths = np.linalg.norm(moves, axis=1)[:, None]
         is_late |= _first_move(lengths, times, 0) > _first_move(changes, times, CHANGED)

@@ -93,8 +93,9 @@ def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
     """Return the first difference between two resets with the same seed and options, or None."""
     for options in [None, *lab.reset_options, {}, {"no such option": 0}]:
         try:
-            first = copy_tree(call_reset(env, lab.seed, options)[0])
-            any(islice(walk(env, lab.policy, lab.seed), 2))  # a reset and a step
+            steps = walk(env, lab.policy, lab.seed, options=options)
+            first = copy_tree(next(steps)[1])
+            next(steps)
             second = call_reset(env, lab.seed, options)[0]
         except Exception:  # an environment may reject options that it does not know
             continue
