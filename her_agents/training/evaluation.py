@@ -82,8 +82,7 @@ def play_episode(
         The result of the episode.
 
     Raises:
-        ValueError: The policy raised an exception or returned no action, or the info of a step has no success
-            flag, and ``needs_flag`` is True.
+        ValueError: The policy failed, or a step has no success flag although ``needs_flag`` is True.
     """
     observation, _ = env.reset(seed=seed)
     result, done = EpisodeResult(), False
@@ -115,8 +114,7 @@ def evaluate(
         Success rate, mean return and mean length.
 
     Raises:
-        ValueError: ``episodes`` is below 1, the policy raised an exception or returned no action, or the info
-            of a step has no success flag.
+        ValueError: ``episodes`` is below 1, the policy failed, or the info of a step has no success flag.
     """
     require_count("episodes", episodes, at_least=1)
     results = [astuple(play_episode(env, policy, seed if i == 0 else None)) for i in range(episodes)]

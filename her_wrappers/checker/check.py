@@ -66,10 +66,9 @@ def check_goal_env(
             steps per wrapper to find the wrapper that causes a finding.
         max_seconds: Time in seconds after which the run stops early, and the report says so; None for no
             limit. The experiments after the run, with the goal functions and replicas, have no time limit.
-        policy: Function ``observation -> action`` that chooses all actions, also those of the replicas; pass
-            it if random actions do not reach the goals, or are not valid. None for the actions described
-            above. These respect a mask of valid actions, which is ``action_mask`` in the observation or the
-            info, or the result of ``env.action_masks()``.
+        policy: Function ``observation -> action`` that chooses all actions; pass it if random actions do not
+            reach the goals, or are not valid. None for the actions described above, which respect a mask
+            ``action_mask`` in the observation or the info, or the result of ``env.action_masks()``.
         reset_options: Options of ``reset`` for every second episode: a dict, or a list of dicts that are used
             in turn.
         select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. Experiments that

@@ -356,7 +356,8 @@ class Lab:
                 for name, new in _generators(env).items()
                 if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
             ]
-            any(itertools.islice(steps, STEPS_BEFORE_REPEATING, STEPS_BEFORE_REPEATING))
+            for _ in range(STEPS_BEFORE_REPEATING):
+                next(steps)
             return replaced
 
         return self._on_env(experiment) or []
@@ -508,10 +509,8 @@ class Lab:
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
             calls.extend((place, each, call_function(function, *each)) for each in arguments)
 
-        steps = itertools.islice(
-            walk(replica, self.policy, self.seed), max(self.replay_length, MIN_CLOCK_STEPS)
-        )
-        for t, observation, info, has_ended in steps:
+        count = max(self.replay_length, MIN_CLOCK_STEPS)
+        for t, observation, info, has_ended in itertools.islice(walk(replica, self.policy, self.seed), count):
             place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
             call(place, observation, info, t)
         replica.reset(seed=self.seed + 1)

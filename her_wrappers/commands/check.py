@@ -44,9 +44,8 @@ def check(
         seed: Seed of the check.
         replicas: Whether to make further instances of the environment for comparisons; pass --no-replicas
             if only one instance can exist, such as for a robot.
-        policy: random, the folder of a run, a checkpoint, a policy file, module:function or
-            path/to/file.py:function. A policy chooses all actions, so that goals are reached, and no action
-            is invalid.
+        policy: What chooses the actions: random, the folder of a run, a checkpoint, a policy file,
+            module:function or path/to/file.py:function.
     """
     options = terminal.parse_options(option)
     progress = terminal.progress("checking", max_steps, "steps")

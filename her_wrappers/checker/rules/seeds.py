@@ -122,14 +122,15 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 
 def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     """Return the calls that seed a global generator, each with the name of the generator."""
-    steps: list[Iterator[Any]] = []
+    steps = walk(env, lab.policy, lab.seed)
 
-    def begin() -> None:
-        steps[:] = [walk(env, lab.policy, lab.seed)]
-        next(steps[0])
+    def begin_episode() -> None:
+        nonlocal steps
+        steps = walk(env, lab.policy, lab.seed)
+        next(steps)
 
     def run_episode() -> None:
-        any(has_ended for *_, has_ended in islice(steps[0], MAX_EPISODE_STEPS))
+        any(has_ended for *_, has_ended in islice(steps, MAX_EPISODE_STEPS))
 
     calls: dict[str, Callable[[], Any]] = {
         "the constructor": lab.replica,
@@ -141,7 +142,7 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     return [
         (name, generator)
         for name, call in calls.items()
-        for generator in seeded_generators(call, before=begin)
+        for generator in seeded_generators(call, before=begin_episode)
     ]
 
 

@@ -91,13 +91,6 @@ class Swing(Arm):
         return self.last
 
 
-class SwingOneStepLate(Swing, breaks="GE305"):
-    """The tip is one step late, as after one mj_step; angles and velocities together determine it."""
-
-    def tip_of(self, before, after):
-        return self.place(before)
-
-
 class SwingByEuler(Swing):
     """Positions change by the last velocity, so that no tip moves in the first step."""
 
