@@ -325,13 +325,12 @@ def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit:
     if len(near) >= MIN_PAIRS and len(np.unique(episode[near])) >= MIN_EPISODES / 2:
         return bool((((goals[near] - goals[nearest[near]]) ** 2).mean(0) > 1).any())  # 2 if independent
     begins = np.flatnonzero(np.diff(episode, prepend=-1))
-    ranges = [
+    goal_ranges, ranges = (
         np.maximum.reduceat(each, begins) - np.minimum.reduceat(each, begins) for each in (goals, others)
-    ]
-    goals_move, others_move = (found > STILL for found in ranges)
-    still = ~goals_move.any(1)
+    )
+    still = (goal_ranges <= STILL).all(1)
     is_varied = still.sum() >= max(MIN_EPISODES, still.size / 2) and goals[begins][still].std(0).min() > 0.25
-    return bool(is_varied and (others_move[still].mean(0) > 0.9).all())
+    return bool(is_varied and ((ranges[still] > STILL).mean(0) > 0.9).all())
 
 
 def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:

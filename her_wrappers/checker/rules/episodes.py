@@ -34,9 +34,6 @@ from her_wrappers.rules import Violation
 MAX_STATES = 1000
 """Largest number of states that are searched for the desired goal, and to which a function is fitted."""
 
-GOAL_NAMES = "(?!.*space).*(goal|target)"
-"""Regular expression for names of attributes that can contain the desired goal."""
-
 JUMP = 2
 """A move of the achieved goal is a jump if it is this number of times larger than all other moves."""
 
@@ -53,9 +50,6 @@ errors, since MuJoCo's positions are one substep older than the joints."""
 LATE, EXACT = 0.25, 0.1
 """Goals are late if predicted moves do not fit with an error of `EXACT`, but fit the next moves with an error
 of `LATE`. Errors are squared, and shares of the squared moves; the latter also of the error of the former."""
-
-MIN_STARTS = 3
-"""Smallest number of episodes of which the first steps are compared."""
 
 
 @rule(
@@ -209,10 +203,10 @@ def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
     with contextlib.suppress(Exception):  # of copies, which no user makes
         for goal in (own, *(step.observation["achieved_goal"] for step in spread(steps, 3))):
             env = copy.deepcopy(replica)
-            named = [array for name, array in arrays_in(env.unwrapped) if re.match(GOAL_NAMES, name)]
-            for old, new in zip(leaf_arrays(own), leaf_arrays(goal), strict=True):
-                for array in named:
-                    if array.size == old.size and close(array.ravel(), old.ravel()):
+            for name, array in arrays_in(env.unwrapped):
+                for old, new in zip(leaf_arrays(own), leaf_arrays(goal), strict=True):
+                    is_equal = array.size == old.size and close(array.ravel(), old.ravel())
+                    if is_equal and re.match("(?!.*space).*(goal|target)", name):
                         array[...] = new.reshape(array.shape)
             for step in steps:
                 observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
@@ -261,7 +255,7 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
         return  # other rules report observations that are not arrays of one shape
     times, moves, changes = np.array([step.t for step in steps]), next_goals - goals, np.abs(after - before)
     scale, is_finite = next_goals.std(axis=0).max(initial=0), np.isfinite([moves.sum(), changes.sum()]).all()
-    if not is_finite or scale == 0 or (times == 1).sum() < MIN_STARTS:
+    if not is_finite or scale == 0 or (times == 1).sum() < 3:
         return
     fitted = spread(range(len(steps)), MAX_STATES)
     predict = fit_function(after[fitted], next_goals[fitted], np.arange(len(fitted)) % 2 == 0)
