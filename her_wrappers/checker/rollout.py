@@ -246,7 +246,7 @@ def valid_action(action: Any, env: Any, observation: Any, info: Any, rng: np.ran
                 valid = [np.flatnonzero(part) for part in np.split(flags, np.cumsum(sizes)[:-1])]
                 parts = zip(np.ravel(np.asarray(action) - start), valid, strict=True)
                 chosen = [i if i in few or not few.size else rng.choice(few) for i, few in parts]
-                return np.reshape(chosen, space.shape).astype(space.dtype)[()] + start
+                return np.reshape(chosen, np.shape(action)).astype(space.dtype)[()] + start
     return action
 
 

@@ -56,7 +56,7 @@ def open_policy(
     return env, find_policy(policy, env) or (lambda observation: env.action_space.sample())
 
 
-def find_policy(name: str, env: gym.Env[Any, Any]) -> Policy | None:
+def find_policy(name: str, env: Any) -> Policy | None:
     """Return the policy that ``--policy`` names, to act in ``env``; None for "random"."""
     if is_run(name):
         return load_run(name)[0](env)
