@@ -25,6 +25,7 @@ from her_wrappers.commands.terminal import CommandError
 from her_wrappers.goals.environments import BrokenModuleError, EnvNameError
 from her_wrappers.goals.episode_limit import EndlessEpisodeError
 from her_wrappers.support.error_texts import describe, describe_user_error
+from her_wrappers.support.policies import PolicyError
 
 COMMANDS = {
     "check": "Check a goal environment.",
@@ -170,7 +171,8 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     package = str(getattr(error, "name", "")).partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in AGENTS_PACKAGES:
         return CommandError(f'this command needs {package}; run: pip install "her-toolkit[agents]"')
-    complete = EnvNameError | BrokenModuleError | EndlessEpisodeError | gym.error.DependencyNotInstalled
+    complete = EnvNameError | BrokenModuleError | EndlessEpisodeError | PolicyError
+    complete |= gym.error.DependencyNotInstalled
     if isinstance(error, complete):
         return CommandError(str(error), 2 if isinstance(error, EnvNameError) else 3)  # complete messages
     last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)

@@ -12,6 +12,7 @@ from her_wrappers import Demonstrations, EpisodeRecorder
 from her_wrappers.goals.environments import BrokenModuleError, import_callable
 from her_wrappers.integrations.recordings import open_episodes
 from her_wrappers.recording.noise import add_noise
+from her_wrappers.support.policies import choose_action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +71,8 @@ def record_successes(
     recorder = EpisodeRecorder(env, episodes.append, info_keys=info_keys)
 
     def act(observation: Any) -> Any:
-        return add_noise(policy(observation), env.action_space, noise, rng)
+        action = choose_action(policy, observation, env.action_space)
+        return add_noise(action, env.action_space, noise, rng)
 
     while len(episodes) < count:
         if attempts == ATTEMPTS * count:

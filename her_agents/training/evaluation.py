@@ -11,6 +11,7 @@ import numpy as np
 
 from her_wrappers.goals.success_flag import FLAG_NAMES, flag_name, flag_of
 from her_wrappers.support.arguments import require_count
+from her_wrappers.support.policies import choose_action
 
 Policy: TypeAlias = Callable[[Any], Any]
 """``policy(observation) -> action``."""
@@ -86,14 +87,15 @@ def play_episode(
         The result of the episode.
 
     Raises:
-        ValueError: The info of a step has no success flag, and ``needs_flag`` is True.
+        ValueError: The policy failed, or a step has no success flag although ``needs_flag`` is True.
     """
     observation, _ = env.reset(seed=seed)
     result, done = EpisodeResult(), False
     if watch is not None:
         watch(result)
     while not done:
-        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        action = choose_action(policy, observation, env.action_space)
+        observation, reward, terminated, truncated, info = env.step(action)
         done = terminated or truncated
         success = bool(info[success_key(info)]) if needs_flag else bool(flag_of(info))
         result = result.after(reward, success)
@@ -117,7 +119,7 @@ def evaluate(
         Success rate, mean return, mean length, and the share of episodes with a success in any step.
 
     Raises:
-        ValueError: ``episodes`` is below 1, or the info of a step has no success flag.
+        ValueError: ``episodes`` is below 1, the policy failed, or the info of a step has no success flag.
     """
     require_count("episodes", episodes, at_least=1)
     results = [astuple(play_episode(env, policy, seed if i == 0 else None)) for i in range(episodes)]

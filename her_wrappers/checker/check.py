@@ -22,6 +22,7 @@ from her_wrappers.goals.interface import env_name, require_distinct
 from her_wrappers.rules import Finding, NotExercised, Report, unmet_needs
 from her_wrappers.support.arguments import require_count
 from her_wrappers.support.error_texts import describe
+from her_wrappers.support.policies import PolicyError
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -66,8 +67,9 @@ def check_goal_env(
             steps per wrapper to find the wrapper that causes a finding.
         max_seconds: Time in seconds after which the run stops early, and the report says so; None for no
             limit. The experiments after the run, with the goal functions and replicas, have no time limit.
-        policy: Function ``observation -> action`` that chooses the actions of two thirds of the steps; pass
-            it if random actions do not reach the goals. None for the actions described above.
+        policy: Function ``observation -> action`` that chooses all actions; pass it if random actions do not
+            reach the goals, or are not valid. None for the actions described above, which respect a mask
+            ``action_mask`` in the observation or the info, or the result of ``env.action_masks()``.
         reset_options: Options of ``reset`` for every second episode: a dict, or a list of dicts that are used
             in turn.
         select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. Experiments that
@@ -86,9 +88,9 @@ def check_goal_env(
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
             not callable, or ``reset_options`` is neither a dict nor a list of dicts.
-        ValueError: ``env_or_factory`` raised, a vector environment contains an environment object twice, a
-            rule code is unknown, ``max_steps`` is not an integer >= 1, ``max_seconds`` is not a positive
-            number, or ``seed`` is not an integer >= 0.
+        ValueError: ``env_or_factory`` raised, a vector environment contains an environment object twice,
+            ``policy`` raised an exception or returned no action, a rule code is unknown, ``max_steps`` is not
+            an integer >= 1, ``max_seconds`` is not a positive number, or ``seed`` is not an integer >= 0.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -211,7 +213,10 @@ def attribute_to_wrappers(
     found: list[set[tuple[str, str]]] = []
     for depth in range(len(names)):
         layer = layers(replicas.make())[depth]
-        layer_lab = Lab.of(layer, roll_out(layer, layer_budget), None, layer_budget)
+        try:
+            layer_lab = Lab.of(layer, roll_out(layer, layer_budget), None, layer_budget)
+        except PolicyError:  # the observations of this layer may differ from those of the whole environment
+            return list(findings)
         found.append({(each.code, each.subject) for each in GOAL_ENV_RULES.judge(layer_lab, rules)})
 
     def attributed(finding: Finding) -> Finding:

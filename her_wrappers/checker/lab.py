@@ -48,12 +48,13 @@ from her_wrappers.checker.records import (
     spread,
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
-from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, random_policy
+from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, walk
 from her_wrappers.data.trees import NUMBERS, copy_tree, map_tree, take_rows
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
 from her_wrappers.goals.success_flag import FLAG_NAMES, flag_of
 from her_wrappers.rules import RuleSet
+from her_wrappers.support.policies import PolicyError
 
 REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
 
@@ -76,6 +77,7 @@ GOAL_ENV_RULES = RuleSet(
         # memory, and seeds
         ("GE109", "GE122 GE301"),
         ("GE301", "GE302"),
+        ("GE305", "GE306"),
         ("GE112", "GE401", "GE402 GE403 GE404"),
     )
 )
@@ -140,6 +142,7 @@ class Lab:
     reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
     batches: Rollout | None = None  # the batches of a vector environment, or None
     mode: AutoresetMode | None = None  # autoreset mode that it declares, else the one that infos suggest
+    policy: Policy | None = None  # the user's policy, or None: actions are random
     memory: dict[str, Any] = field(default_factory=dict)  # results of `memoized` methods
 
     def __post_init__(self) -> None:
@@ -166,6 +169,7 @@ class Lab:
             budget.seed,
             budget.reset_options,
             reward_type,
+            policy=budget.policy,
         )
         if isinstance(env, gym.vector.VectorEnv):
             lab.batches, lab.mode = run, autoreset_mode(env, run)
@@ -389,15 +393,15 @@ class Lab:
         def experiment(env: CheckedEnv) -> list[str]:
             env.reset()
             generators = _generators(env)
-            env.reset()
+            steps = walk(env, self.policy, self.seed, seeds_reset=False)
+            next(steps)
             replaced = [
                 name
                 for name, new in _generators(env).items()
                 if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
             ]
-            policy = random_policy(env.action_space, self.seed)
             for _ in range(STEPS_BEFORE_REPEATING):
-                step_or_reset(env, policy)
+                next(steps)
             return replaced
 
         return self._on_env(experiment) or []
@@ -407,6 +411,8 @@ class Lab:
             return None
         try:
             return experiment(self.env)
+        except PolicyError:
+            raise
         except Exception as error:
             self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
             self.failure = self.failure or self.rollout.failure
@@ -453,6 +459,8 @@ class Lab:
             return None
         try:
             return experiment(self.replicas.make())
+        except PolicyError:
+            raise
         except Exception as error:
             self._has_replica_failed = True
             if not self.replicas.are_copies:
@@ -493,10 +501,9 @@ class Lab:
         """
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
-            other = self.replica()
-            act = random_policy(other.action_space, self.seed + 1)
-            other.reset(seed=self.seed + 1)
-            found = self.replay(replica, lambda step: step_or_reset(other, act))
+            steps = walk(self.replica(), self.policy, self.seed + 1)
+            next(steps)
+            found = self.replay(replica, lambda step: next(steps))
             if found and self.replicas and self.replicas.are_copies and not self.replay(self.replica()):
                 # Copies that share a simulator, such as a PyBullet client, are used one after another only.
                 return None
@@ -546,16 +553,10 @@ class Lab:
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
             calls.extend((place, each, call_function(function, *each)) for each in arguments)
 
-        policy = random_policy(replica.action_space, self.seed)
-        observation, info = call_reset(replica, self.seed)
-        t = 0
-        for _ in range(max(self.replay_length, MIN_CLOCK_STEPS)):
-            call(f"step {t} of an episode", observation, info, t)
-            observation, _, terminated, truncated, info = call_step(replica, policy(None))
-            t += 1
-            if np.any(terminated) or np.any(truncated):
-                call(f"the end of an episode after {t} steps", observation, info, t)
-                (observation, info), t = call_reset(replica), 0
+        count = max(self.replay_length, MIN_CLOCK_STEPS)
+        for t, observation, info, has_ended in itertools.islice(walk(replica, self.policy, self.seed), count):
+            place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
+            call(place, observation, info, t)
         replica.reset(seed=self.seed + 1)
         return [(place, first, call_function(function, *each)) for place, each, first in calls]
 
@@ -570,13 +571,6 @@ def divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = Fal
     """Return the first difference between two values, or None."""
     found = first_difference(original, copy_tree(repeated))
     return Divergence(place, at_reset, *found) if found else None
-
-
-def step_or_reset(env: CheckedEnv, policy: Policy) -> None:
-    """Take one step, and reset the environment if the episode ended."""
-    _, _, terminated, truncated, _ = call_step(env, policy(None))
-    if np.any(terminated) or np.any(truncated):
-        env.reset()
 
 
 def _generators(env: CheckedEnv) -> dict[str, Any]:

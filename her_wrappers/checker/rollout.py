@@ -1,6 +1,7 @@
 """The run of an environment within a budget of steps, with three policies that search for successes.
 
 One policy takes random actions, one repeats each action for some steps, and one steers by a linear model.
+They respect action masks. If the user has passed a policy, all actions are those of this policy.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import copy
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -32,7 +33,9 @@ from her_wrappers.checker.records import (
 from her_wrappers.data.infos import final_observations, info_columns
 from her_wrappers.data.trees import copy_tree, leaf_arrays
 from her_wrappers.goals.autoreset import declared_mode
+from her_wrappers.goals.interface import find_function
 from her_wrappers.support.arguments import require_function
+from her_wrappers.support.policies import choose_action
 
 Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)
@@ -45,6 +48,9 @@ SHORT_EPISODES, SHORT_STEPS = 3, 10
 
 MAX_GOAL_SIZE = 64
 """Largest number of values of a goal for steering; the model is slow for larger goals, such as images."""
+
+MASKS = ("action_mask", "action_masks", "mask")
+"""Usual names of the mask of valid actions, as keys of the observation or the info."""
 
 MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
 """Errors that the model of the steering policy can raise for the observations of a faulty environment."""
@@ -89,8 +95,7 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
     spaces_before = [getattr(env, name) for name in names]
     with contextlib.suppress(_StoppedRunError):
         if budget.policy is not None:
-            runner.run(random, total // 3)
-            runner.run(budget.policy, total - total // 3)
+            runner.run(budget.policy, total)
         else:
             runner.run(random, total - 2 * (total // 4))
             runner.run(repeating_policy(env.action_space, rng), total // 4)
@@ -121,6 +126,7 @@ class _Runner:
         self._episode_cap = max(1, int(budget.episode_share * budget.max_steps) // (num_envs or 1))
         self._deadline = None if budget.max_seconds is None else time.monotonic() + budget.max_seconds
         self._bytes_left = MAX_ROLLOUT_BYTES
+        self._rng = np.random.default_rng(budget.seed)
 
     def run(self, policy: Policy, steps: int) -> None:
         """Take ``steps`` steps in new episodes, or raise _StoppedRunError if the run stops early."""
@@ -131,16 +137,18 @@ class _Runner:
     def _run_episode(self, policy: Policy, limit: int) -> int:
         is_vector = self._num_envs is not None
         is_disabled = is_vector and autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
-        observation = self._reset().observation
+        last: ResetRecord | StepRecord = self._reset()
         for t in range(limit):
-            step = self._step(t, observation, policy(copy_tree(observation)))
-            observation = step.observation
+            action = choose_action(policy, copy_tree(last.observation), self._env.action_space)
+            if policy is not self._budget.policy:
+                action = valid_action(action, self._env, last.observation, last.info, self._rng)
+            last = step = self._step(t, last.observation, action)
             ended = ended_rows(step) if is_vector else np.array([bool(step.terminated or step.truncated)])
             self.rollout.ended_episodes += int(ended.sum())
             if ended.any() and not is_vector:
                 return t + 1
             if ended.any() and is_disabled:
-                observation = self._reset({"reset_mask": ended}).observation
+                last = self._reset({"reset_mask": ended})
         return limit
 
     def _require_all_rows(self, record: Record) -> Record:
@@ -233,6 +241,53 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
     copied = copy.deepcopy(space)
     copied.seed(seed)
     return lambda observation: copied.sample()
+
+
+def valid_action(action: Any, env: Any, observation: Any, info: Any, rng: np.random.Generator) -> Any:
+    """Return ``action`` or, if a mask of valid actions excludes it, a random valid action.
+
+    Only discrete actions have masks: a value of the observation or the info with one of the names `MASKS`, or
+    the result of the method ``action_masks`` of the environment, as for sb3-contrib.
+    """
+    space = env.action_space
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return action
+    trees = [tree for tree in (observation, info) if isinstance(tree, dict)]
+    masks = [tree[name] for tree in trees for name in MASKS if name in tree]
+    with contextlib.suppress(ValueError):  # the attribute lookup of a wrapper raised
+        masks += [method()] if callable(method := find_function(env, "action_masks")) else []
+    sizes, start = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec), space.start
+    for mask in masks:
+        with contextlib.suppress(TypeError, ValueError):  # the value is not a mask
+            flags = np.concatenate([np.ravel(part) for part in mask])
+            if flags.size == sizes.sum() and np.isin(flags, (0, 1)).all():
+                valid = [np.flatnonzero(part) for part in np.split(flags, np.cumsum(sizes)[:-1])]
+                parts = zip(np.ravel(np.asarray(action) - start), valid, strict=True)
+                chosen = [i if i in few or not few.size else rng.choice(few) for i, few in parts]
+                return np.reshape(chosen, np.shape(action)).astype(space.dtype)[()] + start
+    return action
+
+
+def walk(
+    env: Any, policy: Policy | None, seed: int, *, options: Any = None, seeds_reset: bool = True
+) -> Iterator[Any]:
+    """Reset, take steps with ``policy`` or, if it is None, with random actions; repeat this for ever.
+
+    Yield (t, observation, info, whether the episode ended) after each reset, where t is 0, and after step t.
+    """
+    random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
+    observation, info = call_reset(env, seed if seeds_reset else None, options)
+    while True:
+        t, has_ended = 0, False
+        yield t, observation, info, has_ended
+        while not has_ended:
+            action = choose_action(policy or random, copy_tree(observation), env.action_space)
+            if policy is None:
+                action = valid_action(action, env, observation, info, rng)
+            observation, _, terminated, truncated, info = call_step(env, action)
+            t, has_ended = t + 1, bool(np.any(terminated) or np.any(truncated))
+            yield t, observation, info, has_ended
+        observation, info = call_reset(env)
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:

@@ -25,6 +25,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.recorder import VectorEpisodeRecorder
 from her_wrappers.support.error_texts import describe_user_error
+from her_wrappers.support.policies import choose_action
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,7 +161,8 @@ class Worker:
         episodes: list[Episode] = []
         self._ended.clear()  # episodes that the reset has truncated
         while missing.any():
-            observations, _, terminated, truncated, _ = envs.step(policy(observations))
+            actions = choose_action(policy, observations, envs.action_space)
+            observations, _, terminated, truncated, _ = envs.step(actions)
             ended = np.asarray(terminated) | truncated
             for i, episode in zip(np.flatnonzero(ended), self._ended, strict=True):
                 if missing[i]:

@@ -12,6 +12,7 @@ import gymnasium as gym
 
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
+from her_wrappers.commands.policies import find_policy
 from her_wrappers.goals.environments import call_factory, env_factory, present_folder
 from her_wrappers.support.error_texts import is_library
 
@@ -24,6 +25,7 @@ def check(
     max_seconds: float | None = None,
     seed: terminal.NotNegative = 0,
     replicas: bool = True,
+    policy: str = "random",
     reporting: terminal.Reporting = terminal.DEFAULT_REPORTING,
 ) -> int:
     """Check a goal environment.
@@ -34,6 +36,7 @@ def check(
     - her check my_envs:MyReach-v0 --max-steps 10000
     - her check my_envs:make_env --ignore GE203 --format json
     - her check my_envs:make_env --max-seconds 60 --format github
+    - her check my_envs:make_env --policy my_agents.py:reacher
 
     Args:
         max_steps: Number of steps for which the check runs the environment.
@@ -41,6 +44,8 @@ def check(
         seed: Seed of the check.
         replicas: Whether to make further instances of the environment for comparisons; pass --no-replicas
             if only one instance can exist, such as for a robot.
+        policy: What chooses the actions: random, the folder of a run, a checkpoint, a policy file,
+            module:function or path/to/file.py:function.
     """
     options = terminal.parse_options(option)
     progress = terminal.progress("checking", max_steps, "steps")
@@ -56,6 +61,7 @@ def check(
             lambda: first.pop() if first else factory(**options),
             max_steps=max_steps,
             max_seconds=max_seconds,
+            policy=find_policy(policy, made),
             **reporting.prefixes(),
             seed=seed,
             replicas=replicas,

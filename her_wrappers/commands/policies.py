@@ -55,9 +55,15 @@ def open_policy(
         if ":" in env_name or env_name in gym.registry or Path(env_name).exists():
             raise
         raise CommandError(f"{error}; there is no run or policy file {env_name!r} either") from error
-    if policy == "random":
-        return env, lambda observation: env.action_space.sample()
-    return env, import_callable(policy, "policy", "random, a run, or module:function")
+    return env, find_policy(policy, env) or (lambda observation: env.action_space.sample())
+
+
+def find_policy(name: str, env: Any) -> Policy | None:
+    """Return the policy that ``--policy`` names, to act in ``env``; None for "random"."""
+    if is_run(name):
+        return load_run(name)[0](env)
+    forms = "random, a run, or module:function"
+    return None if name == "random" else import_callable(name, "--policy", forms)
 
 
 def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:

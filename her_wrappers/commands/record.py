@@ -13,9 +13,9 @@ from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
 from her_wrappers import SinkError
 from her_wrappers.commands import terminal
-from her_wrappers.commands.policies import is_run, load_run
+from her_wrappers.commands.policies import find_policy
 from her_wrappers.data.trees import map_tree
-from her_wrappers.goals.environments import absolute_name, import_callable, make_env, present_folder
+from her_wrappers.goals.environments import absolute_name, make_env, present_folder
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.archive import EpisodeArchive
@@ -23,6 +23,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.noise import add_noise
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.support.arguments import require_number
+from her_wrappers.support.policies import choose_action
 
 MAX_EPISODES_PER_ROUND = 10
 """Maximum number of episodes that a worker plays per round."""
@@ -79,9 +80,7 @@ def record(
 
     options, env, out = terminal.parse_options(option), absolute_name(env), out.absolute()
     made = make_env(env, **options)
-    act = load_run(policy)[0](made) if is_run(policy) else None
-    if act is None and policy != "random":
-        act = import_callable(policy, "--policy", "random, a run, or module:function")
+    act = find_policy(policy, made)
     with make_env(env, **options) as other:  # not `made`, which gets its own seed
         other.reset(seed=0)
         info = other.step(other.action_space.sample())[-1]
@@ -198,7 +197,7 @@ class _Actor:
         """Return the action for the observation of one environment."""
         if self._policy is None:
             return self._space.sample()
-        action = self._policy(observation)
+        action = choose_action(self._policy, observation, self._space)
         return add_noise(action, self._space, self._noise, self._rng) if self._noise else action
 
     def __call__(self, observations: Any) -> Any:

@@ -1,15 +1,18 @@
-"""find_goal_in_observation: find values of an observation that depend on the desired goal.
+"""Faults of observations: find_goal_in_observation and find_hidden_goal.
 
 Relabeling replaces the desired goal of a transition. Values that the environment computed from the former
 goal, such as a copy, a difference or a distance, stay in the observation and contradict the new goal.
+
+Most agents read ``observation`` and ``desired_goal`` only. If an object is in ``achieved_goal`` alone, they
+do not see it, and cannot learn to move it.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,7 @@ from her_wrappers.data.trees import NUMBERS, Tree
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Function: TypeAlias = Callable[[Floats], Floats]
 
 MAX_ROWS = 512  # number of states that are compared
 MAX_COLUMNS = 256  # number of values of an observation; further leaves are only searched for copies
@@ -27,6 +31,11 @@ MAX_COPIED = 100_000  # number of values of a leaf that is searched for copies
 MAX_NUMBER = 1e100  # squares of smaller numbers are finite
 TOLERANCE = 1e-4  # largest error of a relation, in standard deviations
 DISTANCE = "the distance of desired_goal and achieved_goal"
+MIN_EPISODES = 10  # number of episodes from which a hidden goal is found; objects seldom move within one
+SHOWN = 0.25  # share of the variance of a component from which a prediction counts as better than the mean
+NEAR, MIN_PAIRS = 0.05, 30  # mean squared difference of nearly equal observations, and number of such pairs
+STILL = 0.01  # a component with a smaller range in an episode, in standard deviations, does not move
+RIDGE, WIDTHS = 1e-4, (0.3, 1.0, 3.0)  # of the function that is fitted
 MIN_BITS = 20  # least information in the goals of all episodes that rules out a relation by chance
 
 
@@ -264,3 +273,89 @@ def _find_copy(
 
 def _column_bytes(values: Any) -> set[bytes]:
     return {column.tobytes() for column in np.ascontiguousarray(values.T, np.float32)}
+
+
+def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]) -> str | None:
+    """Return the name of components of the achieved goal that other keys do not show, or None.
+
+    A component is hidden if it cannot be predicted in other episodes, and either states of different episodes
+    with nearly equal observations have different goals, or in most episodes the goal stays where it is while
+    all other values change. Components that move little, or equal the desired goal, are not judged. Without
+    other values, with images, or with fewer than `MIN_EPISODES` episodes, nothing is judged.
+
+    Args:
+        observations: Recorded states with the keys of a goal environment: trees of (n, ...) arrays.
+        episode: (n,) integers that are equal for states of the same episode.
+
+    Returns:
+        A name such as ``"achieved_goal[0:2]"``, or None.
+    """
+    rows = episode.argsort(kind="stable")[_spread(len(episode), 2 * MAX_ROWS)]
+    episode = np.unique(episode[rows], return_inverse=True)[1].reshape(-1)
+    leaves = {key: list(_leaves(key, part)) for key, part in observations.items()}
+    desired, achieved = (_Columns.of(leaves.pop(f"{kind}_goal"), rows) for kind in ("desired", "achieved"))
+    known = [*itertools.chain(*leaves.values())]
+    is_vector = all(values.ndim <= 2 for _, values in known) and sum(map(_width, known)) <= MAX_COLUMNS
+    others = _Columns.of(known, rows).values if is_vector else np.empty((len(rows), 0))
+    if not others.shape[1] or episode[-1] + 1 < MIN_EPISODES:
+        return None
+    spread = achieved.values.std(0)
+    is_judged = spread > 0.05 * max(spread.max(), desired.values.std(0).max())
+    if desired.values.shape == achieved.values.shape:
+        is_judged &= (achieved.values == desired.values).mean(0) < 0.99
+    near = NEAR if (others % 1).any() else 1e-9  # integers can be codes, whose neighbors mean nothing
+    others, hidden = _standardized(others[:, np.ptp(others, 0) > 0]), achieved.take(is_judged)
+    goals = _standardized(hidden.values)
+    if others.shape[1] and goals.shape[1]:
+        tested = episode % 2 == 1
+        errors = goals[tested] - fit_function(others, goals, ~tested)(others[tested])
+        predicted = 1 - (errors**2).mean(0) / (goals[tested].var(0) + 1e-300)
+        correlations = np.abs(others.T @ goals / len(goals)).max(0)
+        is_shown = np.maximum(predicted, correlations**2) > SHOWN
+        hidden, goals = hidden.take(~is_shown), goals[:, ~is_shown]
+    return hidden.name() if goals.shape[1] and _is_evident(others, goals, episode, near) else None
+
+
+def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit: float) -> bool:
+    """Whether the states suffice to decide that goals are hidden; see `find_hidden_goal`."""
+    distances = _squared_distances(others, others) / max(1, others.shape[1])
+    distances[episode[:, None] == episode] = np.inf
+    nearest = distances.argmin(1)
+    near = np.flatnonzero(distances[np.arange(len(goals)), nearest] <= limit)
+    if len(near) >= MIN_PAIRS and len(np.unique(episode[near])) >= MIN_EPISODES / 2:
+        return bool((((goals[near] - goals[nearest[near]]) ** 2).mean(0) > 1).any())  # 2 if independent
+    begins = np.flatnonzero(np.diff(episode, prepend=-1))
+    goal_ranges, ranges = (
+        np.maximum.reduceat(each, begins) - np.minimum.reduceat(each, begins) for each in (goals, others)
+    )
+    still = (goal_ranges <= STILL).all(1)
+    is_varied = still.sum() >= max(MIN_EPISODES, still.size / 2) and goals[begins][still].std(0).min() > 0.25
+    return bool(is_varied and ((ranges[still] > STILL).mean(0) > 0.9).all())
+
+
+def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:
+    """Fit a smooth function (n, W) -> (n, G), a sum of a linear function and Gaussians, by ridge regression.
+
+    The rows that are not fitted choose the width of the Gaussians.
+    """
+    center, scale = inputs.mean(0), (inputs.std(0) + 1e-12) * np.sqrt(inputs.shape[1])
+    known, middle = (inputs[is_fitted] - center) / scale, targets[is_fitted].mean(0)
+
+    def kernel(rows: Floats, width: float) -> Floats:
+        rows = (rows - center) / scale
+        return np.asarray(np.exp(-_squared_distances(rows, known) / (2 * width**2)) + rows @ known.T)
+
+    def fitted(width: float) -> Function:
+        matrix = kernel(inputs[is_fitted], width) + RIDGE * np.eye(len(known))
+        weights = np.linalg.solve(matrix, targets[is_fitted] - middle)
+        return lambda rows: np.asarray(kernel(rows, width) @ weights + middle)
+
+    def error(function: Function) -> float:
+        errors = function(inputs[~is_fitted]) - targets[~is_fitted]
+        return float((errors**2 / (targets.var(0) + 1e-300)).sum())
+
+    return min(map(fitted, WIDTHS), key=error)
+
+
+def _squared_distances(rows: Floats, others: Floats) -> Floats:
+    return np.asarray((rows**2).sum(1)[:, None] + (others**2).sum(1) - 2 * rows @ others.T)

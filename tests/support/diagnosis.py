@@ -254,7 +254,7 @@ EPISODES = {
     ),
     "GD204": lambda: healthy(achieved=lambda positions, t: positions[min(t, 2)]),
     "GD206": lambda: with_goal_component(
-        healthy(),
+        with_observations(healthy(), way=lambda each, i: np.linspace(0, 1, len(each) + 1)[:, None]),
         achieved_goal=lambda each, i: np.linspace(0, 5000, len(each) + 1),
         desired_goal=lambda each, i: 100 * i,
     ),
@@ -273,6 +273,9 @@ EPISODES = {
         for each in missed(healthy(count=1, steps=5 + number % 20, seed=number, act=at_random))
     ],
     "GD501": lambda: with_observations(healthy(), observation=lambda each, i: np.ones((len(each) + 1, 2))),
+    "GD510": lambda: with_observations(
+        healthy(), observation=lambda each, i: np.random.default_rng(i).normal(size=(len(each) + 1, 2))
+    ),
     "GD502": lambda: with_observations(
         healthy(), observation=lambda each, i: each.observations["observation"] * (1 if i else np.nan)
     ),

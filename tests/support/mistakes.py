@@ -39,7 +39,7 @@ KINDS = {
     "terminations that are time limits, or depend on state": ("GE208", "GE209"),
     "success and termination that disagree with rewards": ("GE2",),
     "observations and infos that change after they were stored": ("GE301", "GE302"),
-    "goals that change within an episode, are stale, or are part of the observation": ("GE30",),
+    "goals that change within an episode, are stale, hidden, or part of the observation": ("GE30",),
     "seeds that do not reproduce an episode, or global generators that are seeded": ("GE4",),
     "infos that a vector environment cannot batch": ("GE501",),
 }

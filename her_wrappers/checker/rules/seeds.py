@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from her_wrappers.checker.comparing import close, differences, first_difference, show
 from her_wrappers.checker.global_generators import get_global_states, seeded_generators, set_global_states
-from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule, step_or_reset
+from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
 from her_wrappers.checker.records import Divergence
 from her_wrappers.checker.replicas import CheckedEnv
-from her_wrappers.checker.rollout import call_reset, call_step, random_policy
+from her_wrappers.checker.rollout import call_reset, walk
 from her_wrappers.data.trees import copy_tree
 from her_wrappers.rules import Violation
 
@@ -56,12 +57,13 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     """Return path and values of the infos that change if the global generators are in another state."""
     initial, infos = get_global_states(), []
-    action = random_policy(env.action_space, lab.seed)(None)
+    count = 2 if lab.policy is None else 1  # without a step, since a policy may use these generators
     for is_other in (False, True, False, False):
         set_global_states(initial)
         if is_other:  # draw random numbers, so that the states differ
             random.random(), np.random.random()  # noqa: NPY002 - the state is restored
-        infos.append(copy_tree({"reset": call_reset(env, lab.seed)[-1], "step": call_step(env, action)[-1]}))
+        found = [copy_tree(info) for _, _, info, _ in islice(walk(env, lab.policy, lab.seed), count)]
+        infos.append(dict(zip(("reset", "step"), found, strict=False)))
     set_global_states(initial)
     first, other, *same = infos
     changing = {path for again in same for path, *_ in differences(first, again, close)}  # such as times
@@ -85,10 +87,8 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
     """After a reset with a seed, an environment that was used before differs from a new one."""
 
     def replay_after_use(replica: CheckedEnv) -> Divergence | None:
-        replica.reset(seed=lab.seed + 1)  # another seed, so that state of the first episode differs
-        policy = random_policy(replica.action_space, lab.seed + 1)
-        for _ in range(lab.replay_length):
-            step_or_reset(replica, policy)
+        for _ in islice(walk(replica, lab.policy, lab.seed + 1), lab.replay_length + 1):
+            pass  # with another seed, so that state of the first episode differs
         return lab.replay(replica)
 
     found = lab.on_replica(replay_after_use) if lab.divergence is None else None
@@ -119,11 +119,11 @@ def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
 
 def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
     """Return the first difference between two resets with the same seed and options, or None."""
-    action = random_policy(env.action_space, lab.seed)(None)
     for options in [None, *lab.reset_options, {}, {"no such option": 0}]:
         try:
-            first = copy_tree(call_reset(env, lab.seed, options)[0])
-            env.step(copy_tree(action))
+            steps = walk(env, lab.policy, lab.seed, options=options)
+            first = copy_tree(next(steps)[1])
+            next(steps)
             second = call_reset(env, lab.seed, options)[0]
         except Exception:  # an environment may reject options that it does not know
             continue
@@ -150,13 +150,15 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 
 def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     """Return the calls that seed a global generator, each with the name of the generator."""
+    steps = walk(env, lab.policy, lab.seed)
+
+    def begin_episode() -> None:
+        nonlocal steps
+        steps = walk(env, lab.policy, lab.seed)
+        next(steps)
 
     def run_episode() -> None:
-        policy = random_policy(env.action_space, lab.seed)
-        for _ in range(MAX_EPISODE_STEPS):
-            _, _, terminated, truncated, _ = call_step(env, policy(None))
-            if np.any(terminated) or np.any(truncated):
-                return
+        any(has_ended for *_, has_ended in islice(steps, MAX_EPISODE_STEPS))
 
     calls: dict[str, Callable[[], Any]] = {
         "the constructor": lab.replica,
@@ -168,7 +170,7 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     return [
         (name, generator)
         for name, call in calls.items()
-        for generator in seeded_generators(call, before=lambda: env.reset(seed=lab.seed))
+        for generator in seeded_generators(call, before=begin_episode)
     ]
 
 

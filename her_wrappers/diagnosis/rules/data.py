@@ -10,7 +10,7 @@ import numpy as np
 from her_wrappers.diagnosis.action_effects import sign_flips
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
-from her_wrappers.goals.in_observation import find_goal_in_observation
+from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
 from her_wrappers.rules import Violation
 
 
@@ -24,6 +24,7 @@ from her_wrappers.rules import Violation
     "all states",
     source="RHER (arXiv 2208.00843): goals without the position of the agent",
     needs=("episodes",),
+    implies=("GD510",),
 )
 def observation_constant(facts: Facts) -> Iterator[Violation]:
     arrays = {name: values for name, values in facts.observation_ranges.items() if values.size}
@@ -251,3 +252,20 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     elif share >= 0.1:
         found = f"in {share:.1%} of the episodes, the effect on the state has the opposite sign"
         yield Violation(found, subject=f"action[{component}]")
+
+
+@rule(
+    "GD510",
+    "achieved-goal-hidden",
+    "warning",
+    meaning="The observation does not show an achieved goal, such as an object, so agents do not see it.",
+    fix="put what determines the achieved goal, such as the position of the object, into 'observation'",
+    threshold="predictions from the observation explain less than 25 % of the variance in other episodes, "
+    "while states with nearly equal observations differ, or the rest changes while the goal stays",
+    needs=("episodes", "unsolved"),
+)
+def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
+    sample: Any = facts.sample
+    episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
+    if found := find_hidden_goal(sample.observations, episode_of_state):
+        yield Violation(f"in the first episodes, {found} cannot be predicted from the observation")

@@ -1,6 +1,7 @@
 """All broken specimens, each with the code of the rule that it breaks."""
 
 from tests.support.specimens import (  # noqa: F401 - each module adds its specimens to FAULTS
+    arms,
     broken_batches,
     broken_buffer_use,
     broken_episodes,

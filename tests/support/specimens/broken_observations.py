@@ -31,3 +31,41 @@ class ObservesTheGoal(Relative, breaks="GE304"):
 class ObservesTheDistance(Relative, DenseReach, breaks="GE304"):
     def extra(self, position, goal):
         return [np.linalg.norm(goal - position)]
+
+
+class RemembersRewards(Reach):
+    """The observation is the position and a value that step() computes from former rewards or distances."""
+
+    value = np.float32(0)
+
+    def make_space(self):
+        box = spaces.Box(-99, 99, (3,), np.float32)
+        return spaces.Dict(super().make_space().spaces | {"observation": box})
+
+    def draw_start(self):
+        self.value = np.float32(0)
+        return super().draw_start()
+
+    def observe(self):
+        return super().observe() | {"observation": np.float32([*self.position, self.value])}
+
+    def move(self, action):
+        moved = super().move(action)
+        reward = self.compute_reward(moved, self.goal, {})
+        self.value = np.float32(self.remember(reward, self.distance(moved, self.goal)))
+        return moved
+
+
+class ObservesTheLastReward(RemembersRewards, breaks="GE304"):
+    def remember(self, reward, distance):
+        return reward
+
+
+class ObservesTheReturn(RemembersRewards, DenseReach, breaks="GE304"):
+    def remember(self, reward, distance):
+        return self.value + reward
+
+
+class ObservesTheBestDistance(RemembersRewards, breaks="GE304"):
+    def remember(self, reward, distance):
+        return min(self.value or np.inf, distance)

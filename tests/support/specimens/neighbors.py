@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
+from tests.support.specimens.arms import CORRECT_ARMS
 from tests.support.specimens.broken_steps import ChangesGoals
 from tests.support.specimens.broken_terminations import from_infos
 from tests.support.specimens.reach import DenseReach, Reach
@@ -141,7 +142,7 @@ NEIGHBORS = {
     make.__name__: make
     for make in (
         FallInInfo, OneStartAndGoal, FlagAtTheEnd, ThrownPoint, StackedGoals, ObservesTheMove, tensors,
-        alike_in_all_rows,
+        alike_in_all_rows, *CORRECT_ARMS,
     )
 }  # fmt: skip
 

@@ -1,0 +1,150 @@
+"""All actions of a check are valid, or the user's: no environment is blamed for actions of the checker."""
+
+from itertools import count
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
+
+from her_wrappers import check_goal_env
+from her_wrappers.diagnosis import diagnose
+from her_wrappers.support.policies import PolicyError
+from tests.support.specimens.arms import ArmKeepsLastTip
+from tests.support.specimens.reach import Reach
+from tests.support.specimens.unusual_observations import ActionMask
+
+
+class Strict(ActionMask):
+    """An action that the mask excludes raises; the mask is in the observation."""
+
+    def move(self, action):
+        assert self.mask()[action], action
+        return super().move(action)
+
+
+class MaskInInfo(Strict):
+    make_space, observe = Reach.make_space, Reach.observe
+
+    def inform(self, observation):
+        return super().inform(observation) | {"action_mask": self.mask()}
+
+
+class MaskMethod(Strict):
+    """The mask is the result of a method, as sb3-contrib expects; actions are numbered from 5."""
+
+    make_space, observe = Reach.make_space, Reach.observe
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Discrete(4, start=5)
+
+    def action_masks(self):
+        return self.mask().astype(bool)
+
+    def move(self, action):
+        return super().move(action - 5)
+
+
+class TwoActions(Strict):
+    """An action of two parts, of which the mask is one array."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.MultiDiscrete([4, 3])
+
+    def make_space(self):
+        masks = spaces.MultiBinary(7)
+        return spaces.Dict(Reach.make_space(self).spaces | {"action_mask": masks})
+
+    def observe(self):
+        return Reach.observe(self) | {"action_mask": np.int8([*self.mask(), 1, 0, 1])}
+
+    def move(self, action):
+        assert action[1] != 1
+        return super().move(action[0])
+
+
+def vector():
+    return SyncVectorEnv([Strict] * 2)
+
+
+@pytest.mark.parametrize("make", [Strict, MaskInInfo, MaskMethod, TwoActions, vector])
+def test_masked_actions_are_never_taken(make):
+    report = check_goal_env(make, max_steps=200)
+    assert not report.of_severity("error"), report.text()
+
+
+def test_the_doctor_respects_masks():
+    assert diagnose(Strict(), max_steps=300).steps == 300
+
+
+@pytest.mark.parametrize("value", [[0, 0, 0, 0], [1, 1], [0.5, 1, 1, 1], None, "none", [[1], [1, 1]]])
+def test_values_that_are_not_masks_are_ignored(value):
+    class OddMask(ActionMask):
+        make_space, observe = Reach.make_space, Reach.observe
+
+        def inform(self, observation):
+            return super().inform(observation) | {"mask": value}
+
+    assert "GE000" not in check_goal_env(OddMask, max_steps=60).codes
+
+
+class Numbered(Reach):
+    """Stores the actions of all instances."""
+
+    taken: list = []  # noqa: RUF012 - shared by all environments
+
+    def step(self, action):
+        self.taken.append(float(action[0]))
+        return super().step(action)
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gym.wrappers.TimeLimit(env, 10)])
+def test_with_a_policy_all_actions_are_those_of_the_policy(wrap):
+    Numbered.taken.clear()
+    numbers = count()
+
+    def policy(observation):
+        assert set(observation) == {"observation", "achieved_goal", "desired_goal"}
+        return np.array([-0.5 + 1e-6 * next(numbers), 0], np.float32)
+
+    check_goal_env(lambda: wrap(Numbered()), max_steps=100, policy=policy)
+    assert len(Numbered.taken) > 150  # also the steps of replicas
+    assert max(Numbered.taken) < -0.49
+
+
+def raises(observation):
+    raise KeyError("camera")
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        (lambda observation: (np.zeros(2), None), "tuple of 2 values"),
+        (lambda observation: None, "got None"),
+        (raises, r"the policy raised KeyError: 'camera'; raised in .*test_own_actions"),
+    ],
+)
+def test_errors_of_a_policy_are_not_findings(policy, text):
+    with pytest.raises(PolicyError, match=text):
+        check_goal_env(Reach, max_steps=30, policy=policy)
+
+
+def test_an_error_of_a_policy_in_an_experiment_is_not_a_finding():
+    calls = count()
+    with pytest.raises(PolicyError):
+        check_goal_env(
+            Reach, max_steps=100, policy=lambda observation: np.zeros(2) if next(calls) < 101 else None
+        )
+
+
+def test_a_policy_may_return_a_tuple_of_numbers():
+    assert not check_goal_env(Reach, max_steps=30, policy=lambda observation: (0.5, -0.5)).of_severity(
+        "error"
+    )
+
+
+def test_the_last_tip_of_the_former_episode_is_stale():
+    assert set(check_goal_env(ArmKeepsLastTip, max_steps=250).codes) == {"GE305", "GE401"}

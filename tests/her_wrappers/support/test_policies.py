@@ -1,0 +1,88 @@
+"""choose_action, and the functions and commands that call policies by it: errors name the policy."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_agents import evaluate
+from her_wrappers.collecting import Collector
+from her_wrappers.collecting.collector import CollectorError
+from her_wrappers.support.policies import PolicyError, choose_action
+from tests.support.commands import her
+from tests.support.other_envs import Silent
+
+PLANE = spaces.Box(-1, 1, (2,), np.float32)
+ENV = "tests.support.other_envs:Silent"
+POLICIES = """
+import numpy as np
+
+def pair(observation):
+    return np.zeros(2), None
+
+def still(observation):
+    return np.zeros(2, np.float32)
+
+def broken(observation):
+    return observation["camera"]
+"""
+
+
+def pair(observation):
+    return np.zeros(np.shape(observation["observation"])), None
+
+
+@pytest.mark.parametrize("action", [(0.5, 1), (np.float32(0.5), 1.0), [0, 0], np.zeros(2)])
+def test_actions_are_returned_as_they_are(action):
+    assert choose_action(lambda observation: action, {}, PLANE) is action
+
+
+def test_a_tuple_is_an_action_of_a_tuple_space():
+    action = (1, np.zeros(2))
+    assert choose_action(lambda observation: action, {}, spaces.Tuple([spaces.Discrete(3), PLANE])) is action
+
+
+@pytest.mark.parametrize("action", [None, (np.zeros(2), None), (1, None), (np.zeros(2), np.zeros(2))])
+def test_other_values_are_not_actions(action):
+    with pytest.raises(PolicyError, match=r"Box\(-1.0, 1.0, \(2,\), float32\)"):
+        choose_action(lambda observation: action, {}, PLANE)
+
+
+def test_evaluate_names_the_policy():
+    with pytest.raises(PolicyError, match="tuple of 2 values"):
+        evaluate(Silent(), pair, 1)
+
+
+def test_a_collector_names_the_policy():
+    with (
+        Collector(Silent, pair, num_workers=1, num_envs=2, backend="local", seed=0) as collector,
+        pytest.raises(CollectorError, match="the policy must return an action"),
+    ):
+        next(iter(collector.rounds()))
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("check", [ENV, "--max-steps", 20, "--policy"]),
+        ("record", [ENV, "--out", "runs", "--episodes", 1, "--policy"]),
+        ("evaluate", ["--env", ENV, "--episodes", 1]),
+        ("watch", [ENV, "--no-show", "--episodes", 1, "--policy"]),
+    ],
+)
+def test_commands_name_the_policy(command, options, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(POLICIES)
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("pair", "tuple of 2 values"), ("broken", "mine.py, line 11")):
+        result = her(command, *options, f"mine.py:{name}")
+        assert result.exit_code in {2, 3}, result.output
+        assert "policy" in result.stderr
+        assert text in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_check_uses_the_policy(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(POLICIES)
+    monkeypatch.chdir(tmp_path)
+    result = her("check", ENV, "--max-steps", 30, "--policy", "mine.py:still")
+    assert result.exit_code == 0, result.output
+    assert "0 successful steps" in result.output
