@@ -23,7 +23,8 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
         raise
     except Exception as error:
         raise PolicyError(f"the policy raised {describe(error)}; {raised_at(error)}".rstrip("; ")) from error
-    is_pair = isinstance(action, tuple) and not isinstance(space, spaces.Tuple)
+    plain = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Dict
+    is_pair = isinstance(action, tuple) and isinstance(space, plain)
     if action is None or (is_pair and not all(map(np.isscalar, action))):
         got = "None" if action is None else f"a tuple of {len(action)} values"
         advice = (
