@@ -205,7 +205,7 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
             severity="error" if gamma == 1 else "warning",
         )
     for name, (value, default, usual) in facts.options.items():
-        if usual is None or (name == "buffer_size" and value >= facts.options["steps"][0]):
+        if usual is None or (name == "buffer_size" and value >= (facts.options["steps"][0] or np.inf)):
             continue  # a buffer can contain the whole run
         low, high = usual
         numbers = [each for each in np.ravel(value).tolist() if isinstance(each, int | float)]
