@@ -276,6 +276,11 @@ CASES = {
         {},
         "GD508 error",
     ),
+    "large random actions come among small ones": (
+        lambda: healthy(act=lambda rng, *_: at_random(rng) * (1 if rng.random() < 0.3 else 0.1)),
+        {},
+        "",
+    ),
     "episodes are joined": (lambda: joined(healthy(80)), {}, "GD508 error"),
     "joined episodes have one goal": (
         lambda: judged(
