@@ -279,7 +279,7 @@ CASES = {
     "large random actions come among small ones": (
         lambda: healthy(act=lambda rng, *_: at_random(rng) * (1 if rng.random() < 0.3 else 0.1)),
         {},
-        "",
+        "GD103 warning",
     ),
     "episodes are joined": (lambda: joined(healthy(80)), {}, "GD508 error"),
     "joined episodes have one goal": (
