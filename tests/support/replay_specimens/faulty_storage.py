@@ -16,7 +16,7 @@ class RingWrapsToItsMiddle(Ring, code="HB120"):
         return slot if slot < self.buffer_size else slot - self.buffer_size // 2
 
 
-class RingRemembersBoundsOfALapAgo(Ring, code="HB121"):
+class RingRemembersBoundsOfALapAgo(Ring, code="HB120"):
     """Bounds are updated only if length or cursor changed since the previous batch, as in TorchRL."""
 
     lengths, key = (), None
