@@ -60,7 +60,8 @@ class BufferDriver:
         if "several environments" not in adapter.offers:
             self.options["num_envs"] = 1
         self.buffer = adapter(self.env, seed=self.seed, **self.options)
-        self.kept: list[StoredEpisode] = []  # demonstrations, which are never evicted: the first episodes
+        # Demonstrations, which are never evicted.
+        self.kept = list(self.env.episodes) if "demonstrations" in options else []
         self.changed_arguments: set[str] = set()
         self.changed_batches: set[str] = set()
         self._last: tuple[Any, dict[str, np.ndarray]] = {}, {}  # the last batch, and copies of its arrays
@@ -105,7 +106,9 @@ class BufferDriver:
             self.oracle.end_episode(index)
 
     def reload(self, other: ReplayAdapter | None = None) -> None:
-        """Save the buffer, load it into ``other`` or into a new buffer, and continue with this one."""
+        """If this is offered, save the buffer, load it into ``other`` or a new one, and continue with it."""
+        if "save" not in self.adapter.offers:
+            return
         other = other or self.adapter(self.env, seed=self.seed + 1, **self.options)
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "buffer")

@@ -116,19 +116,14 @@ class Oracle:
         self.resize(self.buffer_size)
 
     def resize(self, buffer_size: int) -> list[StoredEpisode]:
-        """Change the capacity; return the episodes that are evicted."""
-        self.buffer_size, stored = buffer_size, len(self)
-        evicted = []
-        while self.episodes and self._is_evicted(stored, len(self.episodes[0])):
+        """Change the capacity; return the episodes that are evicted: none of their steps may be sampled."""
+        self.buffer_size, stored, evicted = buffer_size, len(self), []
+        # If single steps are evicted, the last step of an episode is the last one that may be sampled.
+        room = buffer_size + (self._longest if self.evicts is None else 0)
+        while stored > room if self.evicts == "episodes" else stored - len(self.episodes[0]) >= room:
             stored -= len(self.episodes[0])
             evicted.append(self.episodes.pop(0))
         return evicted
-
-    def _is_evicted(self, stored: int, oldest: int) -> bool:
-        """Return whether no step of the oldest episode may be sampled if ``stored`` steps were kept."""
-        if self.evicts == "episodes":
-            return stored > self.buffer_size
-        return stored - oldest >= self.buffer_size + (0 if self.evicts else self._longest)
 
     # --- the rows that a buffer returns -----------------------------------------------------------
 

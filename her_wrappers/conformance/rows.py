@@ -74,12 +74,8 @@ class Rows:
         self._number_states(driver)
         self.episode, self.step = round_to_int(self.columns["observation"][:, :2]).T
         self.goal_episode, self.goal_code = env.decode(self.columns["desired_goal"])
-        keys = list(
-            zip(
-                *(each.tolist() for each in (self.episode, self.step, self.goal_episode, self.goal_code)),
-                strict=True,
-            )
-        )
+        numbers = self.episode, self.step, self.goal_episode, self.goal_code
+        keys = list(zip(*(each.tolist() for each in numbers), strict=True))
         found = {key: self._row(*key) for key in set(keys)}
         for name, values in zip(Row._fields, zip(*(found[key] for key in keys), strict=True), strict=True):
             setattr(self, name, np.array(values))

@@ -105,13 +105,8 @@ def rows_depend(result: Result) -> Iterator[Violation]:
     """Rows depend on each other in their episodes, their goals, or their relabeling."""
     for rows in _sound(result):
         episodes = _episodes(rows)
-        if len(np.unique(rows.length)) == 1:
-            sizes, parts = (np.unique(each, return_counts=True)[1] for each in (rows.batch, episodes))
-            pairs, expected = ((each * (each - 1) / 2).sum() for each in (parts, sizes))
-            expected /= len(rows.episodes)
-            if pairs > expected + LIMIT * np.sqrt(expected):
-                text = f"batches have {pairs:.0f} pairs of rows of one episode instead of {expected:.0f}"
-                yield Violation(text)
+        if dependence(rows.episode % 2, rows.batch)[0] > LIMIT:
+            yield Violation("batches have too many rows of the same episodes")
         # In episodes of one length, the place of a goal depends only on the step, if goals are independent.
         same = rows.length == np.bincount(rows.length).argmax()
         if dependence(rows.is_relabeled[same], episodes[same])[0] > LIMIT:
