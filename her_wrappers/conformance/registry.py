@@ -19,9 +19,6 @@ PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
 REPLAY_RULES = RuleSet()
 """All rules on replay buffers, by code."""
 
-UNIFORM = tuple(name for name, each in SCENARIOS.items() if each.number < 60)
-"""Scenarios whose rows are uniform over the stored transitions."""
-
 
 def replay_rule(
     code: str,

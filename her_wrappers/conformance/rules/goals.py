@@ -1,4 +1,4 @@
-"""Rules HB190 to HB195: how often each state is the goal of a relabeled row."""
+"""Rules HB190 to HB194: how often each state is the goal of a relabeled row."""
 
 from __future__ import annotations
 

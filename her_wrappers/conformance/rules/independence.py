@@ -12,7 +12,6 @@ from her_wrappers.conformance.scenarios import EQUAL_EPISODES, Result
 from her_wrappers.rules import Violation
 
 REPRODUCIBLE = "Henderson et al. 2018, Deep Reinforcement Learning that Matters, arXiv 1709.06560"
-GENERATORS, PRIVATE = "NumPy, NEP 19: random number generator policy", "use a private numpy.random.Generator"
 
 
 def _difference(first: Batches, second: Batches) -> str:
@@ -24,32 +23,31 @@ def _difference(first: Batches, second: Batches) -> str:
     return ""
 
 
-@replay_rule("HB601", ("seeds",), fix="use one generator for all random numbers", source=REPRODUCIBLE)
+@replay_rule(
+    "HB601", ("seeds",), fix="use one generator for all random numbers, seeded with seed", source=REPRODUCIBLE
+)
 def seed_not_reproducible(result: Result) -> Iterator[Violation]:
-    """Two buffers with the same seed and the same episodes return different batches."""
-    if different := _difference(result.facts[0], result.facts[1]):
+    """Buffers with the same seed return different batches, or buffers with different seeds the same."""
+    first, same, other = result.facts
+    if different := _difference(first, same):
         yield Violation(f"batches of two buffers with the same seed and episodes differ in {different!r}")
-
-
-@replay_rule("HB602", ("seeds",), fix="seed the generator with the argument seed", source=REPRODUCIBLE)
-def seed_ignored(result: Result) -> Iterator[Violation]:
-    """Buffers with different seeds return the same batches."""
-    if not _difference(result.facts[0], result.facts[2]):
+    elif not _difference(first, other):
         yield Violation("two buffers with different seeds returned the same batches")
 
 
-@replay_rule("HB603", ("global generators",), severity="warning", fix=PRIVATE, source=GENERATORS)
+@replay_rule(
+    "HB603",
+    ("global generators",),
+    severity="warning",
+    fix="use a private numpy.random.Generator",
+    source="NumPy, NEP 19: random number generator policy",
+)
 def global_generator_used(result: Result) -> Iterator[Violation]:
-    """The buffer uses a global random generator, which other code uses too."""
-    if result.facts and not any(result.facts.values()):
+    """The buffer uses a global random generator, or seeds it, so that other code gets the same numbers."""
+    if seeded := [name for name, is_seeded in result.facts.items() if is_seeded]:
+        yield Violation(f"the buffer seeded the global generator of {', '.join(seeded)}", severity="error")
+    elif result.facts:
         yield Violation(f"the buffer used the global generator of {', '.join(result.facts)}")
-
-
-@replay_rule("HB604", ("global generators",), fix=PRIVATE, source=GENERATORS)
-def global_generator_seeded(result: Result) -> Iterator[Violation]:
-    """The buffer seeds a global random generator, so the random numbers of other code repeat."""
-    if names := [name for name, is_seeded in result.facts.items() if is_seeded]:
-        yield Violation(f"the buffer seeded the global generator of {', '.join(names)}")
 
 
 @replay_rule(

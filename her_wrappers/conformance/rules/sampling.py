@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from her_wrappers.conformance.adapter import STRATEGIES
-from her_wrappers.conformance.registry import PAPER, UNIFORM, replay_rule
+from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.rows import Rows, Values
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SHARE, Result
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, SHARE, Result
 from her_wrappers.conformance.uniformity import LIMIT, dependence, share_z
 from her_wrappers.rules import Violation
 
+UNIFORM = tuple(name for name, each in SCENARIOS.items() if each.number < 60)
 SMALL, DEMONSTRATIONS = "small batches", "kept demonstrations"
 RELABELED = tuple(name for name in (*UNIFORM, "set priorities", DEMONSTRATIONS) if name != SMALL)
 

@@ -194,7 +194,7 @@ class GoalsAreNotSeeded(Reference, code="HB601"):
             self.rng = rng
 
 
-class SeedIsFixed(Reference, code="HB602"):
+class SeedIsFixed(Reference, code="HB601"):
     def __init__(self, env, **options):
         super().__init__(env, **options | {"seed": 0})
 
@@ -214,7 +214,7 @@ class GlobalGeneratorIsUsed(Reference, code="HB603"):
         self.rng = GlobalNumPy()
 
 
-class GlobalGeneratorIsSeeded(Reference, code="HB604"):
+class GlobalGeneratorIsSeeded(Reference, code="HB603"):
     def __init__(self, env, **options):
         super().__init__(env, **options)
         np.random.seed(options["seed"])  # noqa: NPY002 - the fault
