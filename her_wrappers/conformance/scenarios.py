@@ -116,6 +116,22 @@ def different_lengths(make: Make) -> Result:
     return Result([driver.add_episodes([*growing, HORIZON, *mixed], ALL_ENDS).rows(16)])
 
 
+LONG = (300, 120, 120)
+"""Numbers of steps of long episodes; 300 steps exceed the range of a byte."""
+
+
+def goal_strategy(make: Make, strategy: str) -> Result:
+    """Sample rows from short and from long episodes with a strategy."""
+    short = make(strategy=strategy).add_episodes([6] * 40)
+    long = make(strategy=strategy, max_episode_steps=max(LONG)).add_episodes(LONG)
+    return Result([short.rows(8), long.rows(8)])
+
+
+_FIX = "choose goals as section 4.5 of the HER paper defines the strategy, in short and in long episodes"
+for _number, _name in enumerate(STRATEGIES, 40):
+    scenario(_number, _FIX, _name, name=f"strategy {_name}")(partial(goal_strategy, strategy=_name))
+
+
 @scenario(10, "use the same code for all batch sizes")
 def small_batches(make: Make) -> Result:
     """Sample batches of 1 row and batches of 2 rows."""
@@ -250,44 +266,37 @@ scenario(
 )(partial(saved_and_loaded, into_used=True))
 
 
-# --- goal selection strategies, n-step returns ----------------------------------------------------
-
-LONG = (300, 120, 120)
-"""Numbers of steps of long episodes; 300 steps exceed the range of a byte."""
+# --- used buffers, n-step returns -----------------------------------------------------------------
 
 
-def used_buffer(make: Make, **options: Any) -> Rows:
+@scenario(21, "combine eviction, changing goals, all ends, and saving")
+def used_buffer(make: Make) -> Result:
+    """Sample rows from used buffers with each strategy."""
+    offers = make().adapter.offers
+    return Result([_used(make, strategy=each) for each in STRATEGIES if each in offers])
+
+
+def _used(make: Make, **options: Any) -> Rows:
     """Sample rows from a buffer that has evicted episodes, and was sampled, saved and loaded before."""
     driver = make(buffer_size=USED_CAPACITY, **options)
     # The goal of the original rows of a window is undefined if goals change.
     driver.env.changing &= "n_steps" not in options
-    for part in range(4):
+    for part in range(5):
         driver.add_episodes((1 + driver.rng.permutation(HORIZON)).tolist(), ALL_ENDS).batches(1)
         if part == 2:
             driver.reload()
     return driver.rows(10)
 
 
-def goal_strategy(make: Make, strategy: str) -> Result:
-    """Sample rows from short and from long episodes with a strategy, and from a used buffer."""
-    short = make(strategy=strategy).add_episodes([6] * 40)
-    long = make(strategy=strategy, max_episode_steps=max(LONG)).add_episodes(LONG)
-    return Result([short.rows(8), long.rows(8), used_buffer(make, strategy=strategy)])
+_FIX = "end a window at the end of the episode, or at the first step that terminates for the row's goal"
 
 
-_FIX = "choose goals as section 4.5 of the HER paper defines the strategy, in short and in long episodes"
-for _number, _name in enumerate(STRATEGIES, 40):
-    scenario(_number, _FIX, _name, name=f"strategy {_name}")(partial(goal_strategy, strategy=_name))
-
-
-@scenario(
-    50, "end a window at the end of the episode, or at the first step that terminates for its goal", "n-step"
-)
+@scenario(50, _FIX, "n-step", name="n-step returns")
 def n_step_returns(make: Make) -> Result:
     """Sample rows with n-step returns, from episodes with all ends, and from a used buffer."""
     options: dict[str, Any] = {"n_steps": 3, "gamma": 0.5}
     driver = make(**options, env={}).add_episodes([7] * 30, ALL_ENDS)
-    return Result([driver.rows(10), used_buffer(make, **options)])
+    return Result([driver.rows(10), _used(make, **options)])
 
 
 # --- priorities and demonstrations ----------------------------------------------------------------

@@ -43,7 +43,7 @@ def dependence(values: np.ndarray, cluster: np.ndarray) -> tuple[float, float]:
         values: (B,) values with one expectation.
         cluster: (B,) number of the cluster of each value.
     """
-    if not len(values) or not values.std():
+    if not len(values) or values.std() < 1e-9:  # equal up to rounding
         return 0.0, 0.0
     _, group, size = np.unique(cluster, return_inverse=True, return_counts=True)
     sums, several = np.bincount(group, (values - values.mean()) / values.std()), size > 1

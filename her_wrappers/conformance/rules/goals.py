@@ -14,7 +14,7 @@ from her_wrappers.conformance.uniformity import LIMIT, share_z
 from her_wrappers.rules import Violation
 
 PARTS = 8
-SIMPLE = (EQUAL_EPISODES, "ends of episodes")
+OTHERS = (EQUAL_EPISODES, "ends of episodes", "used buffer")
 
 
 def _judged(result: Result, strategy: str) -> list[Rows]:
@@ -45,7 +45,7 @@ def _not_uniform(rows: Rows, first: Values) -> Iterator[Violation]:
 
 @replay_rule(
     "HB190",
-    ("strategy future", *SIMPLE),
+    ("strategy future", *OTHERS),
     offers=("future",),
     fix="for step t of an episode of T steps, sample the integer s from t + 1 to T, both included",
     source=f"{PAPER}, section 4.5: 'k random states'; hill-a/stable-baselines issue 666",
@@ -58,7 +58,7 @@ def future_not_uniform(result: Result) -> Iterator[Violation]:
 
 @replay_rule(
     "HB192",
-    ("strategy episode", *SIMPLE),
+    ("strategy episode", *OTHERS),
     offers=("episode",),
     fix="for each step of an episode of T steps, sample the goal's state s from 1 to T, both included",
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
@@ -71,7 +71,7 @@ def episode_not_uniform(result: Result) -> Iterator[Violation]:
 
 @replay_rule(
     "HB193",
-    ("strategy random", *SIMPLE),
+    ("strategy random", *OTHERS),
     offers=("random",),
     severity="warning",
     fix="sample any stored transition, and use its achieved goal",
@@ -101,7 +101,7 @@ def random_not_uniform(result: Result) -> Iterator[Violation]:
 
 @replay_rule(
     "HB194",
-    ("strategy geometric", *SIMPLE),
+    ("strategy geometric", *OTHERS),
     offers=("geometric",),
     fix="sample the distance to the goal from a geometric distribution that is cut off at the last state",
     source="Eysenbach et al. 2022, arXiv 2206.07568: goals are discounted future states",

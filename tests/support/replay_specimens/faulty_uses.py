@@ -356,7 +356,7 @@ class RandomIsBeforeTheCursor(ChoosesFrom, code="HB193"):
         return achieved(other[s])
 
 
-class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB141"):
+class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB121"):
     changed = "final"
 
     def other_goal(self, episode, t):
