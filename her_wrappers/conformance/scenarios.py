@@ -95,7 +95,7 @@ def _sample(
 
 scenario(1, "read all fields of a row with the same index", name=EQUAL_EPISODES)(_sample([6] * 200, 36))
 scenario(2, "keep terminated and truncated apart, and crashes for any goal", name="ends of episodes")(
-    _sample([5] * 60, 12, ALL_ENDS, strategy="episode")
+    _sample([5] * 60, 20, ALL_ENDS, strategy="episode")
 )
 for _number, _offer, _name, _option, _fix in (
     (3, "changing goals", "goals that change", {"changing": True}, "store the goal of each state"),
@@ -113,7 +113,7 @@ def different_lengths(make: Make) -> Result:
     driver = make(n_sampled_goal=1)
     growing = [*range(1, HORIZON + 1)]
     mixed = driver.rng.permutation(growing * 4).tolist()
-    return Result([driver.add_episodes([*growing, HORIZON, *mixed], ALL_ENDS).rows(16)])
+    return Result([driver.add_episodes([*growing, HORIZON, *mixed], ALL_ENDS).rows(20)])
 
 
 LONG = (300, 120, 120)
@@ -151,7 +151,7 @@ def full_buffer(make: Make) -> Result:
         driver.add_episodes([length], [next(ends)])
         if number >= 8 and number % 2 == 0:
             sampled.append(driver.rows(1))
-    last = [driver.add_episodes([3, 7] * (CAPACITY // 10)).rows(4) for _ in range(2)]
+    last = [driver.add_episodes(lengths).rows(4) for lengths in ([5] * 8, [3, 7] * 4)]  # CAPACITY steps
     return Result([*sampled, *last])
 
 
