@@ -211,7 +211,8 @@ class ConformanceEnv(gym.Env[Any, Any]):
         """Yield the steps of the next episode, which the driver appends when its first step is added."""
         arrays, numbers = self.episode(length, end)
         for t in range(length):
-            flags = [flag and t + 1 == length for flag in (numbers.terminated, numbers.truncated)]
+            last = t + 1 == length
+            flags = last and numbers.terminated, last and numbers.truncated
             obs, next_obs = (
                 {key: np.array(value[i]) for key, value in arrays.observations.items()} for i in (t, t + 1)
             )

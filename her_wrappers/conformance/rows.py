@@ -134,17 +134,16 @@ class Rows:
         Args:
             steps: (M,) numbers of steps.
             among: (S,) numbers in proportion to which the steps should occur, or a mask.
-            *clusters: (M,) clusters of the sample, as in `share_z`.
+            *clusters: (M,) batches and clusters of the sample, as in `share_z`.
             absent: Whether only groups that never occur are reported.
         """
         for kind, values in self.features.items():
             different, group = np.unique(values, return_inverse=True)
             shares = np.bincount(group, among) / max(among.sum(), 1)
             counts, expected = np.bincount(group[steps], minlength=len(different)), shares * len(steps)
-            is_absent = (counts == 0) & (expected >= ENOUGH)
             is_far = np.abs(counts - expected) > LIMIT * np.sqrt(expected * (1 - shares))
-            for i in np.flatnonzero(is_absent if absent else is_absent | is_far):
-                if is_absent[i] or share_z(group[steps] == i, shares[i], *clusters) > LIMIT:
+            for i in np.flatnonzero((counts == 0) & (expected >= ENOUGH) if absent else is_far):
+                if absent or share_z(group[steps] == i, shares[i], *clusters) > LIMIT:
                     found = f"{counts[i]} of {len(steps)} rows are of steps with {kind} = {different[i]}"
                     yield f"{found}, the expected number is {expected[i]:.3g}"
 

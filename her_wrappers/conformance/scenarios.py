@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ SHARE = 0.4  # of demonstrations in a batch
 
 Make: TypeAlias = Callable[..., BufferDriver]
 """Function that makes a driver with a new buffer; its keyword arguments are those of `BufferDriver`."""
+
+Run = TypeVar("Run", bound=Callable[..., Any])
 
 
 @dataclass
@@ -58,10 +60,10 @@ SCENARIOS: dict[str, Scenario] = {}
 EQUAL_EPISODES = "equal episodes"
 
 
-def scenario(number: int, fix: str, *offers: str, name: str = "") -> Callable[..., Callable[[Make], Result]]:
+def scenario(number: int, fix: str, *offers: str, name: str = "") -> Callable[[Run], Run]:
     """Return a decorator that adds a function to `SCENARIOS`; its name is that of the scenario."""
 
-    def add(run: Callable[[Make], Result]) -> Callable[[Make], Result]:
+    def add(run: Run) -> Run:
         key = name or run.__name__.replace("_", " ")
         SCENARIOS[key] = Scenario(number, run, fix, frozenset(offers))
         return run
@@ -95,7 +97,7 @@ def _sample(
 
 scenario(1, "read all fields of a row with the same index", name=EQUAL_EPISODES)(_sample([6] * 200, 36))
 scenario(2, "keep terminated and truncated apart, and crashes for any goal", name="ends of episodes")(
-    _sample([5] * 60, 20, ALL_ENDS, strategy="episode")
+    _sample([5] * 60, 24, ALL_ENDS, strategy="episode")
 )
 for _number, _offer, _name, _option, _fix in (
     (3, "changing goals", "goals that change", {"changing": True}, "store the goal of each state"),
@@ -113,18 +115,18 @@ def different_lengths(make: Make) -> Result:
     driver = make(n_sampled_goal=1)
     growing = [*range(1, HORIZON + 1)]
     mixed = driver.rng.permutation(growing * 4).tolist()
-    return Result([driver.add_episodes([*growing, HORIZON, *mixed], ALL_ENDS).rows(20)])
+    return Result([driver.add_episodes([*growing, HORIZON, *mixed], ALL_ENDS).rows(24)])
 
 
-LONG = (300, 120, 120)
-"""Numbers of steps of long episodes; 300 steps exceed the range of a byte."""
+LONG = (600, 60, 60, 60)
+"""Numbers of steps of long episodes; 600 steps exceed the range of a byte."""
 
 
 def goal_strategy(make: Make, strategy: str) -> Result:
     """Sample rows from short and from long episodes with a strategy."""
     short = make(strategy=strategy).add_episodes([6] * 40)
     long = make(strategy=strategy, max_episode_steps=max(LONG)).add_episodes(LONG)
-    return Result([short.rows(8), long.rows(8)])
+    return Result([short.rows(8), long.rows(12)])
 
 
 _FIX = "choose goals as section 4.5 of the HER paper defines the strategy, in short and in long episodes"
@@ -187,7 +189,8 @@ def interleaved_steps(make: Make, *, interrupts: bool = False) -> Result:
     second = len(streams) // 2
     for number in range(60):
         for env_index, stream in enumerate(streams):
-            driver.add(*next(stream), env_index)
+            arrays, numbers = next(stream)
+            driver.add(arrays, numbers, env_index)
         if interrupts and number % 3 == 0 and second in driver.oracle.open:
             is_open = set(driver.oracle.open)
             driver.end_episode(second)
@@ -328,7 +331,7 @@ def set_priorities(make: Make) -> Result:
             driver.buffer.update_priorities(**arguments)
 
     def sample(situation: str, marked: int, num_new: int = 0) -> None:
-        rows = driver.rows(20 if num_new else 12)
+        rows = driver.rows(28 if num_new else 12)
         rounds.append(Round(situation, rows, marked, len(rows.episodes) - num_new))
 
     before = driver.rows(20)

@@ -15,25 +15,28 @@ LIMIT = 6.0
 """Limit in standard deviations; a correct buffer exceeds this limit in one or two of 10^9 tests."""
 
 
-def share_z(chosen: Any, probability: Any, *clusters: np.ndarray) -> float:
+def share_z(chosen: Any, probability: Any, batch: Any, *clusters: np.ndarray) -> float:
     """Return how far the share of chosen rows is from its expectation.
 
     Rows may depend on each other, as in stratified sampling, or if relabeled transitions are stored: the
-    standard deviation is the largest one of independent rows and of each grouping into independent clusters.
+    standard deviation is the largest one of independent rows, of independent batches, and of each grouping
+    into independent clusters.
 
     Args:
         chosen: (B,) bool.
         probability: Probability of each row to be chosen, a float or (B,).
-        *clusters: (B,) number of the cluster of each row, such as its batch.
+        batch: (B,) number of the batch of each row.
+        *clusters: (B,) number of the cluster of each row; there must be many clusters.
     """
     if not len(chosen):
         return 0.0
     excess = chosen - np.broadcast_to(probability, len(chosen))
-    rest = excess - excess.mean()
-    groups = (np.unique(cluster, return_inverse=True)[1] for cluster in clusters)
-    of_clusters = [(np.bincount(group, rest) ** 2).sum() for group in groups]
+    rest = excess - excess.mean()  # few batches may all have the same excess
+    parts = [(rest, batch), *((excess, cluster) for cluster in clusters)]
+    sums = (np.bincount(np.unique(group, return_inverse=True)[1], each) for each, group in parts)
     binomial = np.mean(probability * (1 - probability)) * len(chosen)
-    return float(abs(excess.sum()) / math.sqrt(max(binomial, (rest**2).sum(), *of_clusters, 1e-9)))
+    variance = max(binomial, (rest**2).sum(), *((each**2).sum() for each in sums), 1e-9)
+    return float(abs(excess.sum()) / math.sqrt(variance))
 
 
 def dependence(values: np.ndarray, cluster: np.ndarray) -> tuple[float, float]:

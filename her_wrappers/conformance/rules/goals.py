@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.rows import Rows, Values
+from her_wrappers.conformance.rows import ENOUGH, Rows, Values
 from her_wrappers.conformance.scenarios import EQUAL_EPISODES, Result
 from her_wrappers.conformance.uniformity import LIMIT, share_z
 from her_wrappers.rules import Violation
@@ -24,23 +24,20 @@ def _judged(result: Result, strategy: str) -> list[Rows]:
 
 def _not_uniform(rows: Rows, first: Values) -> Iterator[Violation]:
     """Yield a violation unless goals are uniform over all states of the episode after state ``first``."""
-    judged = rows.has_own_goal & (rows.goal_step > first) & (rows.length - first > 1)  # state 0 is optional
-    count, place = (rows.length - first)[judged], (rows.goal_step - first - 1)[judged]
-    # A state belongs to the part in which its middle lies; so parts of a short episode are single states.
-    borders = np.ceil(np.multiply.outer(np.arange(PARTS + 1), count / PARTS) - 0.5)
-    groups = {
-        "the first state": (place == 0, 1 / count),
-        "the last state": (place == count - 1, 1 / count),
-        **{
-            f"part {i + 1} of {PARTS} of the states": ((place >= low) & (place < high), (high - low) / count)
-            for i, (low, high) in enumerate(pairwise(borders))
-        },
-    }
-    for name, (chosen, probability) in groups.items():
-        if share_z(chosen, probability, rows.here[judged], rows.batch[judged]) > LIMIT:
-            found = f"{chosen.mean():.3f} of {len(chosen)} goals are {name} that can be chosen"
-            yield Violation(f"{found}, instead of {probability.mean():.3f}")
-            return
+    for least in (2, 256):  # all rows, and those with more states than a byte can count
+        judged = rows.has_own_goal & (rows.goal_step > first) & (rows.length - first >= least)
+        count, place = (rows.length - first)[judged], (rows.goal_step - first - 1)[judged]
+        # A state belongs to the part in which its middle lies; parts of short episodes are single states.
+        borders = np.ceil(np.multiply.outer(np.arange(PARTS + 1), count / PARTS) - 0.5)
+        groups = [(f"part {i + 1} of {PARTS} of", *each) for i, each in enumerate(pairwise(borders))]
+        groups += [("the first of", 0 * count, 0 * count + 1), ("the last of", count - 1, count)]
+        for name, low, high in groups:
+            chosen, probability = (place >= low) & (place < high), (high - low) / count
+            is_absent = not chosen.any() and probability.sum() >= ENOUGH
+            if is_absent or share_z(chosen, probability, rows.batch[judged], rows.here[judged]) > LIMIT:
+                text = f"{chosen.mean():.3f} of {len(chosen)} goals are {name} the states"
+                yield Violation(f"{text} that can be chosen, instead of {probability.mean():.3f}")
+                return
 
 
 @replay_rule(
@@ -89,11 +86,11 @@ def random_not_uniform(result: Result) -> Iterator[Violation]:
         ):  # otherwise, goals of all episodes so far are right too
             stored = inside & rows.must_be_sampled
         judged = stored[goals]
-        clusters = rows.here[chosen][judged], rows.batch[chosen][judged]
+        clusters = rows.batch[chosen][judged], rows.here[chosen][judged]
         texts = list(rows.uneven(goals[judged], stored, *clusters))
         own = (rows.goal_episode == rows.episode)[chosen]
         expected = (rows.length[chosen] - 1) / stored.sum()
-        if own.sum() > expected.sum() and share_z(own, expected) > LIMIT:
+        if own.sum() > expected.sum() and share_z(own, expected, rows.batch[chosen]) > LIMIT:
             texts.append(f"{own.mean():.3f} of {len(own)} are of the row's own episode")
         for text in texts[:1]:
             yield Violation(f"goals are not uniform over the stored states: {text}")
@@ -114,8 +111,9 @@ def geometric_prefers_far_states(result: Result) -> Iterator[Violation]:
             yield Violation(f"the last state was never chosen as a goal: 0 of {last.sum()} rows")
         # Without the last state, which may get the rest of the distribution, and the state in the middle.
         excess = 2 * (rows.goal_step - rows.step) - (rows.length - rows.step)
-        far = (excess > 0)[rows.has_own_goal & (rows.goal_step < rows.length) & (excess != 0)]
-        if far.size and far.mean() > 0.5 and share_z(far, 0.5) > LIMIT:
+        judged = rows.has_own_goal & (rows.goal_step < rows.length) & (excess != 0)
+        far = (excess > 0)[judged]
+        if far.sum() > len(far) / 2 and share_z(far, 0.5, rows.batch[judged], rows.here[judged]) > LIMIT:
             yield Violation(
                 f"{far.mean():.0%} of the goals are in the second half of the states after the step"
             )

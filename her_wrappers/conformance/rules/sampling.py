@@ -77,7 +77,8 @@ def share_depends_on_step(result: Result) -> Iterator[Violation]:
     for rows in _sound(result):
         original = ~rows.is_relabeled
         of_all = np.bincount(rows.here, minlength=len(rows.must_be_sampled))
-        texts = rows.uneven(rows.here[original], of_all, _episodes(rows)[original])
+        clusters = rows.batch[original], _episodes(rows)[original]
+        texts = rows.uneven(rows.here[original], of_all, *clusters)
         yield from (Violation(f"original rows differ from all rows: {text}") for text in texts)
 
 
@@ -91,8 +92,8 @@ def transitions_not_uniform(result: Result) -> Iterator[Violation]:
     """Transitions are not sampled uniformly, for example those of short episodes more often."""
     for rows in _sound(result):
         judged = rows.must_be_sampled[rows.here]
-        clusters = rows.batch[judged], _episodes(rows)[judged]
-        yield from map(Violation, rows.uneven(rows.here[judged], rows.must_be_sampled, *clusters))
+        texts = rows.uneven(rows.here[judged], rows.must_be_sampled, rows.batch[judged])
+        yield from map(Violation, texts)
 
 
 @replay_rule(

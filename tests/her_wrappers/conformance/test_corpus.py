@@ -41,8 +41,7 @@ SEEDS = [
 ]
 
 
-CONSEQUENCES = {
-}
+CONSEQUENCES = {}
 """Findings of other families that a fault causes too, by the name of the buffer."""
 
 

@@ -38,7 +38,7 @@ def test_the_key_in_which_batches_differ_is_the_first_of_the_batch_not_of_a_set(
 
 def test_a_share_is_accepted_within_its_deviation():
     def z(count, total, probability):
-        return share_z(np.arange(total) < count, probability)
+        return share_z(np.arange(total) < count, probability, np.arange(total))
 
     assert z(800, 1000, 0.8) < 1e-6
     assert z(0, 8, 0.8) < LIMIT  # occurs once in 400,000 times
