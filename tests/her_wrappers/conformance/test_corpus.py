@@ -41,7 +41,15 @@ SEEDS = [
 ]
 
 
-CONSEQUENCES = {}
+CONSEQUENCES = {
+    "EndEndsAllEpisodes": {"HB724"},  # later steps continue an episode that has ended
+    "EnvironmentsAreJoined": {"HB725"},
+    "BothFlagsStoreTwice": {"HB720"},  # eviction counts rows that are stored twice
+    "NewTransitionsAreNeverSampled": {"HB805"},
+    "OneRandomNumberPerBatch": {"HB190"},
+    "OneRandomNumberPerEpisode": {"HB190"},
+    "GoalsAreSharedByEpisodesAndRows": {"HB204", "HB206"},  # a buffer with several faults, like Tianshou's
+}
 """Findings of other families that a fault causes too, by the name of the buffer."""
 
 

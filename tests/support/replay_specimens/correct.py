@@ -261,7 +261,7 @@ class KeepsOneEpisodeFewer(Full):
 
 
 class KeepsRoomForOneStep(Full):
-    """A buffer with a free slot, as a ring that is never quite full; it stores at least the newest episode."""
+    """A buffer with a free slot, like a ring that is never quite full; it stores the newest episode."""
 
     def store(self, episode):
         super().store(episode)
