@@ -16,7 +16,7 @@ Terminations: TypeAlias = Literal["recompute", "success", "keep", "never"]
 TERMINATIONS = (*get_args(Terminations), None)
 
 STRATEGIES = ("future", "final", "episode", "random", "geometric")
-"""Goal selection strategies. Most scenarios use the first strategy of this list that the adapter offers."""
+"""Goal selection strategies. Most scenarios use the first one that the adapter offers."""
 
 OFFERS = {
     **{strategy: f"goal selection strategy {strategy}" for strategy in STRATEGIES},
@@ -145,9 +145,6 @@ class ReplayAdapter(ABC):
 
         Args:
             env_index: Index of the environment.
-
-        Raises:
-            NotImplementedError: The adapter offers ``"end episode"`` without defining this method.
         """
         raise self._missing("end episode", "end_episode")
 
@@ -157,9 +154,6 @@ class ReplayAdapter(ABC):
         Args:
             index: (M,) values of ``index`` in sampled batches; a value can occur several times.
             priorities: (M,) float priorities, greater than 0.
-
-        Raises:
-            NotImplementedError: The adapter offers ``"priorities"`` without defining this method.
         """
         raise self._missing("priorities", "update_priorities")
 
@@ -171,9 +165,6 @@ class ReplayAdapter(ABC):
 
         Args:
             path: Path of the new file or folder, which does not exist yet.
-
-        Raises:
-            NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
         raise self._missing("save", "save")
 
@@ -184,9 +175,6 @@ class ReplayAdapter(ABC):
 
         Args:
             path: Path that was passed to `save`.
-
-        Raises:
-            NotImplementedError: The adapter offers ``"save"`` without defining this method.
         """
         raise self._missing("save", "load")
 
@@ -202,23 +190,18 @@ def require_adapter(adapter: Any) -> type[ReplayAdapter]:
     if not (isinstance(adapter, type) and issubclass(adapter, ReplayAdapter)):
         raise TypeError(f"adapter must be a class that inherits from ReplayAdapter, got {adapter!r}")
     label = adapter.__name__
-    missing = sorted(getattr(adapter, "__abstractmethods__", ()))
-    if missing:
+    if missing := sorted(getattr(adapter, "__abstractmethods__", ())):
         raise TypeError(f"{label} lacks abstract methods of ReplayAdapter; define {', '.join(missing)}")
     name, offers = getattr(adapter, "name", None), getattr(adapter, "offers", None)
     if not isinstance(name, str):
         raise TypeError(f"{label}.name must be a str, got {name!r}; define it as a class attribute")
     if not isinstance(offers, Set):
         raise TypeError(f"{label}.offers must be a set, got {offers!r}; define it as a class attribute")
-    unknown = sorted(map(repr, offers - OFFERS.keys()))
-    if unknown:
-        raise ValueError(
-            f"the set {label}.offers contains the unknown feature {unknown[0]}; choose from "
-            f"{', '.join(map(repr, OFFERS))}"
-        )
+    if unknown := sorted(map(repr, offers - OFFERS.keys())):
+        valid = ", ".join(map(repr, OFFERS))
+        raise ValueError(f"{label}.offers contains the unknown feature {unknown[0]}; choose from {valid}")
     if not offers & set(STRATEGIES):
-        valid = ", ".join(map(repr, STRATEGIES))
-        raise ValueError(f"{label}.offers must contain at least one of {valid}, got {set(offers)}")
+        raise ValueError(f"{label}.offers must contain at least one of {STRATEGIES}, got {set(offers)}")
     if adapter.evicts not in {"episodes", "steps", None}:
         raise ValueError(f'{label}.evicts must be "episodes", "steps" or None, got {adapter.evicts!r}')
     if adapter.termination not in TERMINATIONS:

@@ -9,7 +9,6 @@ from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter, require_adap
 from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rows import kind_of_end
 from her_wrappers.conformance.rules import REPLAY_RULES
-from her_wrappers.conformance.scenarios import SCENARIOS
 from her_wrappers.rules import Report, unmet_needs
 from her_wrappers.support.arguments import require_count
 
@@ -52,19 +51,12 @@ def check_replay(
     """
     rules = REPLAY_RULES.select(select, ignore)
     seed = require_count("seed", seed, at_least=0)
-    results = ScenarioResults(require_adapter(adapter), seed, max_seconds)
-    # In this suite, inconclusive_without has the scenarios of a rule. All scenarios run before the first
-    # rule is applied, since HB001 to HB005 report failures of scenarios.
+    # In this suite, inconclusive_without has the scenarios of a rule.
     needed = {name for rule in rules for name in rule.inconclusive_without}
-    for name in SCENARIOS:
-        if name in needed:
-            results.of(name)
+    results = ScenarioResults(require_adapter(adapter), seed, max_seconds, needed)
     findings = REPLAY_RULES.judge(results, rules)
     gaps = unmet_needs(results, rules)
-    # Several drivers can share an environment.
-    episodes = [
-        episode for env in {id(env): env for env in results.envs}.values() for episode in env.episodes
-    ]
+    episodes = [episode for env in results.envs for episode in env.episodes]
     return Report(
         target=adapter.name,
         seed=seed,

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import itertools
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
-from her_wrappers.conformance.env import ConformanceEnv, EndOfEpisode, Transition
+from her_wrappers.conformance.env import ENDS, ConformanceEnv, EndOfEpisode, Step, Transition
 from her_wrappers.conformance.oracle import Oracle, StoredEpisode
-from her_wrappers.conformance.rows import Batches, Rows
+from her_wrappers.conformance.rows import Rows
 
 OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
-
-N_SAMPLED_GOAL = 4
-"""Number of relabeled transitions per original transition."""
 
 HORIZON = 12
 """Maximum number of steps of an episode, except in scenarios of long episodes."""
@@ -32,16 +31,13 @@ class ScenarioError(ValueError):
         self.code = code
 
 
-def first_strategy(adapter: type[ReplayAdapter]) -> str:
-    """Return the strategy that most scenarios use: the first of `STRATEGIES` that the adapter offers."""
-    return next(name for name in STRATEGIES if name in adapter.offers)
-
-
 class BufferDriver:
     """A new buffer and its oracle, with methods that add episodes to both and sample rows.
 
-    ``options`` are passed to the adapter. If the adapter does not offer ``strategy``, the result of
-    `first_strategy` is used instead.
+    ``env`` has arguments of a new `ConformanceEnv`, or is one that already has episodes. ``options`` are
+    passed to the adapter. If the adapter does not offer ``strategy`` or several environments, the first one
+    of `STRATEGIES` that it offers and one environment are used instead. ``changed_arguments`` and
+    ``changed_batches`` have names of values that the buffer changed, but should not.
     """
 
     def __init__(
@@ -51,18 +47,24 @@ class BufferDriver:
         seed: int = 0,
         seed_offset: int = 0,
         strategy: str = "",
-        env: ConformanceEnv | None = None,
+        env: ConformanceEnv | dict[str, Any] = {},  # noqa: B006 - is not changed
         **options: Any,
     ) -> None:
         self.adapter, self.seed = adapter, seed + seed_offset
-        self.strategy = strategy if strategy in adapter.offers else first_strategy(adapter)
-        self.env = env or ConformanceEnv()
+        self.strategy = next(each for each in (strategy, *STRATEGIES) if each in adapter.offers)
+        self.env = env if isinstance(env, ConformanceEnv) else ConformanceEnv(**env)
         self.env.sparse = adapter.termination == "success"
         self.rng = np.random.default_rng(self.seed)
-        self.options: dict[str, Any] = {"buffer_size": 4000, "n_sampled_goal": N_SAMPLED_GOAL, "num_envs": 1}
+        self.options: dict[str, Any] = {"buffer_size": 4000, "n_sampled_goal": 4, "num_envs": 1}
         self.options |= {"max_episode_steps": HORIZON, "strategy": self.strategy, **options}
+        if "several environments" not in adapter.offers:
+            self.options["num_envs"] = 1
         self.buffer = adapter(self.env, seed=self.seed, **self.options)
-        self.kept: list[StoredEpisode] = []  # demonstrations, which are never evicted
+        # Demonstrations, which are never evicted.
+        self.kept = list(self.env.episodes) if "demonstrations" in options else []
+        self.changed_arguments: set[str] = set()
+        self.changed_batches: set[str] = set()
+        self._last: tuple[Any, dict[str, np.ndarray]] = {}, {}  # the last batch, and copies of its arrays
         self.oracle = Oracle(
             self.env.reward_of_step,
             self.env.reaches,
@@ -74,7 +76,7 @@ class BufferDriver:
             evicts=adapter.evicts,
         )
 
-    def add(self, arrays: Transition, numbers: Transition, env_index: int = 0) -> None:
+    def add(self, arrays: Transition, numbers: tuple[StoredEpisode, int], env_index: int = 0) -> None:
         """Add a step to the buffer and to the oracle."""
         self.buffer.add(*arrays, env_index=env_index)
         episode = self.oracle.add(*numbers, env_index)
@@ -82,20 +84,20 @@ class BufferDriver:
             self.env.episodes.append(episode)
 
     def add_episodes(
-        self,
-        lengths: Sequence[int],
-        ends: Sequence[EndOfEpisode] = ("time limit",),
-        *,
-        steps: int | None = None,
+        self, lengths: Sequence[int], ends: Sequence[EndOfEpisode] = ENDS[:1], *, steps: int | None = None
     ) -> BufferDriver:
         """Add one episode for each of ``lengths``, or only the first ``steps`` steps of each; return self.
 
         The end of episode i, if all its steps are added, is ``ends[i % len(ends)]``, such as ``"success"``.
         """
         for length, end in zip(lengths, itertools.cycle(ends), strict=False):
-            for step in itertools.islice(self.env.transitions(length, end), steps):
-                self.add(*step)
+            self.add_steps(self.env.transitions(length, end), steps)
         return self
+
+    def add_steps(self, steps: Iterator[Step], count: int | None = None) -> None:
+        """Add the next ``count`` steps of an episode; by default, all of them."""
+        for step in itertools.islice(steps, count):
+            self.add(*step)
 
     def end_episode(self, env_index: int = 0) -> None:
         """End the open episode of an environment, or of all environments if the adapter documents this."""
@@ -104,7 +106,9 @@ class BufferDriver:
             self.oracle.end_episode(index)
 
     def reload(self, other: ReplayAdapter | None = None) -> None:
-        """Save the buffer, load it into ``other`` or into a new buffer, and continue with this one."""
+        """If this is offered, save the buffer, load it into ``other`` or a new one, and continue with it."""
+        if "save" not in self.adapter.offers:
+            return
         other = other or self.adapter(self.env, seed=self.seed + 1, **self.options)
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "buffer")
@@ -114,8 +118,15 @@ class BufferDriver:
         for episode in self.oracle.open.values():
             episode.saved_at = len(episode)
 
+    @contextlib.contextmanager
+    def watched(self, arguments: Mapping[str, Any]) -> Iterator[None]:
+        """Note which arguments of a method the block changes, by name."""
+        before = copy.deepcopy(dict(arguments))
+        yield
+        self.changed_arguments |= {key for key in before if not is_same(arguments[key], before[key])}
+
     def batches(self, count: int, rows: int = 128) -> list[dict[str, np.ndarray]]:
-        """Sample ``count`` batches of ``rows`` rows each, and return their arrays."""
+        """Sample ``count`` batches of ``rows`` rows each, and return copies of their arrays."""
         return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
 
     def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
@@ -129,36 +140,31 @@ class BufferDriver:
             needed["index"] = ()
         if not isinstance(batch, dict):
             raise ScenarioError("HB002", f"sample() returned {type(batch).__name__}, not a dict")
-        missing = [key for key in needed if key not in batch]
-        if missing:
-            keys = ", ".join(map(repr, missing))
-            raise ScenarioError("HB002", f"sample() returned a dict without the keys {keys}")
+        if missing := [key for key in needed if key not in batch]:
+            raise ScenarioError("HB002", f"sample() returned a dict without the keys {', '.join(missing)}")
         arrays = {}
-        for key in dict.fromkeys((*needed, *(key for key in OPTIONAL_KEYS if key in batch))):
-            shape = (rows, *needed.get(key, ()))
+        for key, shape in (needed | {key: () for key in OPTIONAL_KEYS if key in batch}).items():
             try:
-                array = np.array(batch[key])
+                arrays[key] = array = np.array(batch[key])
             except Exception as error:  # anything that the conversion of a user's object raises
-                message = f"{key!r} cannot be converted from {type(batch[key]).__name__} to an array: {error}"
-                raise ScenarioError("HB003", message) from error
-            if array.shape != shape:
-                raise ScenarioError("HB003", f"{key!r} has shape {array.shape} instead of {shape}")
+                raise ScenarioError("HB003", f"{key!r} cannot be converted to an array: {error}") from error
+            if array.shape != (rows, *shape):
+                raise ScenarioError("HB003", f"{key!r} has shape {array.shape}, not {(rows, *shape)}")
             if array.dtype.kind not in "fiub":
                 raise ScenarioError("HB003", f"{key!r} has dtype {array.dtype}, which is not numeric")
-            arrays[key] = array
+        earlier, copies = self._last
+        self.changed_batches |= {key for key in copies if not is_same(earlier[key], copies[key])}
+        self._last = batch, arrays
         return arrays
 
     def rows(self, count: int, rows: int = 128) -> Rows:
         """Sample ``count`` batches of ``rows`` rows each, and compare all rows with the oracle."""
-        return self.compare(self.batches(count, rows))
+        return Rows(self.batches(count, rows), self)
 
-    def compare(self, batches: Batches) -> Rows:
-        """Compare the rows of several batches with the present content of the oracle."""
-        return Rows(
-            batches,
-            env=self.env,
-            oracle=self.oracle,
-            kept=self.kept,
-            strategy=self.strategy,
-            n_sampled_goal=self.options["n_sampled_goal"],
-        )
+
+def is_same(a: Any, b: Any) -> bool:
+    """Return whether two arrays, or all arrays of two dicts, are equal in shape, dtype and values."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
+    a, b = np.asarray(a), np.asarray(b)
+    return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=True))

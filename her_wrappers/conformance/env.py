@@ -10,18 +10,15 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.conformance.oracle import StoredEpisode
-
-UNREACHED = 200
-"""Smallest step number in desired goals (1000 if goals are vectors); all episodes are shorter."""
+from her_wrappers.recording.episode import Episode
 
 SHIFT = 1 / 3
 """Added to numbers, so that a conversion to a smaller dtype changes them."""
 
 ACTION_SCALE = 1024.0
-CODES = {"vector": 2**31, "image": 2**8, "discrete": 2**22}
-"""Number of step numbers that a goal can encode; the last one needs 44 bits of an integer."""
+CODES = 2**22
+"""Number of codes of a discrete goal, which needs 44 bits of an integer."""
 
-GoalKind: TypeAlias = Literal["vector", "image", "discrete"]
 EndOfEpisode: TypeAlias = Literal[
     "time limit", "crash", "success", "crash at the time limit", "success at the time limit"
 ]
@@ -39,6 +36,10 @@ class Transition(NamedTuple):
     terminated: bool
     truncated: bool
     info: dict[str, Any]
+
+
+Step: TypeAlias = tuple[Transition, tuple[StoredEpisode, int]]
+"""A step as arrays, and for the oracle as its episode of pairs (episode, code) and its number."""
 
 
 class ConformanceEnv(gym.Env[Any, Any]):
@@ -68,24 +69,22 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     def __init__(
         self,
-        kind: GoalKind = "vector",
+        kind: Literal["vector", "image", "discrete"] = "vector",
         *,
         sparse: bool = False,
         costs: bool = False,
         bonus: float = 0.0,
         changing: bool = False,
     ) -> None:
-        kinds: dict[str, spaces.Space[Any]] = {
-            "vector": spaces.Box(-np.inf, np.inf, (2,), np.float64),
-            "image": spaces.Box(0, 255, (2, 2), np.uint8),
-            "discrete": spaces.Discrete(CODES["discrete"] ** 2),
-        }
-        goal = kinds[kind]
+        goal: spaces.Space[Any] = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+        if kind != "vector":
+            image = spaces.Box(0, 255, (2, 2), np.uint8)
+            goal = image if kind == "image" else spaces.Discrete(CODES**2)
         state = spaces.Box(-np.inf, np.inf, (3,), np.float32)
         self.observation_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
         self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
         self.kind, self.sparse, self.costs, self.bonus, self.changing = kind, sparse, costs, bonus, changing
-        self.unreached = 1000 if kind == "vector" else UNREACHED
+        self.unreached = 1000 if kind == "vector" else 200  # the smallest code of desired goals
         self.episodes: list[StoredEpisode] = []  # by number, also those that are no longer stored
         self.reward_calls = 0
 
@@ -95,7 +94,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         """Return pairs (episode, code) as goals of the environment's ``kind``, (B, ...)."""
         episode, code = np.asarray(episode), np.asarray(code)
         if self.kind == "discrete":
-            return episode * CODES["discrete"] + code
+            return episode * CODES + code
         if self.kind == "vector":
             return np.stack([episode + SHIFT, code + 0.0], axis=-1)
         rows = np.stack([episode, code, 255 - episode, 255 - code], axis=-1)
@@ -105,7 +104,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         """Return the episode number and the code that each goal encodes, as rounded integers."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
-            episode, code = np.divmod(round_to_int(goals, 2**62), CODES["discrete"])
+            episode, code = np.divmod(round_to_int(goals, 2**62), CODES)
             return episode, code
         if self.kind == "vector":
             return round_to_int(goals[..., 0] - SHIFT), round_to_int(goals[..., 1])
@@ -177,40 +176,48 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     # --- episodes ---
 
-    def transitions(
-        self, length: int, end: EndOfEpisode = "time limit"
-    ) -> Iterator[tuple[Transition, Transition]]:
-        """Yield the steps of the next episode: with arrays, and with pairs (episode, code) for the oracle."""
-        episode = len(self.episodes)  # the driver appends the episode when its first step is added
-        desired = [(episode, self.desired_code(t)) for t in range(length + 1)]
-        achieved = [(episode, t) for t in range(length + 1)]
+    def episode(self, length: int, end: EndOfEpisode = "time limit") -> tuple[Episode, StoredEpisode]:
+        """Return the next episode: with arrays, and with pairs (episode, code) for the oracle."""
+        number = len(self.episodes)
+        desired = [(number, self.unreached + t // 2 * 2 * self.changing) for t in range(length + 1)]
+        achieved = [(number, t) for t in range(length + 1)]
         if end.startswith("success"):
-            achieved[-1] = episode, desired[-1][1] + 1
+            achieved[-1] = number, desired[-1][1] + 1
+        states = [
+            {"observation": (number, t), "achieved_goal": achieved[t], "desired_goal": desired[t]}
+            for t in range(length + 1)
+        ]
+        is_success = [t + 1 == length and end.startswith("success") for t in range(length)]
+        infos = [{"cost": self.cost(number, t), "is_success": is_success[t]} for t in range(length)]
+        rewards = [
+            self.reward_of_step(None, None, achieved[t + 1], desired[t + 1], infos[t]) + self.bonus
+            for t in range(length)
+        ]
+        flags = not end.startswith("time"), "time" in end
         steps = np.arange(length + 1)
-        arrays = {
-            "observation": self.observation(np.full(length + 1, episode), steps),
+        observations = {
+            "observation": self.observation(np.full(length + 1, number), steps),
             "achieved_goal": self.encode(*np.transpose(achieved)),
             "desired_goal": self.encode(*np.transpose(desired)),
         }
-        numbers = [
-            {"observation": (episode, t), "achieved_goal": achieved[t], "desired_goal": desired[t]}
-            for t in range(length + 1)
-        ]
-        actions = self.action(np.full(length, episode), steps[:-1])
+        actions = self.action(np.full(length, number), steps[:-1])
+        columns = {key: np.array([info[key] for info in infos]) for key in infos[0]}
+        return (
+            Episode(observations, actions, np.array(rewards), *flags, infos=columns),
+            StoredEpisode(states, [(number, t) for t in range(length)], rewards, infos, *flags),
+        )
+
+    def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Step]:
+        """Yield the steps of the next episode, which the driver appends when its first step is added."""
+        arrays, numbers = self.episode(length, end)
         for t in range(length):
             last = t + 1 == length
-            info = {"cost": self.cost(episode, t), "is_success": last and end.startswith("success")}
-            reward = self.reward_of_step(None, None, achieved[t + 1], desired[t + 1], info) + self.bonus
-            flags = last and not end.startswith("time"), last and "time" in end
-            obs, next_obs = ({key: np.array(value[i]) for key, value in arrays.items()} for i in (t, t + 1))
-            yield (
-                Transition(obs, actions[t].copy(), reward, next_obs, *flags, dict(info)),
-                Transition(numbers[t], (episode, t), reward, numbers[t + 1], *flags, info),
+            flags = last and numbers.terminated, last and numbers.truncated
+            obs, next_obs = (
+                {key: np.array(value[i]) for key, value in arrays.observations.items()} for i in (t, t + 1)
             )
-
-    def desired_code(self, t: int) -> int:
-        """Return the code of the desired goal of state ``t`` of an episode."""
-        return self.unreached + t // 2 * 2 * self.changing
+            info, action = dict(numbers.infos[t]), arrays.actions[t].copy()
+            yield Transition(obs, action, numbers.rewards[t], next_obs, *flags, info), (numbers, t)
 
 
 def round_to_int(values: Any, limit: int = 2**31) -> np.ndarray:

@@ -89,25 +89,15 @@ class Oracle:
 
     # --- the calls of a buffer --------------------------------------------------------------------
 
-    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
-        self,
-        state: dict[str, Any],
-        action: Any,
-        reward: float,
-        next_state: dict[str, Any],
-        terminated: bool,
-        truncated: bool,
-        info: Any,
-        env: int = 0,
-    ) -> StoredEpisode:
-        """Add a step to the open episode of an environment, and return the episode."""
-        episode = self.open.setdefault(env, StoredEpisode([state], env=env))
-        episode.states.append(next_state)
-        episode.actions.append(action)
-        episode.rewards.append(reward)
-        episode.infos.append(info)
-        if terminated or truncated:
-            episode.terminated, episode.truncated = terminated, truncated
+    def add(self, whole: StoredEpisode, t: int, env: int = 0) -> StoredEpisode:
+        """Add step ``t`` of an episode to the open episode of an environment, and return the open episode."""
+        episode = self.open.setdefault(env, StoredEpisode(whole.states[:1], env=env))
+        episode.states.append(whole.states[t + 1])
+        episode.actions.append(whole.actions[t])
+        episode.rewards.append(whole.rewards[t])
+        episode.infos.append(whole.infos[t])
+        if t + 1 == len(whole):
+            episode.terminated, episode.truncated = whole.terminated, whole.truncated
             self.add_episode(self.open.pop(env))
         return episode
 
@@ -126,26 +116,16 @@ class Oracle:
         self.resize(self.buffer_size)
 
     def resize(self, buffer_size: int) -> list[StoredEpisode]:
-        """Change the capacity; return the episodes that are evicted."""
-        self.buffer_size, stored = buffer_size, len(self)
-        evicted = []
-        while self.episodes and self._is_evicted(stored, len(self.episodes[0])):
+        """Change the capacity; return the episodes that are evicted: none of their steps may be sampled."""
+        self.buffer_size, stored, evicted = buffer_size, len(self), []
+        # If single steps are evicted, the last step of an episode is the last one that may be sampled.
+        room = buffer_size + (self._longest if self.evicts is None else 0)
+        while stored > room if self.evicts == "episodes" else stored - len(self.episodes[0]) >= room:
             stored -= len(self.episodes[0])
             evicted.append(self.episodes.pop(0))
         return evicted
 
-    def _is_evicted(self, stored: int, oldest: int) -> bool:
-        """Return whether no step of the oldest episode may be sampled if ``stored`` steps were kept."""
-        if self.evicts == "episodes":
-            return stored > self.buffer_size
-        return stored - oldest >= self.buffer_size + (0 if self.evicts else self._longest)
-
     # --- the rows that a buffer returns -----------------------------------------------------------
-
-    def find(self, index: int) -> tuple[StoredEpisode, int]:
-        """Return the episode and the step with a step number."""
-        [found] = [each for each in self.episodes if each.first <= index < each.first + len(each)]
-        return found, index - found.first
 
     def may_be_sampled(self) -> Iterator[StoredEpisode]:
         """Yield the episodes whose steps a buffer may return; of the oldest, perhaps only the last steps."""
@@ -155,45 +135,38 @@ class Oracle:
                 yield episode
 
     def must_be_sampled(self) -> list[StoredEpisode]:
-        """Return the episodes of which a buffer must be able to return each step, newest first."""
-        if self.evicts == "episodes":
-            return self.episodes[::-1]
-        # Steps of open episodes may occupy places of old steps.
-        found, room = list[StoredEpisode](), self.buffer_size - sum(map(len, self.open.values()))
+        """Return the episodes of which a buffer must be able to return each step, newest first.
+
+        A buffer must store the newest episode, but it may evict one episode more than it has to.
+        """
+        room = self.buffer_size
+        if self.evicts != "episodes":  # steps of open episodes may occupy places of old steps
+            room -= sum(map(len, self.open.values()))
+        found: list[StoredEpisode] = []
         for episode in reversed(self.episodes):
             room -= len(episode)
-            if room < 0:
+            if room < (self._longest if found else 0):
                 break
             found.append(episode)
         return found
 
     def row(self, episode: StoredEpisode, t: int, goal: Any = None) -> ExpectedRow:
-        """Return the values of the row of step t with a new goal, or of the original row if this is None."""
-        rewards, terminated = self.window(episode, t, goal)
-        end = t + len(rewards)
-        returned = sum(self.gamma**m * reward for m, reward in enumerate(rewards))
-        truncated = end == len(episode) and episode.truncated
-        return ExpectedRow(end, returned, terminated, truncated, self.gamma ** (end - t) * (not terminated))
-
-    def window(self, episode: StoredEpisode, t: int, goal: Any = None) -> tuple[list[float], bool]:
-        """Return the rewards of the window that begins at step t, and whether its last step terminates.
+        """Return the values of the row of step t with a new goal, or of the original row if this is None.
 
         The window of an original row ends before a step at which the desired goal changes.
         """
-        rewards: list[float] = []
-        while True:
-            s = t + len(rewards)
-            last = s + 1 == len(episode)
+        returned, terminated, end = 0.0, False, t
+        while end < min(t + self.n_steps, len(episode)) and not terminated:
+            reward, terminated = episode.rewards[end], episode.terminated and end + 1 == len(episode)
             if goal is not None:
-                rewards.append(self.reward(episode, s, goal))
-                stops = terminated = self.terminates(episode, s, goal)
-            else:
-                rewards.append(episode.rewards[s])
-                terminated = episode.terminated and last
-                goals = [state["desired_goal"] for state in episode.states[t : s + 3]]
-                stops = terminated or any(each != goals[0] for each in goals)
-            if stops or last or len(rewards) == self.n_steps:
-                return rewards, terminated
+                reward, terminated = self.reward(episode, end, goal), self.terminates(episode, end, goal)
+            returned += self.gamma ** (end - t) * reward
+            end += 1
+            goals = [state["desired_goal"] for state in episode.states[t : end + 2]]
+            if goal is None and any(each != goals[0] for each in goals):
+                break
+        truncated = end == len(episode) and episode.truncated
+        return ExpectedRow(end, returned, terminated, truncated, self.gamma ** (end - t) * (not terminated))
 
     def reward(self, episode: StoredEpisode, t: int, goal: Any) -> float:
         """Return the reward of a step under a goal."""

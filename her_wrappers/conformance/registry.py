@@ -1,12 +1,18 @@
-"""The rules on replay buffers, and the decorator that registers a function as a rule."""
+"""The rules on replay buffers: each aspect of the rows of each scenario; and a decorator for other rules.
+
+The code of a rule on an aspect is ``HB``, the digit of the aspect, and the number of the scenario. The rule
+reports the first wrong row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS
-from her_wrappers.rules import Check, RuleSet, Severity, Violation
+from her_wrappers.conformance.results import ScenarioResults
+from her_wrappers.conformance.scenarios import SCENARIOS, Result
+from her_wrappers.rules import RuleSet, Severity, Violation
 
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
 
@@ -16,45 +22,115 @@ REPLAY_RULES = RuleSet()
 
 def replay_rule(
     code: str,
-    name: str = "",
+    scenarios: tuple[str, ...],
     *,
-    severity: Severity = "error",
-    scenarios: tuple[str, ...] = (EQUAL_EPISODES,),
-    on_results: bool = False,
-    offers: tuple[str, ...] = (),
+    fix: str,
     source: str = PAPER,
-    **texts: Any,
-) -> Callable[[Check], Check]:
-    """Return a decorator that registers a function as a rule.
+    severity: Severity = "error",
+    offers: tuple[str, ...] = (),
+    implies: tuple[str, ...] = (),
+) -> Callable[[Callable[[Result], Iterator[Violation]]], None]:
+    """Return a decorator that registers a function of the `Result` of a scenario as a rule.
 
-    Args:
-        code: ``HB`` and three digits; the first digit is the family.
-        name: Name of the rule in words; by default, the name of the function with hyphens.
-        severity: Severity of a violation.
-        scenarios: Names of the scenarios that the rule needs. For each one that did not fail, the function
-            is called with its `Result`.
-        on_results: Whether the function is called once instead, with the `ScenarioResults` of all scenarios.
-        offers: Keys of `OFFERS` that the rule needs, in addition to the common needs of the scenarios.
-        source: Source of the requirement, such as a paper or an issue.
-        **texts: The fields ``meaning`` and ``fix`` of `Rule`.
+    The function is called for each of ``scenarios`` that did not fail. Its docstring is the fault in one
+    sentence. ``offers`` are keys of `OFFERS` that the rule needs, in addition to the common needs of the
+    scenarios; the other arguments are fields of `Rule`.
     """
-    needs = set.intersection(*(set(SCENARIOS[each].offers) for each in scenarios))
+    needs = frozenset.intersection(*(SCENARIOS[each].offers for each in scenarios))
 
-    def add(function: Check) -> Check:
-        def check(results: Any) -> Iterator[Violation]:
-            for each in scenarios:
-                if (result := results.of(each)) is not None:
-                    yield from function(result)
+    def add(function: Callable[[Result], Iterator[Violation]]) -> None:
+        def check(results: ScenarioResults) -> Iterator[Violation]:
+            for name in scenarios:
+                for found in function(results.results[name]) if name in results.results else ():
+                    yield replace(found, place=found.place or f"scenario {name!r}" * (len(scenarios) > 1))
 
         REPLAY_RULES.rule(
             code,
-            name or function.__name__.replace("_", "-"),
+            function.__name__.replace("_", "-"),
             severity,
+            meaning=" ".join((function.__doc__ or "").split()),
+            fix=fix,
             source=source,
             needs=(*offers, *sorted(needs)),
             inconclusive_without=scenarios,
-            **texts,
-        )(function if on_results else check)
-        return function
+            implies=implies,
+        )(check)
 
     return add
+
+
+# --- each aspect of the rows of each scenario -----------------------------------------------------
+
+ASPECTS = {
+    "goal": (
+        1,
+        "A goal is not the desired goal of the step or one that the strategy may choose, or it changed",
+        f"{PAPER}, section 4.5; algorithm 1 for the next observation: (s||g', a, r', s'||g')",
+    ),
+    "reward": (
+        3,
+        "The reward is not the recorded one (original rows) or that of compute_reward (relabeled rows)",
+        f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
+    ),
+    "end": (
+        4,
+        "terminated, truncated or discount is wrong for the step and the goal of the row",
+        "stable-baselines3 issue 627; Pardo et al. 2018, Time Limits, arXiv 1712.00378",
+    ),
+    "transition": (
+        5,
+        "An observation, achieved goal or action differs from the step that was added",
+        "Gymnasium, Env.step: one call returns the values of one transition",
+    ),
+    "stored": (
+        7,
+        "Sampling fails, transitions that are stored are never sampled, or others are",
+        "Lin 1992; Mnih et al. 2015, DQN: uniform samples of the most recent transitions",
+    ),
+}
+"""Digit, meaning and source of the rules on each aspect of rows, by aspect."""
+
+
+INTERFACE = "the interface ReplayAdapter of her_wrappers.conformance"
+ERRORS = {
+    "adapter-raises": (
+        "The buffer or its adapter raises an exception.",
+        "call her_wrappers.conformance.scenarios.run_scenario(NAME, Adapter), and read the traceback",
+    ),
+    "batch-keys": (
+        "A batch is not a dict, or does not contain a required key.",
+        "return all keys that ReplayAdapter.sample lists",
+    ),
+    "batch-shape": (
+        "A value of a batch has the wrong shape, or is not an array of numbers.",
+        "for batch size B, return NumPy arrays of shape (B, ...), with rewards and flags of shape (B,)",
+    ),
+    "not-completed": (
+        "A scenario did not end within the time limit.",
+        "look for an infinite loop, such as a search for a row that can be relabeled",
+    ),
+}
+"""Meaning and fix of the rules HB001 to HB004 on errors of the adapter, by name."""
+
+
+def _found(aspect: str, scenarios: tuple[str, ...], results: ScenarioResults) -> Iterator[Violation]:
+    for name in scenarios:
+        yield from results.faults.get((aspect, name), ())
+
+
+for _number, (_name, (_meaning, _fix)) in enumerate(ERRORS.items(), 1):
+    _code = f"HB00{_number}"
+    _check = partial(_found, _code, tuple(SCENARIOS))
+    REPLAY_RULES.rule(_code, _name, meaning=_meaning, fix=_fix, source=INTERFACE)(_check)
+
+for _name, _scenario in SCENARIOS.items():
+    for _aspect, (_digit, _meaning, _source) in ASPECTS.items() if _scenario.number < 80 else ():
+        REPLAY_RULES.rule(
+            f"HB{_digit}{_scenario.number:02}",
+            f"{_aspect} {_name}".replace(" ", "-"),
+            meaning=f"{_meaning} (scenario {_name!r}).",
+            fix=_scenario.fix,
+            source=_source,
+            needs=tuple(sorted(_scenario.offers)),
+            inconclusive_without=(_name,),
+        )(partial(_found, _aspect, (_name,)))

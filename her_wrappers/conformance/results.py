@@ -5,22 +5,20 @@ from __future__ import annotations
 import ctypes
 import threading
 import warnings
+from collections import defaultdict
 from concurrent.futures import Future
-from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_wrappers.conformance.adapter import OFFERS
-from her_wrappers.conformance.driver import BufferDriver, ScenarioError, first_strategy
+from her_wrappers.conformance.driver import BufferDriver, ScenarioError
 from her_wrappers.conformance.env import ConformanceEnv
-from her_wrappers.conformance.rows import FIELDS
 from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, Result
 from her_wrappers.rules import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection
 
     from her_wrappers.conformance.adapter import ReplayAdapter
 
@@ -40,129 +38,96 @@ class StoppedError(BaseException):
 
 
 class ScenarioResults:
-    """Runs scenarios with one adapter, for at most ``max_seconds`` each, and stores their results.
+    """Results of the scenarios ``names`` with one adapter; each may take ``max_seconds``.
+
+    The first scenario always runs. If its rows mix several steps, or if a scenario exceeds its time limit, no
+    further scenario is run.
 
     Attributes:
-        failures: The error of each failed scenario, by the name of the scenario.
-        faults: Faults in the rows of each scenario, by aspect and name of the scenario. Faults
-            of an earlier scenario are left out.
+        results: The result of each scenario that ran without an error, by name.
+        faults: Faults by aspect and scenario: wrong rows, except those that an earlier scenario shows. The
+            aspect of an error is ``"stored"`` or the code of the rule that reports the error.
         envs: Environments of all scenarios, with the episodes that were added.
     """
 
-    def __init__(self, adapter: type[ReplayAdapter], seed: int, max_seconds: float) -> None:
+    def __init__(
+        self, adapter: type[ReplayAdapter], seed: int, max_seconds: float, names: Collection[str]
+    ) -> None:
         self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
-        self.failures: dict[str, ScenarioError] = {}
-        self.faults: dict[tuple[str, str], list[Violation]] = {}
+        self.results: dict[str, Result] = {}
+        self.faults: defaultdict[tuple[str, str], list[Violation]] = defaultdict(list)
         self.envs: list[ConformanceEnv] = []
-        self._results: dict[str, Result | None] = {}
-        self._known_faults: set[Any] = set()
-
-    def of(self, name: str) -> Result | None:
-        """Return the result of a scenario, or None if it failed or cannot run.
-
-        The first call runs the scenario. A scenario cannot run if it needs a feature that the adapter does
-        not offer, if an earlier scenario exceeded its time limit, if the first scenario failed or had wrong
-        transitions, or if one of the scenarios named in `Scenario.after` failed or had wrong rows.
-        """
-        if name == f"strategy {first_strategy(self.adapter)}":  # the first scenario uses this strategy
-            return None if self._stops else self.of(EQUAL_EPISODES)
-        if name not in self._results:
-            self._results[name] = result = self._run(name) if self._can_run(name) else None
-            for aspect, found in self._judge(result) if result else ():
-                message = found.message if "," not in name else f"{found.message} (scenario {name!r})"
-                self.faults.setdefault((aspect, name), []).append(replace(found, message=message))
-        return self._results[name]
-
-    def _judge(self, result: Result) -> Iterator[tuple[str, Violation]]:
-        """Yield (aspect, violation) for each field that is wrong, unless it was wrong in a result before."""
-        new: set[Any] = set()
-        for rows in result.rows:
-            ignore = self._known_faults | new
-            for aspect, fields in FIELDS.items():
-                for found in rows.differences(aspect, ignore):
-                    yield aspect, found
-                new |= {
-                    (key, kind)
-                    for key in fields
-                    for kind in (True, False)
-                    if rows.wrong[key][rows.relabeled == kind].any()
-                }
-            is_mixed = rows.has_wrong("transition")  # some steps are unknown
-            for key, find in (("extra", rows.extra), ("missing", rows.missing)):
-                for found in find() if key not in ignore and not is_mixed else ():
-                    yield "stored", found
-                    new.add(key)
-        self._known_faults |= new
+        self._reasons: dict[str, str] = {}  # why a scenario has no result, by name
+        names = {EQUAL_EPISODES, *names}
+        if any(not _is_simple(name) for name in names):
+            names |= set(OPTIONS.values())
+        known: set[Any] = set()  # faults and errors that were reported
+        stop = ""
+        for name, scenario in SCENARIOS.items():
+            if name in names and scenario.offers <= adapter.offers:
+                if stop:
+                    self._reasons[name] = stop
+                else:
+                    stop = self._run(name, known)
 
     def missing(self, need: str) -> str:
         """Return why the feature or scenario ``need`` is not available; an empty text if it is available."""
         if need in OFFERS:
             return "" if need in self.adapter.offers else OFFERS[need]
-        if EQUAL_EPISODES in self.failures:
-            return f"the scenario {EQUAL_EPISODES!r} failed, so no other scenario was run"
-        if need in self.failures:
-            return f"the scenario {need!r} failed"
-        if self._stops and need != EQUAL_EPISODES and self._is_offered(need):
-            return f"the rows of the scenario {EQUAL_EPISODES!r} are wrong, so no other scenario was run"
-        if self._timed_out and self.of(need) is None and self._is_offered(need):
-            return f"the scenario {self._timed_out!r} did not end, so no further scenario was run"
-        return ""
+        return self._reasons.get(need, "")
 
-    def _is_offered(self, name: str) -> bool:
-        return SCENARIOS[name].offers <= self.adapter.offers
+    def _run(self, name: str, known: set[Any]) -> str:
+        """Run a scenario and compare its rows; return why no further scenario can run, or an empty text."""
+        drivers: list[BufferDriver] = []
+        options = {} if _is_simple(name) else self._options()
 
-    @property
-    def _stops(self) -> bool:
-        """Whether the first scenario failed or sampled rows that mix several steps."""
-        return self.of(EQUAL_EPISODES) is None or ("transition", EQUAL_EPISODES) in self.faults
+        def make(**arguments: Any) -> BufferDriver:
+            drivers.append(BufferDriver(self.adapter, seed=self.seed, **{"env": options, **arguments}))
+            return drivers[-1]
 
-    def _can_run(self, name: str) -> bool:
-        if name == EQUAL_EPISODES:
-            return True
-        stops = self._stops or self._timed_out
-        return self._is_offered(name) and not stops and not any(map(self._fails, SCENARIOS[name].after))
+        try:
+            result = call_within(self.max_seconds, lambda: SCENARIOS[name].run(make))
+        except StoppedError:
+            error = ScenarioError("HB004", f"the scenario did not end within {self.max_seconds:g} seconds")
+        except ScenarioError as raised:
+            error = raised
+        except (Exception, SystemExit) as raised:  # anything that a user's adapter raises
+            message = f"the adapter raised {type(raised).__name__}: {' '.join(str(raised).split())}"
+            error = ScenarioError("HB001", message[:300])
+        else:
+            self.results[name] = result
+            result.drivers = drivers
+            for rows in result.rows:
+                for aspect, fault in rows.faults(known):
+                    self.faults[aspect, name].append(fault)
+                    result.is_clean = False
+            is_wrong = name == EQUAL_EPISODES and result.rows[0].has_wrong("transition")
+            return f"the rows of the scenario {name!r} are wrong, so no other was run" if is_wrong else ""
+        finally:
+            self.envs += {id(driver.env): driver.env for driver in drivers}.values()
+        if str(error) not in known:
+            is_of_rows = error.code == "HB001" and name != EQUAL_EPISODES and SCENARIOS[name].number < 80
+            fault = Violation(str(error), subject=f"scenario {name!r}")
+            self.faults["stored" if is_of_rows else error.code, name].append(fault)
+            known.add(str(error))
+        self._reasons[name] = f"the scenario {name!r} failed"
+        if name != EQUAL_EPISODES and error.code != "HB004":
+            return ""
+        self._reasons[name] += ", so no further scenario was run"
+        return self._reasons[name]
 
-    def _fails(self, name: str) -> bool:
-        """Return whether a scenario failed or had rows with new faults."""
-        return (self._is_offered(name) and self.of(name) is None) or any(
-            name == each for _, each in self.faults
-        )
-
-    @cached_property
     def _options(self) -> dict[str, Any]:
-        """Arguments of `ConformanceEnv`. An option is on only if the scenario that tests it did not fail."""
-        works = {key: self._is_offered(name) and not self._fails(name) for key, name in OPTIONS.items()}
+        """Return arguments of `ConformanceEnv`; an option is on if the scenario that tests it is clean."""
+        works = {key: name in self.results and self.results[name].is_clean for key, name in OPTIONS.items()}
         # If goals change, a recomputed reward of an original row differs from the recorded one.
         works["changing"] &= works["bonus"]
         # With termination="success", a reward other than 0 and -1 would have no meaning.
         return works | {"bonus": -0.25 * (works["bonus"] and self.adapter.termination != "success")}
 
-    @property
-    def _timed_out(self) -> str:
-        """Name of the scenario that exceeded its time limit, or an empty text."""
-        return next((name for name, failure in self.failures.items() if failure.code == "HB004"), "")
 
-    def _run(self, name: str) -> Result | None:
-        is_simple = SCENARIOS[name].number <= 2 or name in OPTIONS.values()
-        env_options = {} if is_simple else self._options
-
-        def make(**options: Any) -> BufferDriver:
-            options.setdefault("env", ConformanceEnv(**env_options))
-            driver = BufferDriver(self.adapter, seed=self.seed, **options)
-            self.envs.append(driver.env)
-            return driver
-
-        try:
-            return call_within(self.max_seconds, lambda: SCENARIOS[name].run(make))
-        except StoppedError:
-            message = f"the scenario did not end within {self.max_seconds:g} seconds"
-            self.failures[name] = ScenarioError("HB004", message)
-        except ScenarioError as error:
-            self.failures[name] = error
-        except (Exception, SystemExit) as error:  # anything that a user's adapter raises
-            message = f"the adapter raised {type(error).__name__}: {' '.join(str(error).split())}"
-            self.failures[name] = ScenarioError("HB001", message[:300])
-        return None
+def _is_simple(name: str) -> bool:
+    """Return whether a scenario is run without the options that `OPTIONS` tests."""
+    return SCENARIOS[name].number <= 7
 
 
 def call_within(seconds: float, function: Callable[[], Result]) -> Result:

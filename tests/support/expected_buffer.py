@@ -85,12 +85,10 @@ class ExpectedBuffer(Oracle):
         """Add step ``t`` of an episode that environment ``env`` plays; its last step stores the episode."""
         if t == 0:
             self._whole[env] = self.stored(episode)
-        whole, last = self._whole[env], t + 1 == len(episode)
-        step = whole.states[t], whole.actions[t], whole.rewards[t], whole.states[t + 1]
         self.playing[env] = episode, t + 1
-        if last:
+        if t + 1 == len(episode):
             del self.playing[env]
-        self.add(*step, last and whole.terminated, last and whole.truncated, whole.infos[t], env)
+        self.add(self._whole[env], t, env)
 
     def truncate_open_episode(self) -> None:
         """Store the steps of the open episodes as truncated episodes."""
@@ -123,6 +121,11 @@ class ExpectedBuffer(Oracle):
         self.largest = 1.0
 
     # --- what a buffer may return -----------------------------------------------------------------
+
+    def find(self, index: int) -> tuple[StoredEpisode, int]:
+        """Return the episode and the step with a step number."""
+        [found] = [each for each in self.episodes if each.first <= index < each.first + len(each)]
+        return found, index - found.first
 
     def check(self, buffer: HindsightReplayBuffer) -> None:
         """Assert that a buffer has this content."""

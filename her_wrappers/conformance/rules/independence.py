@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from her_wrappers.conformance.registry import replay_rule
-from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.rows import Batches
-from her_wrappers.conformance.scenarios import MemoryChanges, Result
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, Result
 from her_wrappers.rules import Violation
 
 REPRODUCIBLE = "Henderson et al. 2018, Deep Reinforcement Learning that Matters, arXiv 1709.06560"
@@ -26,115 +24,64 @@ def _difference(first: Batches, second: Batches) -> str:
 
 
 @replay_rule(
-    "HB601",
-    scenarios=("seeds",),
-    meaning="Two buffers with the same seed and the same episodes return different batches.",
-    fix="use one generator for all random numbers, seeded with seed",
-    source=REPRODUCIBLE,
+    "HB601", ("seeds",), fix="use one generator for all random numbers, seeded with seed", source=REPRODUCIBLE
 )
 def seed_not_reproducible(result: Result) -> Iterator[Violation]:
-    different = _difference(result.facts[0], result.facts[1])
-    if different:
+    """Buffers with the same seed return different batches, or buffers with different seeds the same."""
+    first, same, other = result.facts
+    if different := _difference(first, same):
         yield Violation(f"batches of two buffers with the same seed and episodes differ in {different!r}")
-
-
-@replay_rule(
-    "HB602",
-    scenarios=("seeds",),
-    meaning="Buffers with different seeds return the same batches.",
-    fix="seed the generator of the buffer with the argument seed",
-    source=REPRODUCIBLE,
-)
-def seed_ignored(result: Result) -> Iterator[Violation]:
-    if not _difference(result.facts[0], result.facts[2]):
+    elif not _difference(first, other):
         yield Violation("two buffers with different seeds returned the same batches")
 
 
-def _global_rule(code: str, name: str, is_seeded: bool, verb: str, **texts: Any) -> None:
-    """Register a rule on the generators that the buffer only uses, or that it seeds."""
-
-    def check(result: Result) -> Iterator[Violation]:
-        names = [name for name, seeded in result.facts.items() if seeded or not is_seeded]
-        if names and (is_seeded or not any(result.facts.values())):
-            yield Violation(f"the buffer {verb} the global generator of {', '.join(names)}")
-
-    replay_rule(
-        code,
-        name,
-        scenarios=("global generators",),
-        fix="use a private numpy.random.Generator",
-        source="NumPy, NEP 19: random number generator policy",
-        **texts,
-    )(check)
-
-
-_global_rule(
+@replay_rule(
     "HB603",
-    "global-generator-used",
-    False,
-    "used",
+    ("global generators",),
     severity="warning",
-    meaning="The buffer uses a global random generator, which other code uses too.",
+    fix="use a private numpy.random.Generator",
+    source="NumPy, NEP 19: random number generator policy",
 )
-_global_rule(
-    "HB604",
-    "global-generator-seeded",
-    True,
-    "seeded",
-    meaning="The buffer seeds a global random generator, so the random numbers of other code repeat.",
-)
+def global_generator_used(result: Result) -> Iterator[Violation]:
+    """The buffer uses a global random generator, or seeds it, so that other code gets the same numbers."""
+    if seeded := [name for name, is_seeded in result.facts.items() if is_seeded]:
+        yield Violation(f"the buffer seeded the global generator of {', '.join(seeded)}", severity="error")
+    elif result.facts:
+        yield Violation(f"the buffer used the global generator of {', '.join(result.facts)}")
 
 
 @replay_rule(
     "HB606",
-    scenarios=("saved and loaded",),
-    on_results=True,
+    ("saved and loaded",),
     offers=("save generator",),
-    meaning="A loaded buffer does not continue with the random sequence of the saved one.",
     fix="save the state of the generator",
     source=REPRODUCIBLE,
 )
-def loaded_sequence(results: ScenarioResults) -> Iterator[Violation]:
-    result = results.of("saved and loaded")
-    if result and not any(name == "saved and loaded" for _, name in results.faults):
-        different = _difference(*result.facts)
-        if different:
-            yield Violation(f"the next batches of the saved and the loaded buffer differ in {different!r}")
-
-
-MEMORY = ("changed arguments", "changed batches", "set priorities")
-
-
-def _memory_changes(results: ScenarioResults) -> Iterator[MemoryChanges]:
-    for name in MEMORY:
-        if (result := results.of(name)) is not None:
-            yield getattr(result.facts, "changes", result.facts)
+def loaded_sequence(result: Result) -> Iterator[Violation]:
+    """A loaded buffer does not continue with the random sequence of the saved one."""
+    if result.is_clean and (different := _difference(*result.facts)):
+        yield Violation(f"the next batches of the saved and the loaded buffer differ in {different!r}")
 
 
 @replay_rule(
     "HB607",
-    scenarios=MEMORY,
-    on_results=True,
-    meaning="add or update_priorities changes an argument of the caller.",
+    ("changed arguments", "set priorities"),
     fix="copy arguments before changing their shape or dtype",
     source="stable-baselines3 DictReplayBuffer.add reshapes Discrete entries of the caller's dict",
 )
-def arguments_changed(results: ScenarioResults) -> Iterator[Violation]:
-    for changes in _memory_changes(results):
-        if changes.arguments:
-            yield Violation(f"the buffer changed the argument {', '.join(changes.arguments)}")
+def arguments_changed(result: Result) -> Iterator[Violation]:
+    """Adding transitions or updating priorities changes an argument of the caller."""
+    if names := set().union(*(driver.changed_arguments for driver in result.drivers)):
+        yield Violation(f"the buffer changed the argument {', '.join(sorted(names))}")
 
 
 @replay_rule(
     "HB608",
-    scenarios=MEMORY,
-    on_results=True,
-    meaning="A batch changes when the next batch is sampled, or when transitions are added.",
+    (EQUAL_EPISODES, "full buffer", "set priorities"),
     fix="return new arrays from each call of sample, also for one row",
     source="cpprb 11.0.0: index and weights of a batch are views of memory that the next batch overwrites",
 )
-def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
-    for changes in _memory_changes(results):
-        if changes.batches:
-            changed = ", ".join(map(repr, changes.batches))
-            yield Violation(f"{changed} of a batch changed in later calls of add() or sample()")
+def batch_overwritten(result: Result) -> Iterator[Violation]:
+    """A batch changes when the next batch is sampled, or when transitions are added."""
+    if names := set().union(*(driver.changed_batches for driver in result.drivers)):
+        yield Violation(f"{', '.join(sorted(names))} of a batch changed in later calls of add() or sample()")

@@ -30,17 +30,27 @@ def ours(strategy, termination):
     return type(f"Ours-{strategy}-{termination}", (Ours,), {"termination": termination, "offers": offers})
 
 
-QUICK = [("final", "keep"), ("episode", "success"), ("random", "never"), ("geometric", "recompute")]
-OURS = [Ours, OursForStableBaselines3, *(ours(*options) for options in QUICK)]
-OTHER_OURS = [
-    ours(strategy, termination)
-    for strategy, termination in itertools.product(STRATEGIES, ("success", "keep", "never"))
-    if (strategy, termination) not in QUICK
+OURS = [
+    OursForStableBaselines3,
+    ours("geometric", "recompute"),
+    *(ours(*options) for options in itertools.product(STRATEGIES, ("success", "keep", "never"))),
 ]
 SEEDS = [
     pytest.param(0, marks=pytest.mark.slow),
     *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 30)),
 ]
+
+
+CONSEQUENCES = {
+    "EndEndsAllEpisodes": {"HB724"},  # later steps continue an episode that has ended
+    "EnvironmentsAreJoined": {"HB725"},
+    "BothFlagsStoreTwice": {"HB720"},  # eviction counts rows that are stored twice
+    "NewTransitionsAreNeverSampled": {"HB805"},
+    "OneRandomNumberPerBatch": {"HB190"},
+    "OneRandomNumberPerEpisode": {"HB190"},
+    "GoalsAreSharedByEpisodesAndRows": {"HB204", "HB206"},  # a buffer with several faults, like Tianshou's
+}
+"""Findings of other families that a fault causes too, by the name of the buffer."""
 
 
 def assert_clean(adapter, seed=0):
@@ -65,7 +75,7 @@ def test_each_fault_is_found_by_its_own_rule(specimen, code, monkeypatch):
     assert found or check_replay(specimen, select=[code]).codes
 
 
-@pytest.mark.parametrize("adapter", [*CORRECT, *OURS], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("adapter", [*CORRECT, Ours, OursForStableBaselines3], ids=lambda each: each.__name__)
 def test_correct_buffers_get_neither_errors_nor_warnings(adapter, monkeypatch):
     with monkeypatch.context() as patch:
         sample_fewer(patch)
@@ -76,16 +86,21 @@ def test_correct_buffers_get_neither_errors_nor_warnings(adapter, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adapter", [*OURS, *OTHER_OURS], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("adapter", OURS, ids=lambda each: each.__name__)
 def test_our_buffer_is_clean_with_every_strategy_and_termination(adapter):
     assert_clean(adapter)
 
 
 @pytest.mark.parametrize("part", range(8))  # for processes that run tests in parallel
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_fault_is_found_with_every_seed(seed, part):
-    for specimen, code in FAULTS[part::8]:
-        assert check_replay(specimen, seed=seed, select=[code]).codes == [code]
+def test_each_fault_is_found_and_explained_by_no_unrelated_aspect(seed, part):
+    """A complete check; with seed 0 only of the first buffer that breaks each rule."""
+    first = {code: (specimen, code) for specimen, code in reversed(FAULTS)}
+    for specimen, code in (FAULTS if seed else list(first.values()))[part::8]:
+        found = {each.code for each in check_replay(specimen, seed=seed).of_severity("error", "warning")}
+        assert code in found
+        consequences = CONSEQUENCES.get(specimen.__name__, set())
+        assert {each[2] for each in found - consequences} == {code[2]}, (specimen, found)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -104,7 +119,8 @@ def test_every_statistical_rule_and_every_aspect_and_scenario_has_a_specimen():
     aspects = {code for code in REPLAY_RULES if code[2] in "13457" and number[code] < 80}
     assert found >= REPLAY_RULES.keys() - aspects - FAILURES - {"HB390"}
     assert {code[2] for code in found} >= set("13457")
-    assert {number[code] for code in found & aspects} >= {*range(1, 9), *range(20, 29), 30, 31, 50}
+    simple, others = range(1, 9), (20, 21, 22, 23, 24, 25, 27, 28, 30, 31, 50)
+    assert {number[code] for code in found & aspects} >= {*simple, *others}
 
 
 class OnlyFuture(Reference):
@@ -123,5 +139,5 @@ def test_each_rule_is_a_test_case(finding):
 
 def test_rules_on_features_that_are_not_offered_are_skipped_cases():
     skipped = {case.id[:5] for case in cases.mark.args[1] if case.marks}
-    assert {"HB193", "HB602", "HB350"} <= skipped
+    assert {"HB193", "HB601", "HB350"} <= skipped
     assert skipped.isdisjoint({"HB101", "HB201", "HB501"})

@@ -251,6 +251,24 @@ class NewPriorityIsFive(Full):
         self.priorities |= {step["number"]: 5.0 for step in episode}
 
 
+class KeepsOneEpisodeFewer(Full):
+    """An evicting buffer evicts one episode more than it has to."""
+
+    def evict(self):
+        super().evict()
+        if len(self.episodes) > 1 and len(self.rows) <= self.buffer_size:
+            super().evict()
+
+
+class KeepsRoomForOneStep(Full):
+    """A buffer with a free slot, like a ring that is never quite full; it stores the newest episode."""
+
+    def store(self, episode):
+        super().store(episode)
+        while len(self.rows) >= self.buffer_size and len(self.episodes) > 1:
+            self.evict()
+
+
 class WeightsAreNotNormalized(Full):
     def weights(self, priorities):
         return 3 / priorities
@@ -276,6 +294,8 @@ CORRECT = [
     WithoutReplacement,
     RandomOfAllEpisodes,
     NewPriorityIsFive,
+    KeepsOneEpisodeFewer,
+    KeepsRoomForOneStep,
     WeightsAreNotNormalized,
     Demonstrated,
 ]

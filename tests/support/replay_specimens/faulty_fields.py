@@ -64,7 +64,7 @@ class GeometricPrefersFarStates(ChoosesFrom, code="HB194"):
 # --- ends of episodes -----------------------------------------------------------------------------
 
 
-class EndEndsAllEpisodes(Reference, code="HB126"):
+class EndEndsAllEpisodes(Reference, code="HB124"):
     def end_episode(self, env_index=0):
         last = self.open[env_index][-1]
         is_interrupted = not (last["terminated"] or last["truncated"])
@@ -127,7 +127,7 @@ class BatchOfOneRowIsShared(Reference, code="HB528"):
         return batch | {"observation": step["obs"]["observation"][None]}
 
 
-class NewestIsNeverSampledByPriority(Full, code="HB806"):
+class NewestIsNeverSampledByPriority(Full, code="HB805"):
     def priority(self, step):
         is_newest = step["number"] == self.steps_stored - 1
         return 0.0 if self.prioritized and is_newest else super().priority(step)

@@ -212,7 +212,7 @@ class OneRowIsNeverRelabeled(Reference, code="HB202"):
         return arguments[-1] > 1 and super().is_relabeled(*arguments)
 
 
-class ShareIsFixed(Reference, code="HB203"):
+class ShareIsFixed(Reference, code="HB201"):
     def is_relabeled(self, episode, t, i, batch_size):
         return self.rng.random() < 0.8
 

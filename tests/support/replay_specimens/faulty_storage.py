@@ -16,7 +16,7 @@ class RingWrapsToItsMiddle(Ring, code="HB120"):
         return slot if slot < self.buffer_size else slot - self.buffer_size // 2
 
 
-class RingRemembersBoundsOfALapAgo(Ring, code="HB121"):
+class RingRemembersBoundsOfALapAgo(Ring, code="HB120"):
     """Bounds are updated only if length or cursor changed since the previous batch, as in TorchRL."""
 
     lengths, key = (), None
@@ -194,7 +194,7 @@ class GoalsAreNotSeeded(Reference, code="HB601"):
             self.rng = rng
 
 
-class SeedIsFixed(Reference, code="HB602"):
+class SeedIsFixed(Reference, code="HB601"):
     def __init__(self, env, **options):
         super().__init__(env, **options | {"seed": 0})
 
@@ -214,7 +214,7 @@ class GlobalGeneratorIsUsed(Reference, code="HB603"):
         self.rng = GlobalNumPy()
 
 
-class GlobalGeneratorIsSeeded(Reference, code="HB604"):
+class GlobalGeneratorIsSeeded(Reference, code="HB603"):
     def __init__(self, env, **options):
         super().__init__(env, **options)
         np.random.seed(options["seed"])  # noqa: NPY002 - the fault

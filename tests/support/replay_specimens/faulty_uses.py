@@ -229,7 +229,7 @@ class GoalsAreSharedByEpisodesAndRows(Reference, code="HB101"):
         return self.shared.setdefault(id(episode), super().goal(episode, t))
 
 
-class EachStepHasOneGoal(ChoosesFrom, code="HB195"):
+class EachStepHasOneGoal(ChoosesFrom, code="HB206"):
     """The goal of a step is selected once for all its rows."""
 
     def other_goal(self, episode, t):
@@ -356,7 +356,7 @@ class RandomIsBeforeTheCursor(ChoosesFrom, code="HB193"):
         return achieved(other[s])
 
 
-class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB141"):
+class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB121"):
     changed = "final"
 
     def other_goal(self, episode, t):
@@ -506,7 +506,7 @@ class ShareOfDemonstrationsIsThatOfTheirSteps(Demonstrated, code="HB901"):
         return self.rng.random() < others / (others + len(self.rows))
 
 
-class DemonstrationsAreEvicted(Demonstrated, code="HB902"):
+class DemonstrationsAreEvicted(Demonstrated, code="HB770"):
     """Demonstrations are the first episodes of the buffer."""
 
     def demonstrate(self, episode, buffer=None):
@@ -516,13 +516,13 @@ class DemonstrationsAreEvicted(Demonstrated, code="HB902"):
         return False
 
 
-class LoadForgetsDemonstrations(Demonstrated, code="HB902"):
+class LoadForgetsDemonstrations(Demonstrated, code="HB770"):
     def load(self, path):
         super().load(path)
         self.share = 0.0
 
 
-class DemonstrationsAreNotRelabeled(Demonstrated, code="HB903"):
+class DemonstrationsAreNotRelabeled(Demonstrated, code="HB204"):
     def demonstrate(self, episode, buffer=None):
         super().demonstrate(episode, buffer)
         self.others.k = 0

@@ -188,7 +188,7 @@ class PrioritiesAreInverted(Full, code="HB801"):
         return 21.0 - super().priority(step)
 
 
-class PriorityDecidesRelabeling(Full, code="HB802"):
+class PriorityDecidesRelabeling(Full, code="HB204"):
     def is_relabeled(self, episode, t, i, batch_size):
         if not self.priorities:
             return super().is_relabeled(episode, t, i, batch_size)
