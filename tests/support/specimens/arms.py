@@ -74,7 +74,7 @@ class ArmKeepsLastTip(Arm):
 
 
 class ArmOneStepLate(Arm, breaks="GE305"):
-    """The tip is one step late; it is no simple function of the angles."""
+    """The tip is one step late; it is not a simple function of the angles."""
 
     def tip_of(self, before, after):
         return self.place(before)
