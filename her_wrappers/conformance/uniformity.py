@@ -35,7 +35,7 @@ def share_z(chosen: Any, probability: Any, batch: Any, *clusters: np.ndarray) ->
     parts = [(rest, batch), *((excess, cluster) for cluster in clusters)]
     sums = (np.bincount(np.unique(group, return_inverse=True)[1], each) for each, group in parts)
     binomial = np.mean(probability * (1 - probability)) * len(chosen)
-    variance = max(binomial, (rest**2).sum(), *((each**2).sum() for each in sums), 1e-9)
+    variance = max(binomial, (excess**2).sum(), *((each**2).sum() for each in sums), 1e-9)
     return float(abs(excess.sum()) / math.sqrt(variance))
 
 
