@@ -15,6 +15,8 @@ def flip_first_wrong_bit(observation):
 class Scripted(gym.Env):
     """An environment with given success flags of the steps of each episode."""
 
+    action_space = gym.spaces.Discrete(2)
+
     def __init__(self, flags):
         self.flags = iter(flags)
 
