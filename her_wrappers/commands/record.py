@@ -78,7 +78,7 @@ def record(
     """
     from her_agents.training.evaluation import play_episode
 
-    options, env, out = terminal.parse_options(option), absolute_name(env), out.absolute()
+    options, env, folder = terminal.parse_options(option), absolute_name(env), out.absolute()
     made = make_env(env, **options)
     act = find_policy(policy, made)
     with make_env(env, **options) as other:  # not `made`, which gets its own seed
@@ -97,7 +97,7 @@ def record(
         )
     with terminal.exits_with(2, TypeError, ValueError):
         require_number("--noise", noise, "[0, inf)")
-        archive = EpisodeArchive(out, env=made)
+        archive = EpisodeArchive(folder, env=made)
     first, interrupted = len(archive), False
     first_seed = None if seed is None else _first_seed(seed, first, only_successes)
     try:
