@@ -7,6 +7,7 @@ A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do no
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -139,18 +140,33 @@ class SpaceSpec:
             return dict(zip(self.flat_keys, arrays, strict=True))
         return map_tree(lambda position: arrays[position], self.structure)
 
-    def check_rows(self, tree: Tree, rows: int, container: str, *, rounding: bool = False) -> Any:
+    def check_rows(
+        self,
+        tree: Tree,
+        rows: int,
+        container: str,
+        *,
+        rounding: bool = False,
+        inspect: Callable[[LeafSpec, np.ndarray], None] | None = None,
+    ) -> Any:
         """Return ``tree`` as (rows, ...) arrays of the space's shapes and dtypes, or raise ValueError.
 
         Arrays that fit are not copied. ``container`` is the owner of the arrays in messages, such as ``"the
-        episode"``. With ``rounding``, floats may be rounded to a shorter float dtype.
+        episode"``. With ``rounding``, floats may be rounded to a shorter float dtype. ``inspect`` is called
+        with each float leaf if a number may be NaN or infinite.
         """
-        checked = []
+        checked, squares = [], 0.0
         for leaf in self.leaves:
             value, shape = leaf.find(tree, f"in {container}"), (rows, *leaf.shape)
             if type(value) is not np.ndarray or value.dtype != leaf.dtype or value.shape != shape:
                 value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
+            if inspect is not None and leaf.dtype.kind == "f":
+                squares += np.vdot(value, value)  # the fastest test; also infinite for very large numbers
+        if inspect is not None and not math.isfinite(squares):
+            for leaf, value in zip(self.leaves, checked, strict=True):
+                if leaf.dtype.kind == "f":
+                    inspect(leaf, value)
         return self.build(checked)
 
 

@@ -218,16 +218,9 @@ class RowStorage:
             bad = ~(np.abs(rewards.astype(np.longdouble)) < FLOAT32_OVERFLOW)
             _reject_rows("rewards", rewards, bad, "finite as float32")
         num_states, infos = num_steps + len(episodes.lengths), {}
-        observations = self.observations.check_rows(episodes.observations, num_states, "the episode")
-        actions = self.actions.check_rows(episodes.actions, num_steps, "the episode", rounding=True)
-        for spec, tree in ((self.observations, observations), (self.actions, actions)):
-            for leaf in spec:
-                values = leaf.find(tree, "")
-                # A scalar product is the fastest test; it is not finite for very large numbers too.
-                if values.dtype.kind == "f" and not math.isfinite(np.vdot(values, values)):
-                    _reject_rows(leaf.name, values, np.isnan(values), "numbers, not NaN")
-                    if leaf.path[:1] in GOAL_PATHS:
-                        _reject_rows(leaf.name, values, np.isinf(values), "finite")
+        owner, taken, seen = "the episode", episodes.actions, episodes.observations
+        observations = self.observations.check_rows(seen, num_states, owner, inspect=_reject_nan)
+        actions = self.actions.check_rows(taken, num_steps, owner, rounding=True, inspect=_reject_nan)
         for key in self._info_keys:
             infos[key] = self._check_info(key, episodes.infos, num_steps)
         changed = {"observations": observations, "actions": actions, "infos": infos, "reset_infos": ()}
@@ -630,12 +623,19 @@ def _leaf_rows(spec: SpaceSpec, tree: Tree) -> list[np.ndarray]:
     return rows
 
 
+def _reject_nan(leaf: LeafSpec, values: np.ndarray) -> None:
+    """Raise NotFiniteError for NaN in observations and actions, and for infinite goals."""
+    _reject_rows(leaf.name, values, np.isnan(values), "numbers, not NaN")
+    if leaf.path[:1] in GOAL_PATHS:
+        _reject_rows(leaf.name, values, np.isinf(values), "finite")
+
+
 def _reject_rows(name: str, values: np.ndarray, is_bad: np.ndarray, must: str) -> None:
     """Raise NotFiniteError for the first of (n, ...) values with an element for which ``is_bad``, if any."""
     rows = is_bad.reshape(len(values), -1).any(axis=1)
     if rows.any():
         row = int(rows.argmax())
         raise NotFiniteError(
-            f"{name} must be {must}, got {values[row]} at step {row}; correct the environment, or leave out "
+            f"{name} must be {must}, got {values[row].tolist()} at step {row}; correct the environment, or leave out "
             "such episodes with on_error='skip' of the recorder or of extend()"
         )
