@@ -635,7 +635,8 @@ def _reject_rows(name: str, values: np.ndarray, is_bad: np.ndarray, must: str) -
     rows = is_bad.reshape(len(values), -1).any(axis=1)
     if rows.any():
         row = int(rows.argmax())
+        got = values[row].tolist()
         raise NotFiniteError(
-            f"{name} must be {must}, got {values[row].tolist()} at step {row}; correct the environment, or leave out "
-            "such episodes with on_error='skip' of the recorder or of extend()"
+            f"{name} must be {must}, got {got} at step {row}; correct the environment, or leave out such "
+            "episodes with on_error='skip' of the recorder or of extend()"
         )
