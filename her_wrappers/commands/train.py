@@ -224,7 +224,10 @@ def _train(runs: Sequence[tuple[Config, Path]], run: RunOptions) -> int:
 
 
 def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
-    """Return whether a run has all its steps or, if it may stop early, is solved; if so, print this."""
+    """Return whether a run has all its steps or, if it may stop early, is solved; if so, print this.
+
+    A run with other options is not complete; to continue it is an error.
+    """
     from her_agents.training.checkpoints import load_checkpoint
     from her_agents.training.logs import steps_of
     from her_agents.training.loop import is_solved
@@ -234,6 +237,7 @@ def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
         return False
     saved = load_checkpoint(latest)
     complete = steps_of(saved["counts"]) >= config.steps or (stop and is_solved(saved["history"]))
+    complete &= replace(make_config(saved["config"]), steps=config.steps) == config
     if complete:
         print(f"{folder} is complete")
     return complete
