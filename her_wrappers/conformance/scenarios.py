@@ -352,7 +352,7 @@ def set_priorities(make: Make) -> Result:
     return Result([before, *(each.rows for each in rounds)], rounds)
 
 
-@scenario(70, "treat demonstrations as other episodes, and never evict them", "demonstrations")
+@scenario(70, "never evict demonstrations, and draw their share also in batches of one row", "demonstrations")
 def kept_demonstrations(make: Make) -> Result:
     """Add episodes to a buffer with 8 demonstrations until it evicts some; sample small and large batches."""
     env, given = make().env, []
