@@ -16,6 +16,10 @@ from her_wrappers.goals.interface import require_distinct
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.support.arguments import require_count, require_keys
+from her_wrappers.support.user_warning import warn_user
+
+EXECUTED = frozenset({"intervene_action", "action_intervention", "teleop_action", "executed_action"})
+"""Names under which wrappers, such as those of HIL-SERL and LeRobot, return the action that was executed."""
 
 
 class _Recorder:
@@ -36,7 +40,7 @@ class _Recorder:
             options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
         if action_key is not None and not isinstance(spaces[1].shape, tuple):
             raise TypeError(f"action_key={action_key!r} needs actions that are one array, got {spaces[1]}")
-        self._sinks, self._action_key = sinks, action_key
+        self._sinks, self._action_key, self._is_warned = sinks, action_key, False
         self._spaces = spaces
         keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
         self._recorded = EpisodeAccumulator(*spaces, info_keys=keys, **options)
@@ -71,6 +75,8 @@ class _Recorder:
             observation, reward, terminated, truncated, info = result
             if self._action_key is not None:
                 recorded.replace_action(self._action_key, action, info)
+            elif isinstance(info, dict) and not (self._is_warned or EXECUTED.isdisjoint(info)):
+                self._warn_of_action(action, info)
             episodes = recorded.observe(observation, reward, terminated, truncated, info)
         except BaseException as error:  # the environment may have taken a step that is not recorded
             try:
@@ -83,6 +89,18 @@ class _Recorder:
         if episodes is not None:
             self._sinks.deliver(episodes, result)
         return result
+
+    def _warn_of_action(self, action: Any, info: Any) -> None:
+        """Warn once if an info says that another action than the recorded one was executed."""
+        for name in EXECUTED & set(info):
+            executed, given = np.asarray(info[name]), np.asarray(action)
+            mask = info.get(f"_{name}", slice(None))
+            if executed.shape == given.shape and not np.array_equal(executed[mask], given[mask]):
+                self._is_warned = True
+                warn_user(
+                    f"info[{name!r}] differs from the recorded action; if it was executed instead, pass "
+                    f"action_key={name!r}, or put the recorder inside of the wrapper that replaces actions"
+                )
 
     def close(self, **kwargs: Any) -> None:
         """Pass the open episodes to the sinks as truncated, and close the environment.

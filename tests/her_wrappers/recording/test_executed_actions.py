@@ -66,6 +66,20 @@ def test_the_executed_actions_of_vector_environments_are_recorded(mode):
     assert (actions == [0.25, 0.125]).all()
 
 
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_without_the_key_a_warning_names_it_if_the_actions_differ(is_vector):
+    env = SyncVectorEnv([lambda: Takeover(Other())] * 2) if is_vector else Takeover(Other())
+    recorder = VectorEpisodeRecorder(env) if is_vector else EpisodeRecorder(env)
+    recorder.reset(seed=0)
+    same, other = np.float32([0.5, -3 / 20]), np.zeros(2, np.float32)
+    for action in (other, other, same):  # the third step executes this one
+        recorder.step(np.tile(action, (2, 1)) if is_vector else action)
+    for _ in range(2):
+        recorder.step(np.zeros((2, 2) if is_vector else 2, np.float32))
+    with pytest.warns(UserWarning, match="pass action_key='intervene_action'"):
+        recorder.step(np.zeros((2, 2) if is_vector else 2, np.float32))
+
+
 def test_actions_of_several_arrays_and_wrong_values_are_errors():
     env = Other()
     env.action_space = spaces.Tuple([env.action_space, spaces.Discrete(2)])
