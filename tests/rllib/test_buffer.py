@@ -10,7 +10,7 @@ from ray.rllib.utils.minibatch_utils import ShardEpisodesIterator
 from ray.rllib.utils.replay_buffers.utils import update_priorities_in_episode_replay_buffer
 
 import her_envs  # noqa: F401 - registers environments
-from her_wrappers import Demonstrations, Priority
+from her_wrappers import Demonstrations, NotFiniteError, Priority
 from her_wrappers.conformance import parametrize_with_rules
 from her_wrappers.conformance.adapters.rllib import OursForRLlib
 from her_wrappers.integrations.rllib import GoalsToInputs
@@ -112,12 +112,15 @@ def test_an_episode_is_not_continued_across_a_lost_chunk(env, name, has_times):
     assert all(each.truncated for each in episodes)
 
 
-def test_nan_in_observations_does_not_split_an_episode(env):
+def test_an_episode_with_nan_is_rejected_as_a_whole_when_it_ends(env):
     buffer = HerEpisodeReplayBuffer(env, seed=0)
-    for chunk in play(env, fragment=2):
+    chunks = list(play(env, fragment=2))
+    for chunk in chunks:
         chunk.observations.data["observation"][:, 0] = np.nan
-        buffer.add(chunk)
-    assert [len(each) for each in buffer.her_buffer.episodes()] == [6]
+    buffer.add(chunks[:-1])
+    with pytest.raises(NotFiniteError, match=r"observations/observation .* at step 0"):
+        buffer.add(chunks[-1])
+    assert buffer.her_buffer.num_episodes == 0
 
 
 def test_an_episode_longer_than_the_capacity_is_an_error_before_it_ends(env):
