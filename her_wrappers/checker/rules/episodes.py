@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
@@ -194,6 +195,23 @@ def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
         return None  # GE005 reports observations that are not arrays of one shape
 
 
+@contextlib.contextmanager
+def _other_goal(env: CheckedEnv, own: Any, goal: Any) -> Iterator[CheckedEnv]:
+    """Write ``goal`` to the arrays of the environment that contain its ``own`` goal; then restore them."""
+    written = []
+    for name, array in arrays_in(env.unwrapped):
+        for old, new in zip(leaf_arrays(own), leaf_arrays(goal), strict=True):
+            is_equal = array.size == old.size and close(array.ravel(), old.ravel())
+            if is_equal and re.match("(?!.*space).*(goal|target)", name):
+                written.append((array, array.copy()))
+                array[...] = new.reshape(array.shape)
+    try:
+        yield env
+    finally:  # a copy may share arrays, such as constants of a module, with other environments
+        for array, values in reversed(written):
+            array[...] = values
+
+
 def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
     """Repeat the first episode with other desired goals, and find the first difference of the observation."""
     start, steps = lab.rollout.resets[0], [step for step in lab.steps if step.episode == 0]
@@ -202,25 +220,21 @@ def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
     own = start.observation["desired_goal"]
     with contextlib.suppress(Exception):  # of copies, which no user makes
         for goal in (own, *(step.observation["achieved_goal"] for step in spread(steps, 3))):
-            env = copy.deepcopy(replica)
-            for name, array in arrays_in(env.unwrapped):
-                for old, new in zip(leaf_arrays(own), leaf_arrays(goal), strict=True):
-                    is_equal = array.size == old.size and close(array.ravel(), old.ravel())
-                    if is_equal and re.match("(?!.*space).*(goal|target)", name):
-                        array[...] = new.reshape(array.shape)
-            for step in steps:
-                observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
-                part, known = observation["observation"], step.observation["observation"]
-                goals = step.observation | {"desired_goal": goal, "observation": part}
-                if first_difference(goals, observation) or step.terminated or step.truncated:
-                    break  # the goal was not set, it changes the dynamics too, or the episode ended
-                if found := first_difference(known, part):
-                    if goal is own:
-                        return None  # copies differ for another reason, such as a common simulator
-                    values = f"{show(found[1])}, but {show(found[2])} if another goal is desired"
-                    return Violation(f"observation{found[0]} is {values} and all else is equal", step.place)
-                if terminated or truncated:
-                    break
+            with _other_goal(copy.deepcopy(replica), own, goal) as env:
+                for step in steps:
+                    observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
+                    part, known = observation["observation"], step.observation["observation"]
+                    goals = step.observation | {"desired_goal": goal, "observation": part}
+                    if first_difference(goals, observation) or step.terminated or step.truncated:
+                        break  # the goal was not set, it changes the dynamics too, or the episode ended
+                    if found := first_difference(known, part):
+                        if goal is own:
+                            return None  # copies differ for another reason, such as a common simulator
+                        values = f"{show(found[1])}, but {show(found[2])} if another goal is desired"
+                        message = f"observation{found[0]} is {values} and all else is equal"
+                        return Violation(message, step.place)
+                    if terminated or truncated:
+                        break
     return None
 
 
