@@ -36,7 +36,7 @@ def check(
     - her check my_envs:MyReach-v0 --max-steps 10000
     - her check my_envs:make_env --ignore GE203 --format json
     - her check my_envs:make_env --max-seconds 60 --format github
-    - her check my_envs:make_env --policy my_agents.py:reacher
+    - her check my_envs:make_env --policy my_agents.py:reach
 
     Args:
         max_steps: Number of steps for which the check runs the environment.

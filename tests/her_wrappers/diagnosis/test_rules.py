@@ -245,17 +245,17 @@ CASES = {
         {},
         "GD103 warning",
     ),
-    "desired goals are recorded in millimetres": (
+    "desired goals are recorded in millimeters": (
         lambda: failed(changed_goals(healthy(), lambda goals: 1000 * goals, "desired_goal")),
         {},
         "GD201 error",
     ),
-    "achieved goals are recorded in centimetres": (
+    "achieved goals are recorded in centimeters": (
         lambda: failed(changed_goals(healthy(), lambda goals: 100 * goals, "achieved_goal")),
         {},
         "GD201 error",
     ),
-    "goals are in millimetres, but successes are those in metres": (
+    "goals are in millimeters, but successes are those in meters": (
         lambda: changed_goals(healthy(act=towards_goal), lambda goals: 1000 * goals, "desired_goal"),
         {},
         "GD507 error",
