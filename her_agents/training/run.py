@@ -26,7 +26,7 @@ from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, success_key
 from her_agents.training.logs import Meter, Row
 from her_agents.training.sources import make_single_env, open_source
-from her_wrappers import HindsightReplayBuffer
+from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.goals.interface import goal_spaces
 
@@ -123,10 +123,10 @@ class Run:
         while not (completed := counts.steps >= end and self.source.is_waiting):
             if is_interrupted():
                 break
-            skipped = len(self.source.skipped)
+            skipped = self.source.skipped
             collected = self.source.collect(self.agent, end - counts.steps)
             counts.env_steps += collected.steps
-            counts.skipped_episodes += len(self.source.skipped) - skipped
+            counts.skipped_episodes += self.source.skipped - skipped
             self._meter.add({"collected_success": sum(collected.successes)}, len(collected.successes))
             self._update()
             counts.seconds = time.perf_counter() - self._started
@@ -170,7 +170,7 @@ class Run:
     def _evaluate(self) -> None:
         """Evaluate the agent, and add a row to the history."""
         if self.source.skipped and not self.buffer.can_sample:  # all episodes since the beginning
-            raise self.source.skipped[0]
+            raise NotFiniteError(self.source.reason)
         measured = self._meter.read()
         for name, value in measured.items():
             require_finite(name, value, self.counts.updates)

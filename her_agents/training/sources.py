@@ -58,7 +58,8 @@ class Source:
 
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
-        self.skipped: list[NotFiniteError] = []  # errors of episodes that were not added
+        self.skipped = 0  # episodes that were not added
+        self.reason = ""  # why the first of them was not added
 
     def add(self, episodes: Sequence[Episode]) -> None:
         """Add episodes to the buffer. Skip those with values that are not finite; warn at the first one."""
@@ -70,8 +71,9 @@ class Source:
                     self.add([each])
                 return
             if not self.skipped:
+                self.reason = str(error)  # not the error, whose traceback has the episode
                 warn_user(f"an episode was skipped, and further ones will be: {error}")
-            self.skipped.append(error)
+            self.skipped += 1
 
     @property
     def is_waiting(self) -> bool:

@@ -57,7 +57,7 @@ class LocalBackend:
         self._tasks.append((worker, task, state))
 
     def receive(self, timeout: float) -> tuple[int, bytes | None] | None:
-        """Run the next task in the queue; return the worker's number and its result. There is no timeout."""
+        """Run the next task in the queue; return the worker's number and its result, without a timeout."""
         worker, task, state = self._tasks.popleft()
         return worker, self._workers[worker].run(task, state)
 

@@ -44,7 +44,7 @@ def check(
         seed: Seed of the check.
         replicas: Whether to make further instances of the environment for comparisons; pass --no-replicas
             if only one instance can exist, such as for a robot.
-        policy: What chooses the actions: random, the folder of a run, a checkpoint, a policy file,
+        policy: The policy that chooses the actions: random, the folder of a run, a checkpoint, a policy file,
             module:function or path/to/file.py:function.
     """
     options = terminal.parse_options(option)

@@ -61,7 +61,7 @@ def message_of(error: BaseException) -> str:
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
     """Turn ``errors`` into CommandError: exit code 3 if a file is missing or damaged, else ``exit_code``.
 
-    Exceptions of the user's code pass, whatever their type; `her_wrappers.cli.main` reports all of them.
+    Exceptions of the user's code pass, also those of these types; `her_wrappers.cli.main` reports them.
     """
     try:
         yield

@@ -78,14 +78,15 @@ def watch(
     if keys and (policy or record or not show):
         raise CommandError("--keys cannot be combined with --policy, --record or --no-show; remove these")
     if record is not None:
-        if record.suffix.lower() not in {".gif", ".mp4"}:
-            raise CommandError(f"--record must be a file that ends in .gif or .mp4, got {record}")
-        require_writable(record)
+        _require_movie(record)
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
-    env_name = env if target is None or is_run(target) else target
-    policy = policy_of_recipe(recipe) if recipe else policy or (target if env_name is None else "random")
+    is_agent = target is None or is_run(target)
+    if env is not None and not is_agent:
+        raise CommandError(f"--env is for an agent, but TARGET is the environment {target}; remove --env")
+    env_name = env if is_agent else target
+    policy = policy_of_recipe(recipe) if recipe else policy or (target if is_agent else "random")
     shown, act = open_policy(policy or "", env_name, options, max_episode_steps)
     shown.action_space.seed(seed)
     fps = fps or round(shown.metadata.get("render_fps") or 10)
@@ -113,6 +114,13 @@ def watch(
                         window.show(picture_of(shown), caption, fps)
 
                     _run(shown, act, episodes, seed, show_step)
+
+
+def _require_movie(path: Path) -> None:
+    """Raise CommandError unless ``path`` is a file for a movie that can be written."""
+    if path.suffix.lower() not in {".gif", ".mp4"}:
+        raise CommandError(f"--record must be a file that ends in .gif or .mp4, got {path}")
+    require_writable(path)
 
 
 class _Quit(Exception):  # noqa: N818 - not an error

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from her_agents import train
+from her_agents import SAC, train
 from her_agents.training.checkpoints import load_checkpoint
 from tests.support.commands import her
 from tests.support.short_runs import tiny
@@ -60,6 +60,16 @@ def test_another_environment_can_be_given(command, copied, tmp_path):
     assert her(command, *options[command]).exit_code == 2
     result = her(command, *options[command], "--env", f"{other}:Reach")
     assert result.exit_code == 0, result.output
+
+
+def test_watch_shows_the_agent_in_the_other_environment(copied, monkeypatch):
+    acted, act = [], SAC.act
+    monkeypatch.setattr(SAC, "act", lambda self, observation: acted.append(1) or act(self, observation))
+    env = f"{copied.parent.parent}/envs/reach.py:Reach"
+    result = her("watch", copied, "--env", env, "--no-show", "--episodes", 1)
+    assert (result.exit_code, len(acted)) == (0, 20), result.output
+    result = her("watch", env, "--env", env, "--no-show")
+    assert (result.exit_code, "--env" in result.stderr) == (2, True)
 
 
 def test_a_file_that_exists_is_not_replaced(run, tmp_path, monkeypatch):
