@@ -199,13 +199,13 @@ def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
 def _other_goal(env: CheckedEnv, own: Any, goal: Any) -> Iterator[CheckedEnv]:
     """Write ``goal`` to the arrays of the environment that contain its ``own`` goal; then restore them."""
     written = []
-    for name, array in arrays_in(env.unwrapped):
-        for old, new in zip(leaf_arrays(own), leaf_arrays(goal), strict=True):
-            is_equal = array.size == old.size and close(array.ravel(), old.ravel())
-            if is_equal and re.match("(?!.*space).*(goal|target)", name):
-                written.append((array, array.copy()))
-                array[...] = new.reshape(array.shape)
     try:
+        for name, array in arrays_in(env.unwrapped):
+            for old, new in zip(leaf_arrays(own), leaf_arrays(goal), strict=True):
+                is_equal = array.size == old.size and close(array.ravel(), old.ravel())
+                if is_equal and re.match("(?!.*space).*(goal|target)", name):
+                    written.append((array, array.copy()))
+                    array[...] = new.reshape(array.shape)
         yield env
     finally:  # a copy may share arrays, such as constants of a module, with other environments
         for array, values in reversed(written):
