@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from her_wrappers.collecting import Collector
     from her_wrappers.conformance import ReplayAdapter, check_replay
     from her_wrappers.diagnosis import diagnose
+    from her_wrappers.replay.device_buffer import DeviceReplayBuffer, SimulatorStep
 
 __version__ = "0.2.0.dev0"
 
@@ -34,6 +35,7 @@ __all__ = [
     "Collector",
     "CorruptFileError",
     "Demonstrations",
+    "DeviceReplayBuffer",
     "Episode",
     "EpisodeArchive",
     "EpisodeRecorder",
@@ -50,6 +52,7 @@ __all__ = [
     "ReplayAdapter",
     "Report",
     "ReportError",
+    "SimulatorStep",
     "SinkError",
     "VectorEpisodeRecorder",
     "check_goal_env",
@@ -61,7 +64,9 @@ __all__ = [
 # Most programs do not use these names, so their modules are imported at the first use.
 _MODULES = {
     "Collector": "her_wrappers.collecting",
+    "DeviceReplayBuffer": "her_wrappers.replay.device_buffer",
     "ReplayAdapter": "her_wrappers.conformance",
+    "SimulatorStep": "her_wrappers.replay.device_buffer",
     "check_replay": "her_wrappers.conformance",
     "diagnose": "her_wrappers.diagnosis",
 }

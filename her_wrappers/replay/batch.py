@@ -25,11 +25,17 @@ else:
 class Provenance(NamedTuple):
     """Episode, source of the new goal, and goal selection strategy of each row of a batch."""
 
-    episode: np.ndarray  # (B,) number of the first step of each row's episode
-    goal_index: np.ndarray  # (B,) number of the step that supplied the new goal; arbitrary for original rows
-    component: np.ndarray  # (B,) index in `names` of each row's strategy
+    episode: Any  # (B,) number of the first step of each row's episode
+    goal_index: Any  # (B,) number of the step that supplied the new goal; arbitrary for original rows
+    component: Any  # (B,) index in `names` of each row's strategy
     names: tuple[str, ...]  # names of the strategies; the last is that of the original rows
     num_demonstrations: int = 0  # number of steps of demonstrations
+    lane: Any = None  # (B,) number of the environment of each row; only of a `DeviceReplayBuffer`
+
+    def map(self, function: Callable[[Any], Any]) -> Provenance:
+        """Return a copy with ``function`` applied to each array."""
+        arrays = {name: function(x) for name, x in self._asdict().items() if hasattr(x, "shape")}
+        return self._replace(**arrays)
 
 
 @dataclass(eq=False)  # freezing would cost 1.5 microseconds, of the 50 that a batch takes
@@ -82,26 +88,43 @@ class Batch(Generic[ArrayT]):
         return self.index < (0 if self.provenance is None else self.provenance.num_demonstrations)
 
     @property
-    def episode(self) -> np.ndarray:
+    def episode(self) -> Any:
         """Identifier of each row's episode, (B,) int64: the step number of the episode's first transition."""
-        return self._require_provenance().episode.copy()
+        return self._require_provenance().episode + 0  # a copy
 
     @property
-    def goal_index(self) -> np.ndarray:
+    def goal_index(self) -> Any:
         """Step number of the transition that supplied each row's new goal, (B,) int64; -1 for original rows.
 
         Step numbers are as in ``index``. This transition achieved the new goal. Only in rows of the
         strategy ``"desired"``, the new goal is instead the desired goal of this transition.
         """
         origin = self._require_provenance()
-        return np.where(origin.component < len(origin.names) - 1, origin.goal_index, -1)
+        return (origin.goal_index + 1) * (origin.component < len(origin.names) - 1) - 1
 
     @property
     def strategy(self) -> np.ndarray:
-        """Name of the strategy that chose each row's goal, (B,) str; ``"original"`` for original rows."""
-        origin = self._require_provenance()
+        """Name of the strategy that chose each row's goal, (B,) str; ``"original"`` for original rows.
+
+        For a batch of a `DeviceReplayBuffer`, this waits for the device.
+        """
+        origin = self._require_provenance().map(_to_numpy)
         strategy: np.ndarray = np.array(origin.names)[origin.component]
         return strategy
+
+    @property
+    def lane(self) -> Any:
+        """Number of each row's environment, (B,) int64, in batches of a `DeviceReplayBuffer`.
+
+        Demonstrations have the number of environments.
+
+        Raises:
+            ValueError: The batch is not from a `DeviceReplayBuffer`.
+        """
+        lane = self._require_provenance().lane
+        if lane is None:
+            raise ValueError("'lane' exists only in batches of a DeviceReplayBuffer")
+        return lane + 0
 
     def _require_provenance(self) -> Provenance:
         if self.provenance is None:
@@ -133,7 +156,9 @@ class Batch(Generic[ArrayT]):
 
     def to_numpy(self) -> Batch:
         """Return the batch as NumPy arrays, which share the memory of CPU tensors."""
-        return self.map(lambda values: values if isinstance(values, np.ndarray) else values.cpu().numpy())
+        batch = self.map(_to_numpy)
+        batch.provenance = self.provenance and self.provenance.map(_to_numpy)
+        return batch
 
     def map(self, function: Callable[[Any], Any]) -> Batch[Any]:
         """Return a new batch with ``function`` applied to each array or tensor except ``provenance``.
@@ -145,6 +170,11 @@ class Batch(Generic[ArrayT]):
         batch = Batch(*[function(x) if type(x) is np.ndarray else map_tree(function, x) for x in columns])
         batch.provenance = self.provenance
         return batch
+
+
+def _to_numpy(values: Any) -> np.ndarray:
+    array: np.ndarray = values if isinstance(values, np.ndarray) else values.cpu().numpy()
+    return array
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class RelabeledReplay:
             np.putmask(batch.discounts, batch.terminations, 0)
         else:
             batch = self._make_windows(draws, draws.windows, k, goals, weights)
-        episode, goal_index, component, names, _ = draws.provenance
+        episode, goal_index, component, names = draws.provenance[:4]
         batch.provenance = Provenance(episode[k], goal_index[k], component[k], names)
         return batch
 

@@ -6,6 +6,7 @@ import pytest
 
 from her_wrappers.conformance import REPLAY_RULES, check_replay, parametrize_with_rules
 from her_wrappers.conformance.adapter import OFFERS, STRATEGIES
+from her_wrappers.conformance.adapters.device import OursOnDevice
 from her_wrappers.conformance.adapters.ours import Ours
 from her_wrappers.conformance.adapters.sb3 import OursForStableBaselines3
 from her_wrappers.conformance.driver import BufferDriver
@@ -31,8 +32,15 @@ def ours(strategy, termination):
     return type(f"Ours-{strategy}-{termination}", (Ours,), {"termination": termination, "offers": offers})
 
 
+class OnDeviceBySuccess(OursOnDevice):
+    termination = "success"
+    offers = OursOnDevice.offers - {"infos"}
+
+
 OURS = [
     OursForStableBaselines3,
+    OursOnDevice,
+    OnDeviceBySuccess,
     ours("geometric", "recompute"),
     *(ours(*options) for options in itertools.product(STRATEGIES, ("success", "keep", "never"))),
 ]

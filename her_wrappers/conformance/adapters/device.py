@@ -1,0 +1,92 @@
+"""Adapter that tests her-toolkit's `DeviceReplayBuffer` with tensors on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
+from her_wrappers.conformance.adapters.ours import buffer_options, stacked, states
+from her_wrappers.data.trees import map_tree
+from her_wrappers.replay.device_buffer import DeviceReplayBuffer, SimulatorStep
+
+
+class OursOnDevice(ReplayAdapter):
+    """Adapter of `DeviceReplayBuffer`; the buffer gets one step of all environments per call."""
+
+    name = "her-toolkit, on a device"
+    offers = frozenset(OFFERS) - {"priorities"}
+    samples_open_episodes, evicts, ends_all_episodes = True, "steps", True
+
+    def __init__(self, env: Any, *, buffer_size: int, num_envs: int = 1, **options: Any) -> None:
+        self._num_envs, self._steps = num_envs, list[tuple[Any, ...]]()
+        self._are_new = torch.ones(num_envs, dtype=torch.bool)
+        self._options: dict[str, Any] = {
+            "compute_reward": _on_tensors(env.compute_reward, np.float32),
+            "compute_terminated": _on_tensors(env.compute_terminated, np.bool_),
+        }
+        steps, given = buffer_size // num_envs, buffer_options(**options)
+        del given["prioritized"]
+        sizes = {"steps_per_env": steps, "states_per_env": 2 * steps + 1}  # also for episodes of one step
+        self.buffer = DeviceReplayBuffer(
+            env.observation_space, env.action_space, num_envs,
+            termination=self.termination, **self._options, **sizes, **given,
+        )  # fmt: skip
+
+    def add(self, *transition: Any, env_index: int = 0) -> None:
+        """Collect transitions until each environment has provided one, then add them in one call."""
+        self._steps.append(transition)
+        if len(self._steps) < self._num_envs:
+            return
+        *columns, infos = stacked(self._steps)
+        obs, action, reward, last, terminated, truncated = map_tree(torch.tensor, tuple(columns))
+        self._steps = []
+        if self._are_new.any():
+            self.buffer.begin_episodes(obs, self._are_new)
+        self._are_new = terminated | truncated
+        info = {key: torch.tensor([info[key] for info in infos]) for key in self.buffer.info_keys}
+        first = None if self.buffer.can_sample else obs
+        # The next call has the first observations of new episodes; until then, the last ones are as good.
+        self.buffer.add(SimulatorStep(last, action, reward.float(), terminated, truncated, last, info, first))
+
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Return a batch as `ReplayAdapter.sample` describes it."""
+        batch = self.buffer.sample(batch_size).to_numpy()
+        return {
+            **states(batch),
+            "action": batch.actions,
+            "reward": batch.rewards,
+            "terminated": batch.terminations,
+            "truncated": batch.truncations,
+            "discount": batch.discounts,
+            "index": batch.index,
+            "weight": batch.weights,
+        }
+
+    def end_episode(self, env_index: int = 0) -> None:
+        """Let the next step of each environment begin a new episode."""
+        self._are_new = torch.ones_like(self._are_new)
+
+    def save(self, path: str) -> None:
+        """Save the buffer, and which environments begin a new episode with their next step."""
+        self.buffer.save(path)
+        np.save(f"{path}-begins.npy", self._are_new.numpy())
+
+    def load(self, path: str) -> None:
+        """Replace this buffer with a saved buffer."""
+        self.buffer = DeviceReplayBuffer.load(path, **self._options)
+        self._are_new = torch.from_numpy(np.load(f"{path}-begins.npy"))
+
+
+def _on_tensors(function: Any, dtype: Any) -> Any:
+    """Return a goal function of arrays as a function of tensors, whose infos are columns."""
+
+    def on_tensors(achieved_goal: torch.Tensor, desired_goal: torch.Tensor, info: Any) -> torch.Tensor:
+        columns = {key: values.tolist() for key, values in info.items()}
+        rows = [{key: columns[key][i] for key in columns} for i in range(len(achieved_goal))]
+        found = function(achieved_goal.numpy(), desired_goal.numpy(), rows)
+        return torch.from_numpy(np.asarray(found, dtype))
+
+    return on_tensors

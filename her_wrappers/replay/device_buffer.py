@@ -1,0 +1,992 @@
+"""DeviceReplayBuffer: relabeled transitions of a batched simulator, stored as tensors on its device.
+
+Each environment has a *lane*, a ring of R rows. A row is a state with its own desired goal. The last state of
+an episode has a row too, so the next state is always in the next row. Rows of a lane have numbers that grow
+for ever; row r is in slot r % R of its lane. The step from state r to state r + 1 is stored in row r::
+
+    row        0   1   2  ..  T-1  T    T+1  T+2       episode 0 has T steps
+    state      s0  s1  s2 ..       sT   s0'  s1'       sT: no step begins here
+    step       0   1   2  ..  T-1       T    T+1       step number = row - number of the episode
+
+No call that runs in each step waits for the device: shapes never depend on data, and all counts are tensors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from her_wrappers.data.arrays import ArrayFile, as_corrupt, write_arrays
+from her_wrappers.data.spaces import LeafSpec, SpaceSpec
+from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.goals.interface import OBSERVATION_KEYS, require_goal_space
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.space_json import space_from_json, space_to_json
+from her_wrappers.replay.batch import Batch, Provenance, Statistics
+from her_wrappers.replay.goal_selection import Geometric, GoalSelection, episode, final, future
+from her_wrappers.replay.options import (
+    BufferOptions,
+    Demonstrations,
+    functions_missing,
+    option_from_json,
+    options_to_json,
+)
+from her_wrappers.replay.relabeling import (
+    BatchFunction,
+    TerminationMode,
+    flags_of_steps,
+    remedy_for_infos,
+    resolve_termination,
+)
+from her_wrappers.replay.tensors import find_device, torch_dtype
+from her_wrappers.support.arguments import require_count, require_function
+from her_wrappers.support.user_warning import warn_user
+
+KIND, VERSION = "replay buffer on a device", 1
+SPACES, SIZES = ("observation_space", "action_space"), ("num_envs", "steps_per_env", "states_per_env")
+MIN_STATES = 4  # so that each step that is added can be sampled
+SAMPLING_OPTIONS = (
+    "n_steps", "gamma", "info_keys", "n_sampled_goal", "goal_selection_strategy", "termination"
+)  # fmt: skip
+TENSORS = (
+    "episode_of_row", "row_of_step", "spans", "next_row", "next_step", "oldest_row", "oldest_step", "ends",
+    "episode", "invalid",
+)  # fmt: skip
+INSPECTED = (1, 10, 100, 1000)  # numbers of the calls of `sample` that inspect the data, and wait for this
+
+Blocks: TypeAlias = dict[torch.dtype, Tensor]  # values of rows, (B, width), by dtype
+
+
+class SimulatorStep(NamedTuple):
+    """One step of all N environments of a simulator, as tensors on its device.
+
+    Attributes:
+        observation: Dict of (N, ...) tensors ``observation``, ``achieved_goal``, ``desired_goal``: what the
+            policy sees next. Where an episode ended, this is the first observation of the next episode.
+        action: (N, ...) actions of the step.
+        reward: (N,) rewards.
+        terminated: (N,) bool.
+        truncated: (N,) bool.
+        last_observation: The observation after the step and before any reset, for all N environments.
+        info: Dict of (N, ...) tensors: the values that ``compute_reward`` reads from infos.
+        first_observation: The observation that ``reset`` returned, in the first step after it, else None.
+    """
+
+    observation: Mapping[str, Any]
+    action: Any
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    last_observation: Mapping[str, Any]
+    info: Mapping[str, Tensor] = {}
+    first_observation: Mapping[str, Any] | None = None
+
+
+class Leaf(NamedTuple):
+    """An array of a state or step, and its columns in the matrix of its dtype."""
+
+    spec: LeafSpec
+    dtype: torch.dtype
+    begin: int
+    end: int
+
+
+class Columns(NamedTuple):
+    """The columns of a matrix: other parts of the observation, achieved goal, desired goal, step."""
+
+    observation: int  # end of the other parts of the observation, and so on
+    achieved: int
+    desired: int
+    step: int
+
+
+class Steps(NamedTuple):
+    """Sampled steps, as (B,) tensors."""
+
+    lane: Tensor
+    number: Tensor  # number of the step in its lane
+    row: Tensor  # row of the state before the step
+    first: Tensor  # first row of the episode
+    last: Tensor  # last row of the episode so far
+
+
+class NewGoals(NamedTuple):
+    """New goals of sampled steps."""
+
+    relabeled: Tensor  # (B,) bool, whether the step gets its new goal
+    values: Blocks
+
+    def repeat(self, n: int) -> NewGoals:
+        """Return each goal n times, in successive rows."""
+        repeated = {dtype: values.repeat_interleave(n, 0) for dtype, values in self.values.items()}
+        return NewGoals(self.relabeled.repeat_interleave(n), repeated)
+
+
+class DeviceReplayBuffer:
+    """A replay buffer for batched simulators that relabels goals in hindsight, in tensors on a device.
+
+    `add` takes one step of N environments, and `sample` returns transitions of all stored steps, also of
+    episodes that have not ended: for these, ``"future"`` reaches to the newest state. Single steps are
+    evicted, oldest first. Neither call waits for the device, so both can be captured in a CUDA graph, if the
+    functions of the buffer do not wait either; register `generator` with the graph. Only `len`,
+    `statistics`, `verify`, `save` and the calls 1, 10, 100 and 1,000 of `sample` wait. They raise
+    ValueError if an invalid value was added.
+
+    Args:
+        observation_space: Dict space of one environment: ``observation``, ``achieved_goal``,
+            ``desired_goal``.
+        action_space: Action space of one environment.
+        num_envs: Number of environments, N.
+        steps_per_env: Largest number of steps that are stored for each environment.
+        states_per_env: Number of states for which each environment has memory. An episode of T steps has
+            T + 1 states, so short episodes reduce the number of steps that fit. The default suffices for
+            ``steps_per_env`` steps of episodes of 32 steps.
+        max_bytes: Limit of memory in bytes, from which ``steps_per_env`` is computed; give only one of them.
+        compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
+            batch of goals. All arguments are tensors, and ``info`` is a dict of (B, ...) tensors.
+        reward_fn: Function to use instead of ``compute_reward`` if rewards depend on the state or the action:
+            ``reward_fn(batch)``, see `HindsightReplayBuffer`.
+        compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns (B,) terminations.
+        n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4.
+        goal_selection_strategy: As for `HindsightReplayBuffer`. A function ``(t, length, generator) -> s``
+            gets and returns (B,) tensors, and a ``torch.Generator``. Results outside of 1..length are
+            clipped. If the beginning of an episode was evicted, t and length count from its oldest stored
+            state.
+        termination: As for `HindsightReplayBuffer`.
+        n_steps: Maximum number of steps whose rewards are summed, see `Batch`.
+        gamma: Discount factor.
+        info_keys: Keys of the infos to store and to pass to the functions.
+        seed: Seed of the random generator: the same seed gives the same batches on the same device.
+        device: Torch device that stores the transitions.
+        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. With D steps
+            of demonstrations, their step numbers are 0 to D - 1.
+
+    Raises:
+        MemoryError: Not enough memory on the device.
+        TypeError: An argument has a wrong type, or torch does not support the dtype of a space.
+        ValueError: An argument has a wrong value, or a function is missing.
+
+    Example:
+        >>> import torch
+        >>> from gymnasium.spaces import Box, Dict
+        >>> goal = Box(-1, 1, (2,))
+        >>> space = Dict(observation=goal, achieved_goal=goal, desired_goal=goal)
+        >>> def compute_reward(achieved_goal, desired_goal, info):
+        ...     return -((achieved_goal - desired_goal).norm(dim=-1) > 0.05).float()
+        >>> buffer = DeviceReplayBuffer(space, goal, 8, compute_reward=compute_reward, seed=0)
+        >>> state = dict.fromkeys(space, torch.zeros(8, 2))
+        >>> reward, flags = -torch.ones(8), torch.zeros(8, dtype=torch.bool)
+        >>> buffer.add(SimulatorStep(state, torch.ones(8, 2), reward, flags, flags, state, {}, state))
+        >>> buffer.sample(256).observations["desired_goal"].shape
+        torch.Size([256, 2])
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        num_envs: int,
+        *,
+        steps_per_env: int | None = None,
+        states_per_env: int | None = None,
+        max_bytes: int | None = None,
+        compute_reward: GoalFunction | None = None,
+        reward_fn: BatchFunction | None = None,
+        compute_terminated: GoalFunction | None = None,
+        n_sampled_goal: int | None = None,
+        goal_selection_strategy: GoalSelection = "future",
+        termination: TerminationMode | GoalFunction | None = None,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+        info_keys: Sequence[str] = (),
+        seed: int | None = None,
+        device: str | torch.device = "cpu",
+        demonstrations: Demonstrations | None = None,
+    ) -> None:
+        self.num_envs = require_count("num_envs", num_envs, at_least=1)
+        self.observation_space, self.action_space = require_goal_space(observation_space), action_space
+        self.device = find_device(device)
+        self._lay_out_columns()
+        if max_bytes is not None:
+            if steps_per_env is not None or states_per_env is not None:
+                raise ValueError("max_bytes must not be given together with steps_per_env or states_per_env")
+            states_per_env = max_bytes // (self.num_envs * self._bytes_per_row) - 1
+            if states_per_env < MIN_STATES:
+                least = (MIN_STATES + 1) * self.num_envs * self._bytes_per_row
+                raise ValueError(f"max_bytes must be at least {least} for these spaces, got {max_bytes}")
+            steps_per_env = states_per_env - 1
+        self.steps_per_env = require_count(
+            "steps_per_env", 1000 if steps_per_env is None else steps_per_env, at_least=1
+        )
+        if states_per_env is None:
+            states_per_env = max(MIN_STATES, self.steps_per_env + self.steps_per_env // 32 + 1)
+        self.states_per_env = require_count("states_per_env", states_per_env, at_least=MIN_STATES)
+        self.options = BufferOptions(
+            buffer_size=self.steps_per_env * self.num_envs,
+            compute_reward=compute_reward,
+            reward_fn=reward_fn,
+            compute_terminated=compute_terminated,
+            n_sampled_goal=n_sampled_goal,
+            goal_selection_strategy=goal_selection_strategy,
+            termination=termination,
+            n_steps=n_steps,
+            gamma=gamma,
+            info_keys=info_keys,
+            prioritized=None,
+            seed=seed,
+            device=device,
+            demonstrations=demonstrations,
+        )
+        self._components = self.options.mixture.components
+        self._rule = resolve_termination(termination, compute_terminated)
+        self._reward_name = "compute_reward" if reward_fn is None else "reward_fn"
+        self._reward: Any = compute_reward if reward_fn is None else reward_fn
+        if self._components:
+            require_function(self._reward_name, self._reward, *(["batch"] if reward_fn is not None else []))
+        self.generator = torch.Generator(self.device)
+        self.generator.manual_seed(seed) if seed is not None else self.generator.seed()
+        self._num_adds = self._num_samples = 0
+        self._warned: set[str] = set()
+        episodes = [] if demonstrations is None else demonstrations.read()
+        self._allocate(sum(map(len, episodes)), len(episodes), demonstrations.share if demonstrations else 0)
+        if episodes:
+            self._add_demonstrations(Episodes.of(episodes))
+
+    @classmethod
+    def for_env(cls, env: Any, **options: Any) -> DeviceReplayBuffer:
+        """Make a buffer with the spaces, functions and device of a simulator.
+
+        Args:
+            env: A `her_wrappers.simulators.GoalSimulator`, or another object with its attributes.
+            **options: Other arguments of the class. Functions given here replace those of ``env``.
+
+        Raises:
+            TypeError: ``env`` lacks an attribute, or an option is unknown or has a wrong type.
+            ValueError: An option has a wrong value.
+        """
+        names = ("single_observation_space", "single_action_space", "num_envs")
+        if missing := [name for name in names if not hasattr(env, name)]:
+            raise TypeError(
+                f"env must be a GoalSimulator, got {type(env).__name__}, which has no {missing[0]!r}; wrap "
+                "the simulator in her_wrappers.simulators.GoalSimulator"
+            )
+        return cls(*(getattr(env, name) for name in names), **_functions_of(env, options) | options)
+
+    def _lay_out_columns(self) -> None:
+        """Assign columns to all arrays, in the order of `Columns`."""
+        flag: Any = spaces.Box(0, 1, (), np.bool_)
+        reward = spaces.Box(-np.inf, np.inf, (), np.float32)
+        step = spaces.Dict(action=self.action_space, reward=reward, terminated=flag, truncated=flag)
+        self._state_spec = SpaceSpec.of("observation", self.observation_space)
+        self._step_spec = SpaceSpec.of("step", step)
+        parts: list[list[LeafSpec]] = [[], [], [], list(self._step_spec)]
+        for leaf in self._state_spec:
+            parts[OBSERVATION_KEYS.index(leaf.path[0]) if leaf.path[0] in OBSERVATION_KEYS else 0].append(
+                leaf
+            )
+        widths: dict[torch.dtype, int] = {}
+        places: dict[str, Leaf] = {}
+        ends = []
+        for part in parts:
+            for leaf in part:
+                dtype = torch_dtype(leaf.name, leaf.dtype)
+                begin, widths[dtype] = widths.get(dtype, 0), widths.get(dtype, 0) + math.prod(leaf.shape)
+                places[leaf.name] = Leaf(leaf, dtype, begin, widths[dtype])
+            ends.append(dict(widths))
+        self._state_leaves, self._step_leaves = (
+            [places[leaf.name] for leaf in spec] for spec in (self._state_spec, self._step_spec)
+        )
+        self._columns = {dtype: Columns(*(end.get(dtype, 0) for end in ends)) for dtype in widths}
+        sizes = (columns.step * dtype.itemsize for dtype, columns in self._columns.items())
+        self._bytes_per_row = sum(sizes) + 4 * 8  # and the four integers of `_allocate`
+
+    def _allocate(self, num_demonstrations: int, num_demonstrated: int, share: float) -> None:
+        """Allocate N lanes, and a longer one for the steps and episodes of demonstrations."""
+        self._num_demonstrations, self._num_demonstrated, self._share = (
+            num_demonstrations,
+            num_demonstrated,
+            share,
+        )
+        self._lane_size = self.states_per_env + 1  # one slot may be overwritten before its state is complete
+        slots = self.num_envs * self._lane_size + num_demonstrations + num_demonstrated
+        try:
+            self._rows = {
+                dtype: self._zeros(slots, columns.step, dtype=dtype)
+                for dtype, columns in self._columns.items()
+            }
+            self._episode_of_row, self._row_of_step = self._zeros(slots), self._zeros(slots)
+            self._spans = self._zeros(slots, 2)  # of each episode: its first and last row
+        except (RuntimeError, MemoryError) as error:  # torch has no MemoryError of its own
+            raise MemoryError(
+                f"not enough memory on {self.device} for {slots * self._bytes_per_row / 1e9:.3g} GB; "
+                "reduce steps_per_env=, or pass max_bytes="
+            ) from error
+        self._infos: dict[str, Tensor] = {}  # allocated by the first step, which has their shapes
+        self._lanes = torch.arange(self.num_envs, device=self.device)
+        # Of each lane: numbers of the next row and step, of the oldest ones that are stored, and of the
+        # episode; the cumulative number of stored steps; the first step with an invalid value.
+        self._next_row, self._next_step, self._oldest_row, self._oldest_step, self._ends = (
+            self._zeros(self.num_envs) for _ in range(5)
+        )
+        self._episode, self._invalid = (self._zeros(self.num_envs) - 1 for _ in range(2))
+
+    def _zeros(self, *shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=self.device)
+
+    # --- adding -----------------------------------------------------------------------------------
+
+    def add(self, step: SimulatorStep) -> None:
+        """Add one step of all environments; the oldest steps are evicted.
+
+        A NaN, an infinite goal or a reward that is not finite raises its error later, see the class.
+
+        Args:
+            step: The step. The buffer stores copies.
+
+        Raises:
+            TypeError: A value is not a tensor of the expected dtype; nothing is added.
+            ValueError: A shape or a device is wrong, a key is missing, or the first step has no
+                ``first_observation``; nothing is added.
+        """
+        names = ("action", "reward", "terminated", "truncated")
+        values = self._blocks({name: getattr(step, name) for name in names}, self._step_leaves)
+        last, following = (
+            self._blocks(each, self._state_leaves) for each in (step.last_observation, step.observation)
+        )
+        infos = {key: self._checked(f"info {key!r}", step.info.get(key)) for key in self.info_keys}
+        if step.first_observation is not None:
+            self.begin_episodes(step.first_observation)
+        elif not self._num_adds:
+            raise ValueError(
+                "the first step must have first_observation, the observation that reset() returned"
+            )
+        row = self._next_row - 1
+        here = self._find(self._lanes, row)
+        for dtype, block in values.items():
+            self._rows[dtype][:, self._columns[dtype].desired :].index_copy_(0, here, block)
+        for key, value in infos.items():
+            column = self._info_column(key, value)
+            column.index_copy_(0, here, value.to(column.dtype))
+        self._row_of_step.index_copy_(0, self._find(self._lanes, self._next_step), row)
+        self._write_states(last, self._episode)
+        self._spans[:, 1].index_copy_(0, self._find(self._lanes, self._episode), self._next_row)
+        is_invalid = ~step.reward.isfinite()
+        for dtype, block in (*values.items(), *last.items()):
+            if dtype.is_floating_point:
+                is_invalid |= block.isnan().any(1)
+        for dtype, block in last.items():
+            if dtype.is_floating_point:
+                is_invalid |= block[:, self._columns[dtype].observation :].isinf().any(1)  # goals
+        self._invalid.copy_(torch.where(is_invalid & (self._invalid < 0), self._next_step, self._invalid))
+        self._next_row += 1
+        self._begin(following, step.terminated | step.truncated)
+        self._num_adds += 1
+
+    def begin_episodes(self, observation: Mapping[str, Any], mask: Tensor | None = None) -> None:
+        """Begin new episodes; `add` does this after the end of an episode and with ``first_observation``.
+
+        Open episodes of these environments end as truncated.
+
+        Args:
+            observation: Dict of (N, ...) tensors, the first observations.
+            mask: (N,) bool, the environments whose episodes begin; None for all environments.
+
+        Raises:
+            TypeError: As for `add`.
+            ValueError: As for `add`.
+        """
+        blocks = self._blocks(observation, self._state_leaves)
+        began = self._lanes >= 0 if mask is None else self._checked("mask", mask, torch.bool, ())
+        first = self._spans[self._find(self._lanes, self._episode), 0]
+        is_open = began & (self._next_row - 1 > first)
+        flags = self._rows[torch.bool][:, -2:]  # terminated and truncated
+        previous = self._find(self._lanes, self._next_row - 2)
+        truncated = flags[previous, 1] | (is_open & ~flags[previous, 0])
+        flags[:, 1].index_copy_(0, previous, truncated)
+        self._begin(blocks, began)
+
+    def _begin(self, blocks: Blocks, began: Tensor) -> None:
+        """Write states to the next rows. In the lanes ``began``, they are the first states of episodes.
+
+        In the other lanes, they have no meaning, and the next states overwrite them.
+        """
+        self._write_states(blocks, self._episode + 1)
+        span = torch.stack((self._next_row, self._next_row), 1)
+        self._spans.index_copy_(0, self._find(self._lanes, self._episode + 1), span)
+        self._next_row += began
+        self._episode += began
+        self._next_step.copy_(self._next_row - 1 - self._episode)
+        self._oldest_row.copy_((self._next_row + 1 - self._lane_size).clamp(min=0))
+        oldest = self._oldest_row - self._episode_of_row[self._find(self._lanes, self._oldest_row)]
+        self._oldest_step.copy_(oldest.maximum(self._next_step - self.steps_per_env))
+        self._ends.copy_((self._next_step - self._oldest_step).cumsum(0))
+
+    def _write_states(self, blocks: Blocks, episode: Tensor) -> None:
+        slots = self._find(self._lanes, self._next_row)
+        for dtype, values in blocks.items():
+            self._rows[dtype][:, : self._columns[dtype].desired].index_copy_(0, slots, values)
+        self._episode_of_row.index_copy_(0, slots, episode)
+
+    def _info_column(self, key: str, like: Tensor) -> Tensor:
+        """Return the rows of an info; their shape and dtype are those of the first step."""
+        if key not in self._infos:
+            self._infos[key] = self._zeros(len(self._spans), *like.shape[1:], dtype=like.dtype)
+        return self._infos[key]
+
+    def _blocks(self, tree: Any, leaves: list[Leaf]) -> Blocks:
+        """Return the values of N states or steps as matrices (N, width) with the columns of the rows."""
+        parts: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
+        for spec, dtype, begin, _ in leaves:
+            value = self._checked(spec.name, spec.find(tree, "in the step"), dtype, spec.shape)
+            parts.setdefault(dtype, []).append((begin, value.reshape(self.num_envs, math.prod(spec.shape))))
+        ordered = {dtype: sorted(each, key=lambda part: part[0]) for dtype, each in parts.items()}
+        return {dtype: torch.cat([values for _, values in each], 1) for dtype, each in ordered.items()}
+
+    def _checked(
+        self, name: str, value: Any, dtype: torch.dtype | None = None, shape: tuple[int, ...] | None = None
+    ) -> Tensor:
+        """Return a tensor of N rows; raise an error if its type, device, dtype or shape is wrong."""
+        if not isinstance(value, Tensor) or value.dtype != (dtype or value.dtype):
+            got = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(
+                f"{name} must be a tensor of {dtype or 'numbers'}, got {got}; convert it before add()"
+            )
+        expected = (self.num_envs, *(value.shape[1:] if shape is None else shape))
+        if value.device != self.device or tuple(value.shape) != expected:
+            raise ValueError(
+                f"{name} must have shape {expected}, a row for each environment, on {self.device}, got "
+                f"{tuple(value.shape)} on {value.device}"
+            )
+        return value
+
+    def _add_demonstrations(self, episodes: Episodes) -> None:
+        """Fill the lane of the demonstrations."""
+
+        def tensor(values: Any) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+
+        number = np.arange(len(episodes))
+        first, row = episodes.ends[:-1] + number, episodes.state_of_step
+        base = self.num_envs * self._lane_size
+        self._episode_of_row[base:] = tensor(number.repeat(episodes.lengths + 1))
+        self._spans[base : base + len(number)] = tensor(np.stack((first, first + episodes.lengths), 1))
+        self._row_of_step[base : base + len(row)] = tensor(row)
+        flags = {
+            name: flags_of_steps(episodes, getattr(episodes, name)) for name in ("terminated", "truncated")
+        }
+        rewards = episodes.rewards.astype(np.float32)
+        for tree, spec, leaves, rows in (
+            (episodes.observations, self._state_spec, self._state_leaves, np.arange(len(row) + len(number))),
+            (
+                {"action": episodes.actions, "reward": rewards, **flags},
+                self._step_spec,
+                self._step_leaves,
+                row,
+            ),
+        ):
+            checked, slots = spec.check_rows(tree, len(rows), "the demonstrations"), tensor(base + rows)
+            for leaf in leaves:
+                values = leaf.spec.find(checked, "").reshape(len(rows), -1)
+                self._rows[leaf.dtype][slots, leaf.begin : leaf.end] = tensor(values)
+        for key in self.info_keys:
+            values = tensor(episodes.infos[key])
+            self._info_column(key, values)[tensor(base + row)] = values
+
+    # --- sampling ---------------------------------------------------------------------------------
+
+    def sample(self, batch_size: int) -> Batch[Tensor]:
+        """Sample transitions with replacement, uniformly over all stored steps; relabeled rows come first.
+
+        Args:
+            batch_size: Number of transitions, B.
+
+        Raises:
+            ValueError: ``batch_size`` is not an integer of at least 1, no step is stored, or a function of
+                the buffer returns a wrong shape; or an invalid value was added, see the class.
+        """
+        size = require_count("batch_size", batch_size, at_least=1)
+        self._require_steps()
+        self._num_samples += 1
+        if self._num_samples in INSPECTED:
+            self._inspect()
+        return self._sample(size)
+
+    def _require_steps(self) -> None:
+        if not self._num_adds:
+            raise ValueError("cannot sample from an empty buffer; call add() first")
+
+    def _sample(self, size: int) -> Batch[Tensor]:
+        # For each row: its step and its goal. One number of the last row of `random` rounds a share.
+        random = torch.rand((3, size), dtype=torch.float64, device=self.device, generator=self.generator)
+        order = torch.arange(size, device=self.device)
+        is_demonstration = None
+        if self._num_demonstrations:  # at equal distances, so that all strategies have the same share
+            share = (torch.arange(size + 1, device=self.device) * self._share + random[2, -1]).floor()
+            is_demonstration = share[1:] > share[:-1]
+        steps = self._draw(random[0], is_demonstration)
+        component = torch.zeros_like(order)
+        for end in itertools.accumulate(each.share for each in self._components):
+            component += order >= (size * end + random[2, 0]).floor()
+        goals, goal_index = self._select_goals(steps, component, random[1], is_demonstration)
+        index = self._index(steps.lane, steps.number)
+        if self.options.n_steps == 1:
+            slots = self._find(steps.lane, steps.row), self._find(steps.lane, steps.row + 1)
+            batch = self._read(slots, goals, index)
+            batch.rewards, batch.terminations = self._outcome(batch, slots)
+            batch.discounts.mul_(~batch.terminations)
+        else:
+            batch = self._sum_windows(steps, goals, index)
+        first_index = self._index(steps.lane, steps.number - (steps.row - steps.first))
+        names, count = self.options.mixture.names, self._num_demonstrations
+        batch.provenance = Provenance(first_index, goal_index, component, names, count, steps.lane)
+        return batch
+
+    def _draw(self, random: Tensor, is_demonstration: Tensor | None) -> Steps:
+        """Return a stored step for each of B random numbers in [0, 1)."""
+        count = (random * self._ends[-1]).long()
+        lane = torch.searchsorted(self._ends, count, right=True)
+        number = self._next_step[lane] - (self._ends[lane] - count)
+        if is_demonstration is not None:
+            lane = torch.where(is_demonstration, self.num_envs, lane)
+            number = torch.where(is_demonstration, (random * self._num_demonstrations).long(), number)
+        row = self._row_of_step[self._find(lane, number)]
+        episode = self._episode_of_row[self._find(lane, row)]
+        first, last = self._spans[self._find(lane, episode)].unbind(1)
+        return Steps(lane, number, row, first, last)
+
+    def _find(self, lane: Tensor, number: Tensor) -> Tensor:
+        """Return the slots of rows, steps or episodes of given lanes."""
+        in_ring = number % self._lane_size
+        if self._num_demonstrations:  # their lane is not a ring
+            in_ring = torch.where(lane < self.num_envs, in_ring, number)
+        return lane * self._lane_size + in_ring
+
+    def _position(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the lanes and the numbers in these lanes of steps, the inverse of `_index`."""
+        number = index - self._num_demonstrations
+        is_demonstration = number < 0
+        lane = torch.where(is_demonstration, self.num_envs, number % self.num_envs)
+        return lane, torch.where(is_demonstration, index, number // self.num_envs)
+
+    def _index(self, lane: Tensor, number: Tensor) -> Tensor:
+        """Return step numbers among the steps of all lanes; those of demonstrations come first."""
+        index = number * self.num_envs + lane + self._num_demonstrations
+        return torch.where(lane < self.num_envs, index, number) if self._num_demonstrations else index
+
+    def _select_goals(
+        self, steps: Steps, component: Tensor, random: Tensor, is_demonstration: Tensor | None
+    ) -> tuple[NewGoals, Tensor]:
+        """Return a new goal for each row, by dtype, and the index of the step that achieved it."""
+        slots, index, takes_desired = torch.zeros_like(component), torch.zeros_like(component), None
+        for number, each in enumerate(self._components):
+            if each.select is None:
+                fractions = torch.empty_like(random).uniform_(generator=self.generator)
+                source = self._draw(fractions, is_demonstration)
+                lane, row, found = source.lane, source.row + 1, source.number
+            else:
+                lane = steps.lane
+                row = self._select_row(each.select, steps, random)
+                found = steps.number + (row - steps.row) - 1
+            chosen = component == number
+            slots = torch.where(chosen, self._find(lane, row), slots)
+            index = torch.where(chosen, self._index(lane, found), index)
+            takes_desired = chosen if each.takes_desired else None  # it is the last component
+        goals: Blocks = {}
+        for dtype, columns in self._columns.items():
+            if self._components and columns.desired > columns.achieved:
+                rows = self._rows[dtype]
+                goals[dtype] = rows[:, columns.observation : columns.achieved][slots]
+                if takes_desired is not None:
+                    desired = rows[:, columns.achieved : columns.desired][slots]
+                    goals[dtype] = torch.where(takes_desired[:, None], desired, goals[dtype])
+        return NewGoals(component < len(self._components), goals), index
+
+    def _select_row(self, select: Any, steps: Steps, random: Tensor) -> Tensor:
+        """Return the row of a state in the episode of each step, as a strategy selects it."""
+        left = steps.last - steps.row
+        if select is future:
+            return steps.row + 1 + (random * left).long()
+        if select is final:
+            return steps.last
+        if isinstance(select, Geometric):
+            tail = 1 + random * torch.expm1(left * math.log(select.gamma))
+            ahead = (tail.log() / math.log(select.gamma)).ceil().long()
+            return steps.row + ahead.clamp(min=1).minimum(left)
+        # The oldest states may have been evicted. Demonstrations are complete.
+        oldest = self._oldest_row[steps.lane.clamp(max=self.num_envs - 1)]
+        first = torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)
+        length = steps.last - first
+        if select is episode:
+            return first + 1 + (random * length).long()
+        chosen = select.strategy(steps.row - first, length, self.generator)
+        chosen = self._require_rows("the goal selection strategy", chosen, len(length))
+        return first + chosen.clamp(min=1).minimum(length)
+
+    def _read(self, slots: tuple[Tensor, Tensor], goals: NewGoals, index: Tensor) -> Batch[Tensor]:
+        """Return the steps between two slots each; relabeled rows get new goals, but not new rewards."""
+        here, there = ({dtype: rows[each] for dtype, rows in self._rows.items()} for each in slots)
+        for dtype, goal in goals.values.items():
+            columns = self._columns[dtype]
+            for block in (here[dtype], there[dtype]):
+                desired = block[:, columns.achieved : columns.desired]
+                desired.copy_(torch.where(goals.relabeled[:, None], goal, desired))
+        step = self._tree(self._step_spec, self._step_leaves, here)
+        weights = torch.ones_like(index, dtype=torch.float32)
+        return Batch(
+            self._tree(self._state_spec, self._state_leaves, here),
+            step["action"],
+            step["reward"],
+            self._tree(self._state_spec, self._state_leaves, there),
+            step["terminated"],
+            step["truncated"],
+            weights * self.options.gamma,
+            weights,
+            goals.relabeled,
+            index,
+        )
+
+    def _tree(self, spec: SpaceSpec, leaves: list[Leaf], blocks: Blocks) -> Any:
+        count = len(blocks[torch.float32])
+        return spec.build([
+            blocks[dtype][:, begin:end].reshape(count, *leaf.shape) for leaf, dtype, begin, end in leaves
+        ])
+
+    def _outcome(self, batch: Batch[Tensor], slots: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the rewards and terminations of the steps of ``batch`` for their goals."""
+        if not self._components:
+            return batch.rewards, batch.terminations
+        info = self._infos_at(slots[0])
+        achieved, goal = batch.next_observations["achieved_goal"], batch.observations["desired_goal"]
+        rewards, terminations, mode = self._rewards(batch, goal, info), batch.terminations, self._rule.mode
+        if mode == "never":
+            terminations = torch.zeros_like(terminations)
+        elif mode != "keep":
+            recorded = {dtype: rows[slots[1]] for dtype, rows in self._rows.items()}
+            own_goal = self._tree(self._state_spec, self._state_leaves, recorded)["desired_goal"]
+            if mode == "success":  # the reward of an achieved goal
+                best = self._rewards(batch, achieved, info)
+                by_goal, by_own_goal = rewards == best, self._rewards(batch, own_goal, info) == best
+            else:
+                by_goal, by_own_goal = (
+                    self._call("compute_terminated", (achieved, each, info), len(rewards)).bool()
+                    for each in (goal, own_goal)
+                )
+            terminations = by_goal | (terminations & ~by_own_goal)
+        return (
+            torch.where(batch.relabeled, rewards, batch.rewards),
+            torch.where(batch.relabeled, terminations, batch.terminations),
+        )
+
+    def _infos_at(self, slots: Tensor) -> dict[str, Tensor]:
+        return {key: values[slots] for key, values in self._infos.items()}
+
+    def _rewards(
+        self, batch: Batch[Tensor], goal: Any, info: dict[str, Tensor], achieved: Any = None
+    ) -> Tensor:
+        """Return the rewards of steps, (B,) float32, for a goal and optionally for another achieved goal."""
+        achieved = batch.next_observations["achieved_goal"] if achieved is None else achieved
+        arguments: tuple[Any, ...] = achieved, goal, info
+        if self._reward_name == "reward_fn":
+            observations = batch.observations | {"desired_goal": goal}
+            after = batch.next_observations | {"desired_goal": goal, "achieved_goal": achieved}
+            arguments = (replace(batch, observations=observations, next_observations=after),)
+        return self._call(self._reward_name, arguments, len(batch)).float()
+
+    def _call(self, name: str, arguments: tuple[Any, ...], count: int) -> Tensor:
+        """Call a function of the user; raise ValueError unless it returns a tensor of ``count`` numbers."""
+        function = self._rule.compute_terminated if name == "compute_terminated" else self._reward
+        try:
+            result = function(*arguments)  # type: ignore[misc] # it is not None where it is needed
+        except KeyError as error:
+            key = error.args[0] if error.args else None
+            if name != "reward_fn" and isinstance(key, str) and key not in arguments[2]:
+                raise ValueError(
+                    f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_infos([key])}"
+                ) from error
+            raise
+        return self._require_rows(name, result, count)
+
+    def _require_rows(self, name: str, result: Any, count: int) -> Tensor:
+        if not isinstance(result, Tensor) or result.device != self.device:
+            got = result.device if isinstance(result, Tensor) else type(result).__name__
+            raise ValueError(
+                f"{name} must return a tensor on {self.device}, got {got}; compute it with torch"
+            )
+        if result.shape != (count,):
+            fix = "reduce over the goal's own axes only, such as dim=-1"
+            raise ValueError(f"{name} must return shape ({count},), got {tuple(result.shape)}; {fix}")
+        return result
+
+    def _sum_windows(self, steps: Steps, goals: NewGoals, index: Tensor) -> Batch[Tensor]:
+        """Return a batch with n-step returns; each step of a window is relabeled with the row's goal."""
+        n, lane, row = self.options.n_steps, steps.lane, steps.row
+        left = (steps.last - row).clamp(max=n)
+        order = torch.arange(n, device=self.device)
+        ahead = order.minimum(left[:, None] - 1)  # short windows are padded with copies of their last step
+        lanes, rows = lane.repeat_interleave(n), (row[:, None] + ahead).reshape(-1)
+        slots = self._find(lanes, rows), self._find(lanes, rows + 1)
+        indices = self._index(lanes, (steps.number[:, None] + ahead).reshape(-1))
+        singles = self._read(slots, goals.repeat(n), indices)
+        rewards, terminations = (each.reshape(-1, n) for each in self._outcome(singles, slots))
+
+        # A window ends after a step that terminates, and in original rows before the desired goal changes.
+        counted = (order < left[:, None]) & (terminations.cumsum(1) <= terminations)
+        for dtype, columns in self._columns.items():
+            desired = self._rows[dtype][:, columns.achieved : columns.desired]
+            own = desired[self._find(lane, row)][:, None]
+            is_same = (desired[slots[1]].reshape(len(row), n, -1) == own).all(2).long().cumprod(1).bool()
+            counted &= is_same | goals.relabeled[:, None] | (order == 0)
+        powers = self.options.gamma ** torch.arange(n + 1, dtype=torch.float64, device=self.device)
+        length = counted.sum(1)
+        batch = self._read((self._find(lane, row), self._find(lane, row + length)), goals, index)
+        batch.rewards = (rewards * counted * powers[:-1]).sum(1).float()
+        batch.terminations = (terminations & counted).any(1)
+        batch.truncations = (singles.truncations.reshape(-1, n) & counted).any(1)
+        batch.discounts = (powers[length] * ~batch.terminations).float()
+        return batch
+
+    # --- calls that wait for the device -----------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return the number of stored transitions, without demonstrations; this waits for the device."""
+        return int(self._ends[-1])
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether a step is stored."""
+        return self._num_adds > 0
+
+    @property
+    def info_keys(self) -> tuple[str, ...]:
+        """Keys of the infos to store."""
+        return tuple(self.options.info_keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory allocated for transitions, in bytes."""
+        return sum(each.nbytes for each in self._tensors().values())
+
+    def statistics(self, batch_size: int = 10_000) -> Statistics:
+        """Return statistics of the stored steps and of a batch; the random generator does not change.
+
+        Open episodes are counted too. In contrast to `HindsightReplayBuffer.statistics`, the batch contains
+        its share of demonstrations.
+
+        Args:
+            batch_size: Number of rows of the batch.
+
+        Raises:
+            ValueError: A batch cannot be sampled, see `sample`.
+        """
+        size = require_count("batch_size", batch_size, at_least=1)
+        self._require_steps()
+        self._inspect()
+        state = self.generator.get_state()
+        batch = self._sample(size)
+        self.generator.set_state(state)
+        rows, trivial = batch.relabeled, batch.relabeled[:0]
+        if self.options.can_relabel:
+            lane, goal = batch.lane, batch.observations["desired_goal"]
+            number = torch.where(
+                lane < self.num_envs, (batch.index - self._num_demonstrations) // self.num_envs, batch.index
+            )
+            info = self._infos_at(self._find(lane, self._row_of_step[self._find(lane, number)]))
+            before, at_goal = (
+                self._rewards(batch, goal, info, each) for each in (batch.observations["achieved_goal"], goal)
+            )
+            trivial = (before == at_goal)[rows]
+        ahead = (batch.goal_index - batch.index) / torch.where(batch.is_demonstration, 1, self.num_envs)
+        with_achieved = rows & torch.from_numpy(batch.strategy != "desired").to(self.device)
+        stored = self._stored_steps()
+        num_episodes = len(set((stored.first * self.num_envs + stored.lane).tolist()))
+
+        def mean(values: Tensor) -> float:
+            return float(values.double().mean())  # NaN without values
+
+        return Statistics(
+            num_transitions=len(self),
+            num_episodes=num_episodes,
+            mean_length=len(self) / num_episodes,
+            nbytes=self.nbytes,
+            relabeled_share=mean(rows),
+            relabeled_reward=mean(batch.rewards[rows]),
+            original_reward=mean(batch.rewards[~rows]),
+            terminated_share=mean(batch.terminations[rows]),
+            trivial_share=mean(trivial),
+            mean_ahead=mean(ahead[with_achieved]),
+        )
+
+    def _stored_steps(self, most: int | None = None) -> Steps:
+        """Return all stored steps, or ``most`` of them at equal distances."""
+        count = len(self) if most is None else most
+        numbers = torch.arange(count, dtype=torch.float64, device=self.device)
+        return self._draw((numbers + 0.5) / count, None)
+
+    def _inspect(self) -> None:
+        """Raise ValueError if an invalid value was added; warn if recorded rewards or terminations differ."""
+        lanes = (self._invalid >= 0).nonzero()[:, 0].tolist()
+        if lanes:
+            raise ValueError(
+                f"step {int(self._invalid[lanes[0]])} of environment {lanes[0]} has a NaN, an infinite goal "
+                f"or an infinite reward, and so have steps of {len(lanes) - 1} other environments; let the "
+                "simulator end and reset such an episode before its values reach add()"
+            )
+        if not self.options.can_relabel or not len(self):
+            return
+        steps = self._stored_steps(1000)
+        slots = self._find(steps.lane, steps.row), self._find(steps.lane, steps.row + 1)
+        batch = self._read(slots, NewGoals(steps.row < 0, {}), steps.number)  # nothing is relabeled
+        info = self._infos_at(slots[0])
+        achieved, goal = (batch.next_observations[key] for key in OBSERVATION_KEYS[1:])
+        rewards, best = (self._rewards(batch, each, info) for each in (goal, achieved))
+        differ = (~torch.isclose(rewards, batch.rewards, rtol=1e-4, atol=1e-5)).nonzero()[:, 0].tolist()
+        if differ:
+            self._warn_once(
+                f"{self._reward_name} returns {float(rewards[differ[0]]):g} for a step whose recorded reward "
+                f"is {float(batch.rewards[differ[0]]):g}, so original and relabeled rows disagree; record "
+                f"the rewards of {self._reward_name}, as GoalSimulator does by default"
+            )
+        if not self._rule.is_chosen and (batch.terminations & (rewards == best)).any():
+            self._warn_once(
+                "episodes end at their goal, but relabeled rows keep their recorded terminations, which are "
+                'wrong then; pass compute_terminated=, or termination="success"'
+            )
+
+    def _warn_once(self, message: str) -> None:
+        if message[:20] not in self._warned:
+            self._warned.add(message[:20])
+            warn_user(message)
+
+    def verify(self) -> None:
+        """Check that the internal data are consistent, in time proportional to the size.
+
+        Raises:
+            RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
+            ValueError: An invalid value was added.
+        """
+        counts = self._next_step - self._oldest_step
+        is_valid = bool((counts >= 0).all()) and torch.equal(counts.cumsum(0), self._ends)
+        if is_valid and len(self):
+            lane, number, row, first, last = self._stored_steps()
+            episode = self._episode_of_row[self._find(lane, row)]
+            are_valid = (
+                (row - episode == number) & (first <= row) & (row < last) & (last < self._next_row[lane])
+            )
+            is_valid = bool(are_valid.all())
+        if not is_valid:
+            raise RuntimeError("the data of the buffer are inconsistent; make a new buffer")
+        self._inspect()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the buffer, with open episodes and demonstrations, to a file that `load` reads.
+
+        Args:
+            path: The file to write or replace; it is replaced as a whole.
+
+        Raises:
+            OSError: The file cannot be written.
+            TypeError: A space cannot be described in JSON.
+            ValueError: An invalid value was added.
+        """
+        self._inspect()
+        options = options_to_json(self.options)
+        header = {
+            **{name: space_to_json(getattr(self, name)) for name in SPACES},
+            "sizes": [getattr(self, name) for name in SIZES],
+            "demonstrations": [self._num_demonstrations, self._num_demonstrated, self._share],
+            "options": {name: options[name] for name in SAMPLING_OPTIONS if name in options},
+            "device": self.device.type,
+            "num_adds": self._num_adds,
+        }
+        arrays = {name: tensor.cpu().numpy() for name, tensor in self._tensors().items()}
+        write_arrays(
+            path,
+            arrays | {"generator": self.generator.get_state().numpy()},
+            header,
+            kind=KIND,
+            version=VERSION,
+        )
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return the tensors that make up the content of the buffer, by their names in its file."""
+        return {
+            **{name: getattr(self, f"_{name}") for name in TENSORS},
+            **{f"rows {dtype}": rows for dtype, rows in self._rows.items()},
+            **{f"info {key}": values for key, values in self._infos.items()},
+        }
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: Any = None, **options: Any) -> DeviceReplayBuffer:
+        """Read a buffer from a file that `save` wrote; no code in it is executed.
+
+        Sampling continues with the same random sequence on a device of the same type, unless ``seed`` is
+        given. Without functions, `sample` raises ValueError if rows must be relabeled.
+
+        Args:
+            path: The file.
+            env: The simulator whose functions and device are used.
+            **options: Arguments of the class, such as functions or ``device``; they replace saved options.
+                The sizes and ``demonstrations`` cannot change.
+
+        Raises:
+            CorruptFileError: The file is damaged, is not such a buffer, or has another format version.
+            MemoryError: Not enough memory on the device.
+            OSError: The file cannot be read.
+            TypeError: An option is unknown.
+            ValueError: An option has a wrong value, or a function is missing.
+        """
+        if fixed := sorted({*SIZES, "max_bytes", "demonstrations"} & options.keys()):
+            raise ValueError(f"{fixed[0]} cannot change when a buffer is loaded; leave it out")
+        with ArrayFile(path, kind=KIND, version=VERSION) as file:
+            header, damaged = file.header, f"{path} is damaged: its content is not a buffer on a device"
+            with as_corrupt(damaged):
+                saved = {name: option_from_json(header["options"][name]) for name in header["options"]}
+                saved |= dict(zip(SIZES, header["sizes"], strict=True))
+                found = [space_from_json(header[name]) for name in SPACES]
+                missing = set(SAMPLING_OPTIONS) - saved.keys() - options.keys()
+            if missing:
+                fix = f"pass {min(missing)}= to load()"
+                raise ValueError(
+                    f"the buffer had a function as {min(missing)}, which its file does not contain; {fix}"
+                )
+            given = saved | _functions_of(env, options) | options
+            if given.get("compute_reward") is None and given.get("reward_fn") is None:
+                given["compute_reward"] = functions_missing
+            buffer = cls(found[0], found[1], **given)
+            with as_corrupt(damaged):
+                buffer._allocate(*header["demonstrations"])
+                buffer._num_adds = header["num_adds"]
+                for name in file.arrays:
+                    values = torch.from_numpy(file.read(name))
+                    if name == "generator":
+                        if "seed" not in options and header["device"] == buffer.device.type:
+                            buffer.generator.set_state(values)
+                        continue
+                    if name.startswith("info "):
+                        buffer._info_column(name.removeprefix("info "), values)
+                    tensor = buffer._tensors()[name]
+                    if (values.shape, values.dtype) != (tensor.shape, tensor.dtype):
+                        raise ValueError(
+                            f"{name!r} has shape {tuple(values.shape)}, expected {tuple(tensor.shape)}"
+                        )
+                    tensor.copy_(values)
+                buffer.verify()
+        return buffer
+
+
+def _functions_of(env: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those attributes of a simulator that are options of a buffer and not given in ``options``."""
+    names = ("compute_reward", "compute_terminated", "device", "info_keys")
+    found = {name: getattr(env, name, None) for name in names if options.get(name) is None}
+    if options.get("reward_fn") is not None:
+        found.pop("compute_reward", None)
+    return {name: value for name, value in found.items() if value is not None}
