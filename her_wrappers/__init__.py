@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from her_wrappers.collecting import Collector
     from her_wrappers.conformance import ReplayAdapter, check_replay
     from her_wrappers.diagnosis import diagnose
-    from her_wrappers.replay.device_buffer import DeviceReplayBuffer, SimulatorStep
+    from her_wrappers.replay.device_buffer import DeviceReplayBuffer
+    from her_wrappers.replay.lanes import SimulatorStep
 
 __version__ = "0.2.0.dev0"
 
@@ -66,7 +67,7 @@ _MODULES = {
     "Collector": "her_wrappers.collecting",
     "DeviceReplayBuffer": "her_wrappers.replay.device_buffer",
     "ReplayAdapter": "her_wrappers.conformance",
-    "SimulatorStep": "her_wrappers.replay.device_buffer",
+    "SimulatorStep": "her_wrappers.replay.lanes",
     "check_replay": "her_wrappers.conformance",
     "diagnose": "her_wrappers.diagnosis",
 }

@@ -1,15 +1,4 @@
-"""DeviceReplayBuffer: relabeled transitions of a batched simulator, stored as tensors on its device.
-
-Each environment has a *lane*, a ring of R rows. A row is a state with its own desired goal. The last state of
-an episode has a row too, so the next state is always in the next row. Rows of a lane have numbers that grow
-for ever; row r is in slot r % R of its lane. The step from state r to state r + 1 is stored in row r::
-
-    row        0   1   2  ..  T-1  T    T+1  T+2       episode 0 has T steps
-    state      s0  s1  s2 ..       sT   s0'  s1'       sT: no step begins here
-    step       0   1   2  ..  T-1       T    T+1       step number = row - number of the episode
-
-No call that runs in each step waits for the device: shapes never depend on data, and all counts are tensors.
-"""
+"""DeviceReplayBuffer: relabeled transitions of a batched simulator, stored as tensors on its device."""
 
 from __future__ import annotations
 
@@ -18,21 +7,20 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
 
 from her_wrappers.data.arrays import ArrayFile, as_corrupt, write_arrays
-from her_wrappers.data.spaces import LeafSpec, SpaceSpec
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.batch import Batch, Provenance, Statistics
 from her_wrappers.replay.goal_selection import Geometric, GoalSelection, episode, final, future
+from her_wrappers.replay.lanes import Lanes, NewGoals, SimulatorStep, Steps
 from her_wrappers.replay.options import (
     BufferOptions,
     Demonstrations,
@@ -43,11 +31,10 @@ from her_wrappers.replay.options import (
 from her_wrappers.replay.relabeling import (
     BatchFunction,
     TerminationMode,
-    flags_of_steps,
     remedy_for_infos,
     resolve_termination,
 )
-from her_wrappers.replay.tensors import find_device, torch_dtype
+from her_wrappers.replay.tensors import find_device
 from her_wrappers.support.arguments import require_count, require_function
 from her_wrappers.support.user_warning import warn_user
 
@@ -57,78 +44,7 @@ MIN_STATES = 4  # so that each step that is added can be sampled
 SAMPLING_OPTIONS = (
     "n_steps", "gamma", "info_keys", "n_sampled_goal", "goal_selection_strategy", "termination"
 )  # fmt: skip
-TENSORS = (
-    "episode_of_row", "row_of_step", "spans", "next_row", "next_step", "oldest_row", "oldest_step", "ends",
-    "episode", "invalid",
-)  # fmt: skip
 INSPECTED = (1, 10, 100, 1000)  # numbers of the calls of `sample` that inspect the data, and wait for this
-
-Blocks: TypeAlias = dict[torch.dtype, Tensor]  # values of rows, (B, width), by dtype
-
-
-class SimulatorStep(NamedTuple):
-    """One step of all N environments of a simulator, as tensors on its device.
-
-    Attributes:
-        observation: Dict of (N, ...) tensors ``observation``, ``achieved_goal``, ``desired_goal``: what the
-            policy sees next. Where an episode ended, this is the first observation of the next episode.
-        action: (N, ...) actions of the step.
-        reward: (N,) rewards.
-        terminated: (N,) bool.
-        truncated: (N,) bool.
-        last_observation: The observation after the step and before any reset, for all N environments.
-        info: Dict of (N, ...) tensors: the values that ``compute_reward`` reads from infos.
-        first_observation: The observation that ``reset`` returned, in the first step after it, else None.
-    """
-
-    observation: Mapping[str, Any]
-    action: Any
-    reward: Tensor
-    terminated: Tensor
-    truncated: Tensor
-    last_observation: Mapping[str, Any]
-    info: Mapping[str, Tensor] = {}
-    first_observation: Mapping[str, Any] | None = None
-
-
-class Leaf(NamedTuple):
-    """An array of a state or step, and its columns in the matrix of its dtype."""
-
-    spec: LeafSpec
-    dtype: torch.dtype
-    begin: int
-    end: int
-
-
-class Columns(NamedTuple):
-    """The columns of a matrix: other parts of the observation, achieved goal, desired goal, step."""
-
-    observation: int  # end of the other parts of the observation, and so on
-    achieved: int
-    desired: int
-    step: int
-
-
-class Steps(NamedTuple):
-    """Sampled steps, as (B,) tensors."""
-
-    lane: Tensor
-    number: Tensor  # number of the step in its lane
-    row: Tensor  # row of the state before the step
-    first: Tensor  # first row of the episode
-    last: Tensor  # last row of the episode so far
-
-
-class NewGoals(NamedTuple):
-    """New goals of sampled steps."""
-
-    relabeled: Tensor  # (B,) bool, whether the step gets its new goal
-    values: Blocks
-
-    def repeat(self, n: int) -> NewGoals:
-        """Return each goal n times, in successive rows."""
-        repeated = {dtype: values.repeat_interleave(n, 0) for dtype, values in self.values.items()}
-        return NewGoals(self.relabeled.repeat_interleave(n), repeated)
 
 
 class DeviceReplayBuffer:
@@ -215,18 +131,18 @@ class DeviceReplayBuffer:
         self.num_envs = require_count("num_envs", num_envs, at_least=1)
         self.observation_space, self.action_space = require_goal_space(observation_space), action_space
         self.device = find_device(device)
-        self._lay_out_columns()
+        self._lanes = Lanes(self.observation_space, action_space, self.num_envs, self.device)
         if max_bytes is not None:
             if steps_per_env is not None or states_per_env is not None:
                 raise ValueError("max_bytes must not be given together with steps_per_env or states_per_env")
-            states_per_env = max_bytes // (self.num_envs * self._bytes_per_row) - 1
+            bytes_per_state = self.num_envs * self._lanes.bytes_per_row
+            states_per_env = max_bytes // bytes_per_state - 1
             if states_per_env < MIN_STATES:
-                least = (MIN_STATES + 1) * self.num_envs * self._bytes_per_row
+                least = (MIN_STATES + 1) * bytes_per_state
                 raise ValueError(f"max_bytes must be at least {least} for these spaces, got {max_bytes}")
             steps_per_env = states_per_env - 1
-        self.steps_per_env = require_count(
-            "steps_per_env", 1000 if steps_per_env is None else steps_per_env, at_least=1
-        )
+        steps = 1000 if steps_per_env is None else steps_per_env
+        self.steps_per_env = require_count("steps_per_env", steps, at_least=1)
         if states_per_env is None:
             states_per_env = max(MIN_STATES, self.steps_per_env + self.steps_per_env // 32 + 1)
         self.states_per_env = require_count("states_per_env", states_per_env, at_least=MIN_STATES)
@@ -256,10 +172,11 @@ class DeviceReplayBuffer:
         self.generator.manual_seed(seed) if seed is not None else self.generator.seed()
         self._num_adds = self._num_samples = 0
         self._warned: set[str] = set()
+        self._share = 0.0 if demonstrations is None else demonstrations.share
         episodes = [] if demonstrations is None else demonstrations.read()
-        self._allocate(sum(map(len, episodes)), len(episodes), demonstrations.share if demonstrations else 0)
+        self._lanes.allocate(self.states_per_env, sum(map(len, episodes)), len(episodes))
         if episodes:
-            self._add_demonstrations(Episodes.of(episodes))
+            self._lanes.add_demonstrations(Episodes.of(episodes), self.info_keys)
 
     @classmethod
     def for_env(cls, env: Any, **options: Any) -> DeviceReplayBuffer:
@@ -281,69 +198,6 @@ class DeviceReplayBuffer:
             )
         return cls(*(getattr(env, name) for name in names), **_functions_of(env, options) | options)
 
-    def _lay_out_columns(self) -> None:
-        """Assign columns to all arrays, in the order of `Columns`."""
-        flag: Any = spaces.Box(0, 1, (), np.bool_)
-        reward = spaces.Box(-np.inf, np.inf, (), np.float32)
-        step = spaces.Dict(action=self.action_space, reward=reward, terminated=flag, truncated=flag)
-        self._state_spec = SpaceSpec.of("observation", self.observation_space)
-        self._step_spec = SpaceSpec.of("step", step)
-        parts: list[list[LeafSpec]] = [[], [], [], list(self._step_spec)]
-        for leaf in self._state_spec:
-            parts[OBSERVATION_KEYS.index(leaf.path[0]) if leaf.path[0] in OBSERVATION_KEYS else 0].append(
-                leaf
-            )
-        widths: dict[torch.dtype, int] = {}
-        places: dict[str, Leaf] = {}
-        ends = []
-        for part in parts:
-            for leaf in part:
-                dtype = torch_dtype(leaf.name, leaf.dtype)
-                begin, widths[dtype] = widths.get(dtype, 0), widths.get(dtype, 0) + math.prod(leaf.shape)
-                places[leaf.name] = Leaf(leaf, dtype, begin, widths[dtype])
-            ends.append(dict(widths))
-        self._state_leaves, self._step_leaves = (
-            [places[leaf.name] for leaf in spec] for spec in (self._state_spec, self._step_spec)
-        )
-        self._columns = {dtype: Columns(*(end.get(dtype, 0) for end in ends)) for dtype in widths}
-        sizes = (columns.step * dtype.itemsize for dtype, columns in self._columns.items())
-        self._bytes_per_row = sum(sizes) + 4 * 8  # and the four integers of `_allocate`
-
-    def _allocate(self, num_demonstrations: int, num_demonstrated: int, share: float) -> None:
-        """Allocate N lanes, and a longer one for the steps and episodes of demonstrations."""
-        self._num_demonstrations, self._num_demonstrated, self._share = (
-            num_demonstrations,
-            num_demonstrated,
-            share,
-        )
-        self._lane_size = self.states_per_env + 1  # one slot may be overwritten before its state is complete
-        slots = self.num_envs * self._lane_size + num_demonstrations + num_demonstrated
-        try:
-            self._rows = {
-                dtype: self._zeros(slots, columns.step, dtype=dtype)
-                for dtype, columns in self._columns.items()
-            }
-            self._episode_of_row, self._row_of_step = self._zeros(slots), self._zeros(slots)
-            self._spans = self._zeros(slots, 2)  # of each episode: its first and last row
-        except (RuntimeError, MemoryError) as error:  # torch has no MemoryError of its own
-            raise MemoryError(
-                f"not enough memory on {self.device} for {slots * self._bytes_per_row / 1e9:.3g} GB; "
-                "reduce steps_per_env=, or pass max_bytes="
-            ) from error
-        self._infos: dict[str, Tensor] = {}  # allocated by the first step, which has their shapes
-        self._lanes = torch.arange(self.num_envs, device=self.device)
-        # Of each lane: numbers of the next row and step, of the oldest ones that are stored, and of the
-        # episode; the cumulative number of stored steps; the first step with an invalid value.
-        self._next_row, self._next_step, self._oldest_row, self._oldest_step, self._ends = (
-            self._zeros(self.num_envs) for _ in range(5)
-        )
-        self._episode, self._invalid = (self._zeros(self.num_envs) - 1 for _ in range(2))
-
-    def _zeros(self, *shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
-        return torch.zeros(shape, dtype=dtype, device=self.device)
-
-    # --- adding -----------------------------------------------------------------------------------
-
     def add(self, step: SimulatorStep) -> None:
         """Add one step of all environments; the oldest steps are evicted.
 
@@ -357,38 +211,10 @@ class DeviceReplayBuffer:
             ValueError: A shape or a device is wrong, a key is missing, or the first step has no
                 ``first_observation``; nothing is added.
         """
-        names = ("action", "reward", "terminated", "truncated")
-        values = self._blocks({name: getattr(step, name) for name in names}, self._step_leaves)
-        last, following = (
-            self._blocks(each, self._state_leaves) for each in (step.last_observation, step.observation)
-        )
-        infos = {key: self._checked(f"info {key!r}", step.info.get(key)) for key in self.info_keys}
-        if step.first_observation is not None:
-            self.begin_episodes(step.first_observation)
-        elif not self._num_adds:
-            raise ValueError(
-                "the first step must have first_observation, the observation that reset() returned"
-            )
-        row = self._next_row - 1
-        here = self._find(self._lanes, row)
-        for dtype, block in values.items():
-            self._rows[dtype][:, self._columns[dtype].desired :].index_copy_(0, here, block)
-        for key, value in infos.items():
-            column = self._info_column(key, value)
-            column.index_copy_(0, here, value.to(column.dtype))
-        self._row_of_step.index_copy_(0, self._find(self._lanes, self._next_step), row)
-        self._write_states(last, self._episode)
-        self._spans[:, 1].index_copy_(0, self._find(self._lanes, self._episode), self._next_row)
-        is_invalid = ~step.reward.isfinite()
-        for dtype, block in (*values.items(), *last.items()):
-            if dtype.is_floating_point:
-                is_invalid |= block.isnan().any(1)
-        for dtype, block in last.items():
-            if dtype.is_floating_point:
-                is_invalid |= block[:, self._columns[dtype].observation :].isinf().any(1)  # goals
-        self._invalid.copy_(torch.where(is_invalid & (self._invalid < 0), self._next_step, self._invalid))
-        self._next_row += 1
-        self._begin(following, step.terminated | step.truncated)
+        if step.first_observation is None and not self._num_adds:
+            expected = "first_observation, the observation that reset() returned"
+            raise ValueError(f"the first step must have {expected}")
+        self._lanes.add(step, self.info_keys, self.steps_per_env)
         self._num_adds += 1
 
     def begin_episodes(self, observation: Mapping[str, Any], mask: Tensor | None = None) -> None:
@@ -404,104 +230,7 @@ class DeviceReplayBuffer:
             TypeError: As for `add`.
             ValueError: As for `add`.
         """
-        blocks = self._blocks(observation, self._state_leaves)
-        began = self._lanes >= 0 if mask is None else self._checked("mask", mask, torch.bool, ())
-        first = self._spans[self._find(self._lanes, self._episode), 0]
-        is_open = began & (self._next_row - 1 > first)
-        flags = self._rows[torch.bool][:, -2:]  # terminated and truncated
-        previous = self._find(self._lanes, self._next_row - 2)
-        truncated = flags[previous, 1] | (is_open & ~flags[previous, 0])
-        flags[:, 1].index_copy_(0, previous, truncated)
-        self._begin(blocks, began)
-
-    def _begin(self, blocks: Blocks, began: Tensor) -> None:
-        """Write states to the next rows. In the lanes ``began``, they are the first states of episodes.
-
-        In the other lanes, they have no meaning, and the next states overwrite them.
-        """
-        self._write_states(blocks, self._episode + 1)
-        span = torch.stack((self._next_row, self._next_row), 1)
-        self._spans.index_copy_(0, self._find(self._lanes, self._episode + 1), span)
-        self._next_row += began
-        self._episode += began
-        self._next_step.copy_(self._next_row - 1 - self._episode)
-        self._oldest_row.copy_((self._next_row + 1 - self._lane_size).clamp(min=0))
-        oldest = self._oldest_row - self._episode_of_row[self._find(self._lanes, self._oldest_row)]
-        self._oldest_step.copy_(oldest.maximum(self._next_step - self.steps_per_env))
-        self._ends.copy_((self._next_step - self._oldest_step).cumsum(0))
-
-    def _write_states(self, blocks: Blocks, episode: Tensor) -> None:
-        slots = self._find(self._lanes, self._next_row)
-        for dtype, values in blocks.items():
-            self._rows[dtype][:, : self._columns[dtype].desired].index_copy_(0, slots, values)
-        self._episode_of_row.index_copy_(0, slots, episode)
-
-    def _info_column(self, key: str, like: Tensor) -> Tensor:
-        """Return the rows of an info; their shape and dtype are those of the first step."""
-        if key not in self._infos:
-            self._infos[key] = self._zeros(len(self._spans), *like.shape[1:], dtype=like.dtype)
-        return self._infos[key]
-
-    def _blocks(self, tree: Any, leaves: list[Leaf]) -> Blocks:
-        """Return the values of N states or steps as matrices (N, width) with the columns of the rows."""
-        parts: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
-        for spec, dtype, begin, _ in leaves:
-            value = self._checked(spec.name, spec.find(tree, "in the step"), dtype, spec.shape)
-            parts.setdefault(dtype, []).append((begin, value.reshape(self.num_envs, math.prod(spec.shape))))
-        ordered = {dtype: sorted(each, key=lambda part: part[0]) for dtype, each in parts.items()}
-        return {dtype: torch.cat([values for _, values in each], 1) for dtype, each in ordered.items()}
-
-    def _checked(
-        self, name: str, value: Any, dtype: torch.dtype | None = None, shape: tuple[int, ...] | None = None
-    ) -> Tensor:
-        """Return a tensor of N rows; raise an error if its type, device, dtype or shape is wrong."""
-        if not isinstance(value, Tensor) or value.dtype != (dtype or value.dtype):
-            got = value.dtype if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(
-                f"{name} must be a tensor of {dtype or 'numbers'}, got {got}; convert it before add()"
-            )
-        expected = (self.num_envs, *(value.shape[1:] if shape is None else shape))
-        if value.device != self.device or tuple(value.shape) != expected:
-            raise ValueError(
-                f"{name} must have shape {expected}, a row for each environment, on {self.device}, got "
-                f"{tuple(value.shape)} on {value.device}"
-            )
-        return value
-
-    def _add_demonstrations(self, episodes: Episodes) -> None:
-        """Fill the lane of the demonstrations."""
-
-        def tensor(values: Any) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
-
-        number = np.arange(len(episodes))
-        first, row = episodes.ends[:-1] + number, episodes.state_of_step
-        base = self.num_envs * self._lane_size
-        self._episode_of_row[base:] = tensor(number.repeat(episodes.lengths + 1))
-        self._spans[base : base + len(number)] = tensor(np.stack((first, first + episodes.lengths), 1))
-        self._row_of_step[base : base + len(row)] = tensor(row)
-        flags = {
-            name: flags_of_steps(episodes, getattr(episodes, name)) for name in ("terminated", "truncated")
-        }
-        rewards = episodes.rewards.astype(np.float32)
-        for tree, spec, leaves, rows in (
-            (episodes.observations, self._state_spec, self._state_leaves, np.arange(len(row) + len(number))),
-            (
-                {"action": episodes.actions, "reward": rewards, **flags},
-                self._step_spec,
-                self._step_leaves,
-                row,
-            ),
-        ):
-            checked, slots = spec.check_rows(tree, len(rows), "the demonstrations"), tensor(base + rows)
-            for leaf in leaves:
-                values = leaf.spec.find(checked, "").reshape(len(rows), -1)
-                self._rows[leaf.dtype][slots, leaf.begin : leaf.end] = tensor(values)
-        for key in self.info_keys:
-            values = tensor(episodes.infos[key])
-            self._info_column(key, values)[tensor(base + row)] = values
-
-    # --- sampling ---------------------------------------------------------------------------------
+        self._lanes.begin_episodes(observation, mask)
 
     def sample(self, batch_size: int) -> Batch[Tensor]:
         """Sample transitions with replacement, uniformly over all stored steps; relabeled rows come first.
@@ -528,59 +257,27 @@ class DeviceReplayBuffer:
         # For each row: its step and its goal. One number of the last row of `random` rounds a share.
         random = torch.rand((3, size), dtype=torch.float64, device=self.device, generator=self.generator)
         order = torch.arange(size, device=self.device)
-        is_demonstration = None
-        if self._num_demonstrations:  # at equal distances, so that all strategies have the same share
+        lanes, is_demonstration = self._lanes, None
+        if lanes.num_demonstrations:  # at equal distances, so that all strategies have the same share
             share = (torch.arange(size + 1, device=self.device) * self._share + random[2, -1]).floor()
             is_demonstration = share[1:] > share[:-1]
-        steps = self._draw(random[0], is_demonstration)
+        steps = lanes.draw(random[0], is_demonstration)
         component = torch.zeros_like(order)
         for end in itertools.accumulate(each.share for each in self._components):
             component += order >= (size * end + random[2, 0]).floor()
         goals, goal_index = self._select_goals(steps, component, random[1], is_demonstration)
-        index = self._index(steps.lane, steps.number)
+        index = lanes.index(steps.lane, steps.number)
         if self.options.n_steps == 1:
-            slots = self._find(steps.lane, steps.row), self._find(steps.lane, steps.row + 1)
-            batch = self._read(slots, goals, index)
+            slots = lanes.slots_of(steps)
+            batch = lanes.read(slots, index, self.options.gamma, goals)
             batch.rewards, batch.terminations = self._outcome(batch, slots)
             batch.discounts.mul_(~batch.terminations)
         else:
             batch = self._sum_windows(steps, goals, index)
-        first_index = self._index(steps.lane, steps.number - (steps.row - steps.first))
-        names, count = self.options.mixture.names, self._num_demonstrations
+        first_index = lanes.index(steps.lane, steps.number - (steps.row - steps.first))
+        names, count = self.options.mixture.names, lanes.num_demonstrations
         batch.provenance = Provenance(first_index, goal_index, component, names, count, steps.lane)
         return batch
-
-    def _draw(self, random: Tensor, is_demonstration: Tensor | None) -> Steps:
-        """Return a stored step for each of B random numbers in [0, 1)."""
-        count = (random * self._ends[-1]).long()
-        lane = torch.searchsorted(self._ends, count, right=True)
-        number = self._next_step[lane] - (self._ends[lane] - count)
-        if is_demonstration is not None:
-            lane = torch.where(is_demonstration, self.num_envs, lane)
-            number = torch.where(is_demonstration, (random * self._num_demonstrations).long(), number)
-        row = self._row_of_step[self._find(lane, number)]
-        episode = self._episode_of_row[self._find(lane, row)]
-        first, last = self._spans[self._find(lane, episode)].unbind(1)
-        return Steps(lane, number, row, first, last)
-
-    def _find(self, lane: Tensor, number: Tensor) -> Tensor:
-        """Return the slots of rows, steps or episodes of given lanes."""
-        in_ring = number % self._lane_size
-        if self._num_demonstrations:  # their lane is not a ring
-            in_ring = torch.where(lane < self.num_envs, in_ring, number)
-        return lane * self._lane_size + in_ring
-
-    def _position(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the lanes and the numbers in these lanes of steps, the inverse of `_index`."""
-        number = index - self._num_demonstrations
-        is_demonstration = number < 0
-        lane = torch.where(is_demonstration, self.num_envs, number % self.num_envs)
-        return lane, torch.where(is_demonstration, index, number // self.num_envs)
-
-    def _index(self, lane: Tensor, number: Tensor) -> Tensor:
-        """Return step numbers among the steps of all lanes; those of demonstrations come first."""
-        index = number * self.num_envs + lane + self._num_demonstrations
-        return torch.where(lane < self.num_envs, index, number) if self._num_demonstrations else index
 
     def _select_goals(
         self, steps: Steps, component: Tensor, random: Tensor, is_demonstration: Tensor | None
@@ -590,25 +287,17 @@ class DeviceReplayBuffer:
         for number, each in enumerate(self._components):
             if each.select is None:
                 fractions = torch.empty_like(random).uniform_(generator=self.generator)
-                source = self._draw(fractions, is_demonstration)
+                source = self._lanes.draw(fractions, is_demonstration)
                 lane, row, found = source.lane, source.row + 1, source.number
             else:
-                lane = steps.lane
-                row = self._select_row(each.select, steps, random)
+                lane, row = steps.lane, self._select_row(each.select, steps, random)
                 found = steps.number + (row - steps.row) - 1
             chosen = component == number
-            slots = torch.where(chosen, self._find(lane, row), slots)
-            index = torch.where(chosen, self._index(lane, found), index)
+            slots = torch.where(chosen, self._lanes.find(lane, row), slots)
+            index = torch.where(chosen, self._lanes.index(lane, found), index)
             takes_desired = chosen if each.takes_desired else None  # it is the last component
-        goals: Blocks = {}
-        for dtype, columns in self._columns.items():
-            if self._components and columns.desired > columns.achieved:
-                rows = self._rows[dtype]
-                goals[dtype] = rows[:, columns.observation : columns.achieved][slots]
-                if takes_desired is not None:
-                    desired = rows[:, columns.achieved : columns.desired][slots]
-                    goals[dtype] = torch.where(takes_desired[:, None], desired, goals[dtype])
-        return NewGoals(component < len(self._components), goals), index
+        values = self._lanes.goals(slots, takes_desired) if self._components else {}
+        return NewGoals(component < len(self._components), values), index
 
     def _select_row(self, select: Any, steps: Steps, random: Tensor) -> Tensor:
         """Return the row of a state in the episode of each step, as a strategy selects it."""
@@ -621,9 +310,7 @@ class DeviceReplayBuffer:
             tail = 1 + random * torch.expm1(left * math.log(select.gamma))
             ahead = (tail.log() / math.log(select.gamma)).ceil().long()
             return steps.row + ahead.clamp(min=1).minimum(left)
-        # The oldest states may have been evicted. Demonstrations are complete.
-        oldest = self._oldest_row[steps.lane.clamp(max=self.num_envs - 1)]
-        first = torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)
+        first = self._lanes.first_row(steps)
         length = steps.last - first
         if select is episode:
             return first + 1 + (random * length).long()
@@ -631,47 +318,17 @@ class DeviceReplayBuffer:
         chosen = self._require_rows("the goal selection strategy", chosen, len(length))
         return first + chosen.clamp(min=1).minimum(length)
 
-    def _read(self, slots: tuple[Tensor, Tensor], goals: NewGoals, index: Tensor) -> Batch[Tensor]:
-        """Return the steps between two slots each; relabeled rows get new goals, but not new rewards."""
-        here, there = ({dtype: rows[each] for dtype, rows in self._rows.items()} for each in slots)
-        for dtype, goal in goals.values.items():
-            columns = self._columns[dtype]
-            for block in (here[dtype], there[dtype]):
-                desired = block[:, columns.achieved : columns.desired]
-                desired.copy_(torch.where(goals.relabeled[:, None], goal, desired))
-        step = self._tree(self._step_spec, self._step_leaves, here)
-        weights = torch.ones_like(index, dtype=torch.float32)
-        return Batch(
-            self._tree(self._state_spec, self._state_leaves, here),
-            step["action"],
-            step["reward"],
-            self._tree(self._state_spec, self._state_leaves, there),
-            step["terminated"],
-            step["truncated"],
-            weights * self.options.gamma,
-            weights,
-            goals.relabeled,
-            index,
-        )
-
-    def _tree(self, spec: SpaceSpec, leaves: list[Leaf], blocks: Blocks) -> Any:
-        count = len(blocks[torch.float32])
-        return spec.build([
-            blocks[dtype][:, begin:end].reshape(count, *leaf.shape) for leaf, dtype, begin, end in leaves
-        ])
-
     def _outcome(self, batch: Batch[Tensor], slots: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the rewards and terminations of the steps of ``batch`` for their goals."""
         if not self._components:
             return batch.rewards, batch.terminations
-        info = self._infos_at(slots[0])
+        info = self._lanes.infos(slots[0])
         achieved, goal = batch.next_observations["achieved_goal"], batch.observations["desired_goal"]
         rewards, terminations, mode = self._rewards(batch, goal, info), batch.terminations, self._rule.mode
         if mode == "never":
             terminations = torch.zeros_like(terminations)
         elif mode != "keep":
-            recorded = {dtype: rows[slots[1]] for dtype, rows in self._rows.items()}
-            own_goal = self._tree(self._state_spec, self._state_leaves, recorded)["desired_goal"]
+            own_goal = self._lanes.desired_goal(slots[1])
             if mode == "success":  # the reward of an achieved goal
                 best = self._rewards(batch, achieved, info)
                 by_goal, by_own_goal = rewards == best, self._rewards(batch, own_goal, info) == best
@@ -685,9 +342,6 @@ class DeviceReplayBuffer:
             torch.where(batch.relabeled, rewards, batch.rewards),
             torch.where(batch.relabeled, terminations, batch.terminations),
         )
-
-    def _infos_at(self, slots: Tensor) -> dict[str, Tensor]:
-        return {key: values[slots] for key, values in self._infos.items()}
 
     def _rewards(
         self, batch: Batch[Tensor], goal: Any, info: dict[str, Tensor], achieved: Any = None
@@ -733,21 +387,20 @@ class DeviceReplayBuffer:
         order = torch.arange(n, device=self.device)
         ahead = order.minimum(left[:, None] - 1)  # short windows are padded with copies of their last step
         lanes, rows = lane.repeat_interleave(n), (row[:, None] + ahead).reshape(-1)
-        slots = self._find(lanes, rows), self._find(lanes, rows + 1)
-        indices = self._index(lanes, (steps.number[:, None] + ahead).reshape(-1))
-        singles = self._read(slots, goals.repeat(n), indices)
+        slots = self._lanes.find(lanes, rows), self._lanes.find(lanes, rows + 1)
+        indices = self._lanes.index(lanes, (steps.number[:, None] + ahead).reshape(-1))
+        singles = self._lanes.read(slots, indices, self.options.gamma, goals.repeat(n))
         rewards, terminations = (each.reshape(-1, n) for each in self._outcome(singles, slots))
 
         # A window ends after a step that terminates, and in original rows before the desired goal changes.
         counted = (order < left[:, None]) & (terminations.cumsum(1) <= terminations)
-        for dtype, columns in self._columns.items():
-            desired = self._rows[dtype][:, columns.achieved : columns.desired]
-            own = desired[self._find(lane, row)][:, None]
-            is_same = (desired[slots[1]].reshape(len(row), n, -1) == own).all(2).long().cumprod(1).bool()
-            counted &= is_same | goals.relabeled[:, None] | (order == 0)
+        here = self._lanes.find(lane, row)
+        is_same = self._lanes.same_goals(here, slots[1].reshape(-1, n)).long().cumprod(1).bool()
+        counted &= is_same | goals.relabeled[:, None] | (order == 0)
         powers = self.options.gamma ** torch.arange(n + 1, dtype=torch.float64, device=self.device)
         length = counted.sum(1)
-        batch = self._read((self._find(lane, row), self._find(lane, row + length)), goals, index)
+        end = self._lanes.find(lane, row + length)
+        batch = self._lanes.read((here, end), index, self.options.gamma, goals)
         batch.rewards = (rewards * counted * powers[:-1]).sum(1).float()
         batch.terminations = (terminations & counted).any(1)
         batch.truncations = (singles.truncations.reshape(-1, n) & counted).any(1)
@@ -758,7 +411,7 @@ class DeviceReplayBuffer:
 
     def __len__(self) -> int:
         """Return the number of stored transitions, without demonstrations; this waits for the device."""
-        return int(self._ends[-1])
+        return len(self._lanes)
 
     @property
     def can_sample(self) -> bool:
@@ -773,7 +426,7 @@ class DeviceReplayBuffer:
     @property
     def nbytes(self) -> int:
         """Memory allocated for transitions, in bytes."""
-        return sum(each.nbytes for each in self._tensors().values())
+        return sum(each.nbytes for each in self._lanes.tensors().values())
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Return statistics of the stored steps and of a batch; the random generator does not change.
@@ -796,17 +449,14 @@ class DeviceReplayBuffer:
         rows, trivial = batch.relabeled, batch.relabeled[:0]
         if self.options.can_relabel:
             lane, goal = batch.lane, batch.observations["desired_goal"]
-            number = torch.where(
-                lane < self.num_envs, (batch.index - self._num_demonstrations) // self.num_envs, batch.index
-            )
-            info = self._infos_at(self._find(lane, self._row_of_step[self._find(lane, number)]))
+            info = self._lanes.infos(self._lanes.slots_of_steps(lane, batch.index))
             before, at_goal = (
                 self._rewards(batch, goal, info, each) for each in (batch.observations["achieved_goal"], goal)
             )
             trivial = (before == at_goal)[rows]
         ahead = (batch.goal_index - batch.index) / torch.where(batch.is_demonstration, 1, self.num_envs)
         with_achieved = rows & torch.from_numpy(batch.strategy != "desired").to(self.device)
-        stored = self._stored_steps()
+        stored = self._lanes.spread(len(self))
         num_episodes = len(set((stored.first * self.num_envs + stored.lane).tolist()))
 
         def mean(values: Tensor) -> float:
@@ -825,27 +475,14 @@ class DeviceReplayBuffer:
             mean_ahead=mean(ahead[with_achieved]),
         )
 
-    def _stored_steps(self, most: int | None = None) -> Steps:
-        """Return all stored steps, or ``most`` of them at equal distances."""
-        count = len(self) if most is None else most
-        numbers = torch.arange(count, dtype=torch.float64, device=self.device)
-        return self._draw((numbers + 0.5) / count, None)
-
     def _inspect(self) -> None:
         """Raise ValueError if an invalid value was added; warn if recorded rewards or terminations differ."""
-        lanes = (self._invalid >= 0).nonzero()[:, 0].tolist()
-        if lanes:
-            raise ValueError(
-                f"step {int(self._invalid[lanes[0]])} of environment {lanes[0]} has a NaN, an infinite goal "
-                f"or an infinite reward, and so have steps of {len(lanes) - 1} other environments; let the "
-                "simulator end and reset such an episode before its values reach add()"
-            )
+        self._lanes.require_valid()
         if not self.options.can_relabel or not len(self):
             return
-        steps = self._stored_steps(1000)
-        slots = self._find(steps.lane, steps.row), self._find(steps.lane, steps.row + 1)
-        batch = self._read(slots, NewGoals(steps.row < 0, {}), steps.number)  # nothing is relabeled
-        info = self._infos_at(slots[0])
+        steps = self._lanes.spread(1000)
+        slots = self._lanes.slots_of(steps)
+        batch, info = self._lanes.read(slots, steps.number, self.options.gamma), self._lanes.infos(slots[0])
         achieved, goal = (batch.next_observations[key] for key in OBSERVATION_KEYS[1:])
         rewards, best = (self._rewards(batch, each, info) for each in (goal, achieved))
         differ = (~torch.isclose(rewards, batch.rewards, rtol=1e-4, atol=1e-5)).nonzero()[:, 0].tolist()
@@ -873,17 +510,7 @@ class DeviceReplayBuffer:
             RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
             ValueError: An invalid value was added.
         """
-        counts = self._next_step - self._oldest_step
-        is_valid = bool((counts >= 0).all()) and torch.equal(counts.cumsum(0), self._ends)
-        if is_valid and len(self):
-            lane, number, row, first, last = self._stored_steps()
-            episode = self._episode_of_row[self._find(lane, row)]
-            are_valid = (
-                (row - episode == number) & (first <= row) & (row < last) & (last < self._next_row[lane])
-            )
-            is_valid = bool(are_valid.all())
-        if not is_valid:
-            raise RuntimeError("the data of the buffer are inconsistent; make a new buffer")
+        self._lanes.verify()
         self._inspect()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -902,12 +529,13 @@ class DeviceReplayBuffer:
         header = {
             **{name: space_to_json(getattr(self, name)) for name in SPACES},
             "sizes": [getattr(self, name) for name in SIZES],
-            "demonstrations": [self._num_demonstrations, self._num_demonstrated, self._share],
+            "demonstrations": [self._lanes.num_demonstrations, self._lanes.num_demonstrated],
             "options": {name: options[name] for name in SAMPLING_OPTIONS if name in options},
+            "share": self._share,
             "device": self.device.type,
             "num_adds": self._num_adds,
         }
-        arrays = {name: tensor.cpu().numpy() for name, tensor in self._tensors().items()}
+        arrays = {name: tensor.cpu().numpy() for name, tensor in self._lanes.tensors().items()}
         write_arrays(
             path,
             arrays | {"generator": self.generator.get_state().numpy()},
@@ -915,14 +543,6 @@ class DeviceReplayBuffer:
             kind=KIND,
             version=VERSION,
         )
-
-    def _tensors(self) -> dict[str, Tensor]:
-        """Return the tensors that make up the content of the buffer, by their names in its file."""
-        return {
-            **{name: getattr(self, f"_{name}") for name in TENSORS},
-            **{f"rows {dtype}": rows for dtype, rows in self._rows.items()},
-            **{f"info {key}": values for key, values in self._infos.items()},
-        }
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None, **options: Any) -> DeviceReplayBuffer:
@@ -963,22 +583,12 @@ class DeviceReplayBuffer:
                 given["compute_reward"] = functions_missing
             buffer = cls(found[0], found[1], **given)
             with as_corrupt(damaged):
-                buffer._allocate(*header["demonstrations"])
-                buffer._num_adds = header["num_adds"]
-                for name in file.arrays:
-                    values = torch.from_numpy(file.read(name))
-                    if name == "generator":
-                        if "seed" not in options and header["device"] == buffer.device.type:
-                            buffer.generator.set_state(values)
-                        continue
-                    if name.startswith("info "):
-                        buffer._info_column(name.removeprefix("info "), values)
-                    tensor = buffer._tensors()[name]
-                    if (values.shape, values.dtype) != (tensor.shape, tensor.dtype):
-                        raise ValueError(
-                            f"{name!r} has shape {tuple(values.shape)}, expected {tuple(tensor.shape)}"
-                        )
-                    tensor.copy_(values)
+                lanes, buffer._num_adds, buffer._share = buffer._lanes, header["num_adds"], header["share"]
+                lanes.allocate(buffer.states_per_env, *header["demonstrations"])
+                for name in set(file.arrays) - {"generator"}:
+                    lanes.restore(name, torch.from_numpy(file.read(name)))
+                if "seed" not in options and header["device"] == buffer.device.type:
+                    buffer.generator.set_state(torch.from_numpy(file.read("generator")))
                 buffer.verify()
         return buffer
 

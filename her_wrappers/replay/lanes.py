@@ -1,0 +1,431 @@
+"""Lanes: the steps of N environments, as rows of tensors on a device. `DeviceReplayBuffer` samples from them.
+
+Each environment has a *lane*, a ring of R rows. A row is a state with its own desired goal. The last state of
+an episode has a row too, so the next state is always in the next row. Rows of a lane have numbers that grow
+for ever; row r is in slot r % R of its lane. The step from state r to state r + 1 is stored in row r::
+
+    row        0   1   2  ..  T-1  T    T+1  T+2       episode 0 has T steps
+    state      s0  s1  s2 ..       sT   s0'  s1'       sT: no step begins here
+    step       0   1   2  ..  T-1       T    T+1       step number = row - number of the episode
+
+Shapes never depend on data, and all counts are tensors, so that no call that runs in each step waits for the
+device. Demonstrations are one more lane, which is as long as they are, and never changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from her_wrappers.data.spaces import LeafSpec, SpaceSpec
+from her_wrappers.goals.interface import OBSERVATION_KEYS
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.replay.batch import Batch
+from her_wrappers.replay.relabeling import flags_of_steps
+from her_wrappers.replay.tensors import torch_dtype
+
+Blocks: TypeAlias = dict[torch.dtype, Tensor]  # values of rows, (B, width), by dtype
+
+
+class SimulatorStep(NamedTuple):
+    """One step of all N environments of a simulator, as tensors on its device.
+
+    Attributes:
+        observation: Dict of (N, ...) tensors ``observation``, ``achieved_goal``, ``desired_goal``: what the
+            policy sees next. Where an episode ended, this is the first observation of the next episode.
+        action: (N, ...) actions of the step.
+        reward: (N,) float32 rewards.
+        terminated: (N,) bool.
+        truncated: (N,) bool.
+        last_observation: The observation after the step and before any reset, for all N environments.
+        info: Dict of (N, ...) tensors: the values that ``compute_reward`` reads from infos.
+        first_observation: The observation that ``reset`` returned, in the first step after it, else None.
+    """
+
+    observation: Mapping[str, Any]
+    action: Any
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    last_observation: Mapping[str, Any]
+    info: Mapping[str, Tensor] = {}
+    first_observation: Mapping[str, Any] | None = None
+
+
+class Leaf(NamedTuple):
+    """An array of a state or step, and its columns in the matrix of its dtype."""
+
+    spec: LeafSpec
+    dtype: torch.dtype
+    begin: int
+    end: int
+
+
+class Columns(NamedTuple):
+    """The columns of a matrix: other parts of the observation, achieved goal, desired goal, step."""
+
+    observation: int  # end of the other parts of the observation, and so on
+    achieved: int
+    desired: int
+    step: int
+
+
+class Steps(NamedTuple):
+    """Some stored steps, as (B,) tensors."""
+
+    lane: Tensor
+    number: Tensor  # number of the step in its lane
+    row: Tensor  # row of the state before the step
+    first: Tensor  # first row of the episode; it may have been evicted
+    last: Tensor  # last row of the episode so far
+
+
+class NewGoals(NamedTuple):
+    """New goals of steps."""
+
+    relabeled: Tensor  # (B,) bool, whether the step gets its new goal
+    values: Blocks
+
+    def repeat(self, n: int) -> NewGoals:
+        """Return each goal n times, in successive rows."""
+        repeated = {dtype: values.repeat_interleave(n, 0) for dtype, values in self.values.items()}
+        return NewGoals(self.relabeled.repeat_interleave(n), repeated)
+
+
+class Lanes:
+    """The stored steps of N environments, and those of demonstrations."""
+
+    def __init__(self, observation_space: spaces.Dict, action_space: Any, num_envs: int, device: Any) -> None:
+        """Assign columns to all arrays, in the order of `Columns`; `allocate` completes the object."""
+        self.num_envs, self.device = num_envs, device
+        flag: Any = spaces.Box(0, 1, (), np.bool_)
+        reward = spaces.Box(-np.inf, np.inf, (), np.float32)
+        step = spaces.Dict(action=action_space, reward=reward, terminated=flag, truncated=flag)
+        self._state, self._step = SpaceSpec.of("observation", observation_space), SpaceSpec.of("step", step)
+        goals = OBSERVATION_KEYS[1:]
+        parts = [[leaf for leaf in self._state if leaf.path[0] not in goals]]
+        parts += [[leaf for leaf in self._state if leaf.path[0] == key] for key in goals]
+        widths: dict[torch.dtype, int] = {}
+        places: dict[str, Leaf] = {}
+        ends = []
+        for part in (*parts, list(self._step)):
+            for leaf in part:
+                dtype = torch_dtype(leaf.name, leaf.dtype)
+                begin = widths.get(dtype, 0)
+                widths[dtype] = begin + math.prod(leaf.shape)
+                places[leaf.name] = Leaf(leaf, dtype, begin, widths[dtype])
+            ends.append(dict(widths))
+        self._leaves = {spec.name: [places[leaf.name] for leaf in spec] for spec in (self._state, self._step)}
+        self._columns = {dtype: Columns(*(end.get(dtype, 0) for end in ends)) for dtype in widths}
+        sizes = (columns.step * dtype.itemsize for dtype, columns in self._columns.items())
+        self.bytes_per_row = sum(sizes) + 4 * 8  # and the four integers of `allocate`
+
+    def allocate(self, states: int, num_demonstrations: int = 0, num_demonstrated: int = 0) -> None:
+        """Allocate ``states`` rows for each environment, and rows for demonstrated steps and episodes."""
+        self.num_demonstrations, self.num_demonstrated = num_demonstrations, num_demonstrated
+        self._size = states + 1  # one slot may be overwritten before its state is complete
+        slots = self.num_envs * self._size + num_demonstrations + num_demonstrated
+        try:
+            widths = {dtype: columns.step for dtype, columns in self._columns.items()}
+            self._rows = {dtype: self._zeros(slots, width, dtype=dtype) for dtype, width in widths.items()}
+            self._episode_of_row, self._row_of_step = self._zeros(slots), self._zeros(slots)
+            self._spans = self._zeros(slots, 2)  # of each episode: its first and last row
+        except (RuntimeError, MemoryError) as error:  # torch has no MemoryError of its own
+            raise MemoryError(
+                f"not enough memory on {self.device} for {slots * self.bytes_per_row / 1e9:.3g} GB; reduce "
+                "steps_per_env=, or pass max_bytes="
+            ) from error
+        self._infos: dict[str, Tensor] = {}  # allocated by the first step, which has their shapes
+        self._all = torch.arange(self.num_envs, device=self.device)
+        # Of each lane: numbers of the next row and step, of the oldest ones that are stored, and of the
+        # episode; the number of stored steps of this and all earlier lanes; the first invalid step.
+        self._next_row, self._next_step, self._oldest_row, self._oldest_step, self._ends = (
+            self._zeros(self.num_envs) for _ in range(5)
+        )
+        self._episode, self._invalid = (self._zeros(self.num_envs) - 1 for _ in range(2))
+
+    def _zeros(self, *shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=self.device)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def add(self, step: SimulatorStep, info_keys: tuple[str, ...], max_steps: int) -> None:
+        """Add a step of each lane, and keep at most ``max_steps`` of them; see `DeviceReplayBuffer.add`."""
+        names = ("action", "reward", "terminated", "truncated")
+        values = self._blocks({name: getattr(step, name) for name in names}, self._step)
+        states = step.last_observation, step.observation
+        last, following = (self._blocks(each, self._state) for each in states)
+        infos = {key: self._checked(f"info {key!r}", step.info.get(key)) for key in info_keys}
+        if step.first_observation is not None:
+            self.begin_episodes(step.first_observation)
+        row = self._next_row - 1
+        here = self.find(self._all, row)
+        for dtype, block in values.items():
+            self._rows[dtype][:, self._columns[dtype].desired :].index_copy_(0, here, block)
+        for key, value in infos.items():
+            column = self._info_column(key, value)
+            column.index_copy_(0, here, value.to(column.dtype))
+        self._row_of_step.index_copy_(0, self.find(self._all, self._next_step), row)
+        self._write_states(last, self._episode)
+        self._spans[:, 1].index_copy_(0, self.find(self._all, self._episode), self._next_row)
+        is_invalid = ~step.reward.isfinite()
+        for blocks in (values, last):
+            for dtype, block in blocks.items():
+                if dtype.is_floating_point:
+                    is_invalid |= block.isnan().any(1)
+                    if blocks is last:  # goals must be finite too
+                        is_invalid |= block[:, self._columns[dtype].observation :].isinf().any(1)
+        self._invalid.copy_(torch.where(is_invalid & (self._invalid < 0), self._next_step, self._invalid))
+        self._next_row += 1
+        self._begin(following, step.terminated | step.truncated)
+        self._oldest_step.copy_(self._oldest_step.maximum(self._next_step - max_steps))
+        self._ends.copy_((self._next_step - self._oldest_step).cumsum(0))
+
+    def begin_episodes(self, observation: Mapping[str, Any], mask: Tensor | None = None) -> None:
+        """Begin new episodes in some lanes; see `DeviceReplayBuffer.begin_episodes`."""
+        blocks = self._blocks(observation, self._state)
+        began = self._all >= 0 if mask is None else self._checked("mask", mask, torch.bool, ())
+        first = self._spans[self.find(self._all, self._episode), 0]
+        is_open = began & (self._next_row - 1 > first)
+        flags = self._rows[torch.bool][:, -2:]  # terminated and truncated
+        previous = self.find(self._all, self._next_row - 2)
+        truncated = flags[previous, 1] | (is_open & ~flags[previous, 0])
+        flags[:, 1].index_copy_(0, previous, truncated)
+        self._begin(blocks, began)
+
+    def _begin(self, blocks: Blocks, began: Tensor) -> None:
+        """Write states to the next rows. In the lanes ``began``, they are the first states of episodes.
+
+        In the other lanes, they have no meaning, and the next states overwrite them.
+        """
+        self._write_states(blocks, self._episode + 1)
+        span = torch.stack((self._next_row, self._next_row), 1)
+        self._spans.index_copy_(0, self.find(self._all, self._episode + 1), span)
+        self._next_row += began
+        self._episode += began
+        self._next_step.copy_(self._next_row - 1 - self._episode)
+        self._oldest_row.copy_((self._next_row + 1 - self._size).clamp(min=0))
+        oldest = self._oldest_row - self._episode_of_row[self.find(self._all, self._oldest_row)]
+        self._oldest_step.copy_(self._oldest_step.maximum(oldest))
+        self._ends.copy_((self._next_step - self._oldest_step).cumsum(0))
+
+    def _write_states(self, blocks: Blocks, episode: Tensor) -> None:
+        slots = self.find(self._all, self._next_row)
+        for dtype, values in blocks.items():
+            self._rows[dtype][:, : self._columns[dtype].desired].index_copy_(0, slots, values)
+        self._episode_of_row.index_copy_(0, slots, episode)
+
+    def _info_column(self, key: str, like: Tensor) -> Tensor:
+        """Return the rows of an info; their shape and dtype are those of the first step."""
+        if key not in self._infos:
+            self._infos[key] = self._zeros(len(self._spans), *like.shape[1:], dtype=like.dtype)
+        return self._infos[key]
+
+    def _blocks(self, tree: Any, spec: SpaceSpec) -> Blocks:
+        """Return the values of N states or steps as matrices (N, width) with the columns of the rows."""
+        parts: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
+        for leaf, dtype, begin, end in self._leaves[spec.name]:
+            value = self._checked(leaf.name, leaf.find(tree, "in the step"), dtype, leaf.shape)
+            parts.setdefault(dtype, []).append((begin, value.reshape(self.num_envs, end - begin)))
+        ordered = {dtype: sorted(each, key=lambda part: part[0]) for dtype, each in parts.items()}
+        return {dtype: torch.cat([values for _, values in each], 1) for dtype, each in ordered.items()}
+
+    def _checked(
+        self, name: str, value: Any, dtype: torch.dtype | None = None, shape: tuple[int, ...] | None = None
+    ) -> Tensor:
+        """Return a tensor of N rows; raise an error if its type, device, dtype or shape is wrong."""
+        if not isinstance(value, Tensor) or value.dtype != (dtype or value.dtype):
+            got = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            expected_type = f"a tensor of {dtype or 'numbers'}"
+            raise TypeError(f"{name} must be {expected_type}, got {got}; convert it before add()")
+        expected = (self.num_envs, *(value.shape[1:] if shape is None else shape))
+        if value.device != self.device or tuple(value.shape) != expected:
+            raise ValueError(
+                f"{name} must have shape {expected}, a row for each environment, on {self.device}, got "
+                f"{tuple(value.shape)} on {value.device}"
+            )
+        return value
+
+    def add_demonstrations(self, episodes: Episodes, info_keys: tuple[str, ...]) -> None:
+        """Fill the lane of the demonstrations."""
+
+        def tensor(values: Any) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+
+        number, row, base = np.arange(len(episodes)), episodes.state_of_step, self.num_envs * self._size
+        first = episodes.ends[:-1] + number
+        self._episode_of_row[base:] = tensor(number.repeat(episodes.lengths + 1))
+        self._spans[base : base + len(number)] = tensor(np.stack((first, first + episodes.lengths), 1))
+        self._row_of_step[base : base + len(row)] = tensor(row)
+        flags = ("terminated", "truncated")
+        step = {name: flags_of_steps(episodes, getattr(episodes, name)) for name in flags}
+        step |= {"action": episodes.actions, "reward": episodes.rewards.astype(np.float32)}
+        states = np.arange(len(row) + len(number))
+        for tree, spec, rows in ((episodes.observations, self._state, states), (step, self._step, row)):
+            checked, slots = spec.check_rows(tree, len(rows), "the demonstrations"), tensor(base + rows)
+            for leaf, dtype, begin, end in self._leaves[spec.name]:
+                values = leaf.find(checked, "").reshape(len(rows), end - begin)
+                self._rows[dtype][slots, begin:end] = tensor(values)
+        for key in info_keys:
+            values = tensor(episodes.infos[key])
+            self._info_column(key, values)[tensor(base + row)] = values
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def draw(self, random: Tensor, is_demonstration: Tensor | None = None) -> Steps:
+        """Return a stored step for each of B numbers in [0, 1), such that all steps have equal intervals."""
+        count = (random * self._ends[-1]).long()
+        lane = torch.searchsorted(self._ends, count, right=True)
+        number = self._next_step[lane] - (self._ends[lane] - count)
+        if is_demonstration is not None:
+            lane = torch.where(is_demonstration, self.num_envs, lane)
+            number = torch.where(is_demonstration, (random * self.num_demonstrations).long(), number)
+        row = self._row_of_step[self.find(lane, number)]
+        episode = self._episode_of_row[self.find(lane, row)]
+        first, last = self._spans[self.find(lane, episode)].unbind(1)
+        return Steps(lane, number, row, first, last)
+
+    def find(self, lane: Tensor, number: Tensor) -> Tensor:
+        """Return the slots of rows, steps or episodes of given lanes."""
+        in_ring = number % self._size
+        if self.num_demonstrations:  # their lane is not a ring
+            in_ring = torch.where(lane < self.num_envs, in_ring, number)
+        return lane * self._size + in_ring
+
+    def slots_of(self, steps: Steps) -> tuple[Tensor, Tensor]:
+        """Return the slots of the states before and after steps."""
+        return self.find(steps.lane, steps.row), self.find(steps.lane, steps.row + 1)
+
+    def slots_of_steps(self, lane: Tensor, index: Tensor) -> Tensor:
+        """Return the slots of the states before the steps with some indices, see `index`."""
+        number = torch.where(lane < self.num_envs, (index - self.num_demonstrations) // self.num_envs, index)
+        return self.find(lane, self._row_of_step[self.find(lane, number)])
+
+    def index(self, lane: Tensor, number: Tensor) -> Tensor:
+        """Return step numbers among the steps of all lanes; those of demonstrations come first."""
+        index = number * self.num_envs + lane + self.num_demonstrations
+        return torch.where(lane < self.num_envs, index, number) if self.num_demonstrations else index
+
+    def first_row(self, steps: Steps) -> Tensor:
+        """Return the row of the oldest stored state in the episode of each step."""
+        oldest = self._oldest_row[steps.lane.clamp(max=self.num_envs - 1)]
+        return torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)
+
+    def goals(self, slots: Tensor, takes_desired: Tensor | None) -> Blocks:
+        """Return the achieved goals in some slots, or the desired goals where ``takes_desired``."""
+        goals: Blocks = {}
+        for dtype, columns in self._columns.items():
+            if columns.desired > columns.achieved:
+                rows = self._rows[dtype]
+                goals[dtype] = rows[:, columns.observation : columns.achieved][slots]
+                if takes_desired is not None:
+                    desired = rows[:, columns.achieved : columns.desired][slots]
+                    goals[dtype] = torch.where(takes_desired[:, None], desired, goals[dtype])
+        return goals
+
+    def same_goals(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return whether states in the slots ``after``, (B, n), have the desired goal of ``before``, (B,)."""
+        same = torch.ones_like(after, dtype=torch.bool)
+        for dtype, columns in self._columns.items():
+            desired = self._rows[dtype][:, columns.achieved : columns.desired]
+            same &= (desired[after] == desired[before][:, None]).all(2)
+        return same
+
+    def read(
+        self, slots: tuple[Tensor, Tensor], index: Tensor, gamma: float, goals: NewGoals | None = None
+    ) -> Batch[Tensor]:
+        """Return the steps between two slots each; relabeled rows get new goals, but not new rewards."""
+        here, there = ({dtype: rows[each] for dtype, rows in self._rows.items()} for each in slots)
+        for dtype, goal in ({} if goals is None else goals.values).items():
+            columns = self._columns[dtype]
+            for block in (here[dtype], there[dtype]):
+                desired = block[:, columns.achieved : columns.desired]
+                desired.copy_(torch.where(goals.relabeled[:, None], goal, desired))  # type: ignore[union-attr] # not None here
+        step = self._tree(self._step, here)
+        weights = torch.ones_like(index, dtype=torch.float32)
+        return Batch(
+            self._tree(self._state, here),
+            step["action"],
+            step["reward"],
+            self._tree(self._state, there),
+            step["terminated"],
+            step["truncated"],
+            weights * gamma,
+            weights,
+            torch.zeros_like(step["terminated"]) if goals is None else goals.relabeled,
+            index,
+        )
+
+    def desired_goal(self, slots: Tensor) -> Any:
+        """Return the recorded desired goals of states."""
+        return self._tree(self._state, {dtype: rows[slots] for dtype, rows in self._rows.items()})[
+            "desired_goal"
+        ]
+
+    def _tree(self, spec: SpaceSpec, blocks: Blocks) -> Any:
+        """Return parts of (B, width) matrices as the tree of states or steps."""
+        count, leaves = len(blocks[torch.float32]), self._leaves[spec.name]
+        return spec.build([blocks[dtype][:, i:j].reshape(count, *leaf.shape) for leaf, dtype, i, j in leaves])
+
+    def infos(self, slots: Tensor) -> dict[str, Tensor]:
+        """Return the infos of steps."""
+        return {key: values[slots] for key, values in self._infos.items()}
+
+    # --- calls that wait for the device -----------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return the number of stored steps, without demonstrations."""
+        return int(self._ends[-1])
+
+    def spread(self, count: int) -> Steps:
+        """Return ``count`` stored steps at equal distances, which are all steps if it is their number."""
+        numbers = torch.arange(count, dtype=torch.float64, device=self.device)
+        return self.draw((numbers + 0.5) / count)
+
+    def require_valid(self) -> None:
+        """Raise ValueError if an invalid value was added."""
+        lanes = (self._invalid >= 0).nonzero()[:, 0].tolist()
+        if lanes:
+            raise ValueError(
+                f"step {int(self._invalid[lanes[0]])} of environment {lanes[0]} has a NaN, an infinite goal "
+                f"or an infinite reward, and so have steps of {len(lanes) - 1} other environments; let the "
+                "simulator end and reset such an episode before its values reach add()"
+            )
+
+    def verify(self) -> None:
+        """Raise RuntimeError if the data are inconsistent."""
+        counts = self._next_step - self._oldest_step
+        is_valid = bool((counts >= 0).all()) and torch.equal(counts.cumsum(0), self._ends)
+        if is_valid and len(self):
+            lane, number, row, first, last = self.spread(len(self))
+            episode, newest = self._episode_of_row[self.find(lane, row)], self._next_row[lane]
+            are_valid = (row - episode == number) & (first <= row) & (row < last) & (last < newest)
+            is_valid = bool(are_valid.all())
+        if not is_valid:
+            raise RuntimeError("the data of the buffer are inconsistent; make a new buffer")
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all tensors, by the names that they have in a file."""
+        names = (
+            "episode_of_row row_of_step spans next_row next_step oldest_row oldest_step ends episode invalid"
+        )
+        return {
+            **{name: getattr(self, f"_{name}") for name in names.split()},
+            **{f"rows {dtype}": rows for dtype, rows in self._rows.items()},
+            **{f"info {key}": values for key, values in self._infos.items()},
+        }
+
+    def restore(self, name: str, values: Tensor) -> None:
+        """Copy a saved tensor; raise ValueError if its shape or dtype is wrong."""
+        if name.startswith("info "):
+            self._info_column(name.removeprefix("info "), values)
+        tensor = self.tensors()[name]
+        if (values.shape, values.dtype) != (tensor.shape, tensor.dtype):
+            raise ValueError(f"{name!r} has shape {tuple(values.shape)}, expected {tuple(tensor.shape)}")
+        tensor.copy_(values)
