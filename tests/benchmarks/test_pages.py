@@ -19,6 +19,7 @@ PAGES = {
     "agents": ([], {"her-toolkit", "stable-baselines3", *ALGORITHMS}),
     "doctor": ([], {"wall-clock time [s]", "processor time [s]"}),
     "replay": ([], {"her-toolkit", "her-toolkit, to_torch()", *PEERS, *installed_peers()[1]}),
+    "replay_gpu": ([], {"1", "64"}),
     "replay_priorities": ([], {"her-toolkit"}),
     "sb3_success": ([], {"Stable-Baselines3", "her_wrappers"}),
     "snapshot": ([], {"save", "load"}),
