@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import operator
 from functools import reduce
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from gymnasium import spaces
 
+from her_envs.arrays import Array, copied, with_tensors
 from her_envs.task import (
     ONE,
-    Array,
     GoalTask,
     State,
     make_observation_space,
@@ -86,17 +86,24 @@ class BitFlipping(GoalTask):
         self._continuous = require_bool("continuous", continuous)
         box = spaces.Box(-1.0, 1.0, (self.n_bits,), np.float32)
         self.action_space = box if continuous else spaces.Discrete(self.n_bits)
+        self._zeros = np.zeros(self.n_bits, np.int8)
         self._single_bits = np.eye(self.n_bits, dtype=np.int8)
+
+    def to(self, device: Any) -> Self:
+        """Return a copy of the task for tensors on ``device``."""
+        task = super().to(device)
+        task._encoding = with_tensors(self._encoding, device)
+        return task
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample bits and goals."""
         # For a few bits, comparing floats is more than twice as fast as sampling integers.
-        bits, goal = (rng.random((2, num_envs, self.n_bits), np.float32) < 0.5).view(np.int8)
-        return {"bits": bits, "goal": goal if self._random_goal else np.ones_like(goal)}
+        bits, goal = self._zeros ^ (rng.random((2, num_envs, self.n_bits), np.float32) < 0.5)
+        return {"bits": bits, "goal": goal if self._random_goal else goal | 1}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Flip the bits that the actions select."""
-        flips = (action > 0).view(np.int8) if self._continuous else self._single_bits.take(action, axis=0)
+        flips = action > 0 if self._continuous else self._single_bits[action]
         return {"bits": state["bits"] ^ flips, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
@@ -104,7 +111,7 @@ class BitFlipping(GoalTask):
         bits = self._encoding.encode(state["bits"])
         return {
             "observation": bits,
-            "achieved_goal": bits.copy(),
+            "achieved_goal": copied(bits),
             "desired_goal": self._encoding.encode(state["goal"]),
         }
 
@@ -118,7 +125,7 @@ class BitFlipping(GoalTask):
 
     def reached_goal(self, state: State) -> Array:
         """Return the goals that ``state`` reaches: its bits, as 0 and 1 even if observations are images."""
-        return state["bits"].copy()
+        return copied(state["bits"])
 
     def start_error(self, state: State) -> str | None:
         """Return an error message if a bit of the state or the goal is neither 0 nor 1, else None."""
@@ -147,8 +154,8 @@ class _Bits:
     def __init__(self, n_bits: int) -> None:
         self.space = spaces.MultiBinary(n_bits)
 
-    def encode(self, bits: np.ndarray) -> np.ndarray:
-        return bits.copy()
+    def encode(self, bits: Array) -> Array:
+        return copied(bits)
 
     def equal(self, a: Array, b: Array) -> Array:
         return (a == b).all(-1)
@@ -165,17 +172,18 @@ class _Integer:
                 'use observation="bits"'
             )
         self.space = spaces.Discrete(2**n_bits)
+        self._n_bits = n_bits
         self._weights = 2 ** np.arange(n_bits, dtype=np.int64)
 
-    def encode(self, bits: np.ndarray) -> np.ndarray:
-        return bits @ self._weights
+    def encode(self, bits: Array) -> Array:
+        return (bits * self._weights).sum(-1)  # torch has no product of integer matrices on a GPU
 
     def equal(self, a: Array, b: Array) -> Array:
         return a == b
 
     def hamming(self, a: Array, b: Array) -> Array:
         differ = a ^ b
-        return reduce(operator.add, ((differ & weight != 0) * ONE for weight in self._weights.tolist()))
+        return reduce(operator.add, ((differ & 1 << bit != 0) * ONE for bit in range(self._n_bits)))
 
 
 class _Image:
@@ -184,19 +192,19 @@ class _Image:
         pixels = max(4, math.ceil(MIN_IMAGE_SIDE / cells))  # along each side of a cell
         side = cells * pixels
         self.space = spaces.Box(0, 255, (1, side, side) if channel_first else (side, side, 1), np.uint8)
-        self._levels = np.array([80, 255], np.uint8)
-        # Index of the bit that each pixel shows; n_bits for the black pixels between the squares.
+        # The bit that each pixel shows, and the pixel's values for 0 and 1: black between the squares.
         row, column = np.indices((side, side)) // pixels
-        bit = np.minimum(row * cells + column, n_bits)
-        gap = (np.indices((side, side)) % pixels == 0).any(axis=0)
-        self._bit_of_pixel = np.where(gap, n_bits, bit).reshape(self.space.shape)
+        bit = (row * cells + column).reshape(self.space.shape)
+        gap = (np.indices((side, side)) % pixels == 0).any(axis=0).reshape(bit.shape)
+        self._bit_of_pixel = np.minimum(bit, n_bits - 1)
+        self._dark = np.where(gap | (bit >= n_bits), 0, 80).astype(np.uint8)
+        self._difference = np.where(self._dark, 175, 0).astype(np.uint8)
         # The pixel in the middle of each cell shows the bit of the cell.
         middle = slice(pixels // 2, None, pixels)
         self._middles = (0, middle, middle) if channel_first else (middle, middle, 0)
 
-    def encode(self, bits: np.ndarray) -> np.ndarray:
-        black = np.zeros((len(bits), 1), np.uint8)
-        return np.concatenate([self._levels[bits], black], axis=1).take(self._bit_of_pixel, axis=1)
+    def encode(self, bits: Array) -> Array:
+        return (bits > 0)[:, self._bit_of_pixel] * self._difference + self._dark
 
     def _differ(self, a: Array, b: Array) -> Array:
         middles = (..., *self._middles)

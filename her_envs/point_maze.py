@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from gymnasium import spaces
 
+from her_envs.arrays import Array, cast, with_tensors
 from her_envs.floor_plan import FloorPlan, LayoutName
 from her_envs.point_goal import PointGoalTask
-from her_envs.task import Array, State, make_observation_space, require_length
+from her_envs.task import State, make_observation_space, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas, Point
@@ -62,6 +63,12 @@ class PointMaze(PointGoalTask):
         self.observation_space = make_observation_space(place, goal=place)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
+    def to(self, device: Any) -> Self:
+        """Return a copy of the task for tensors on ``device``."""
+        task = super().to(device)
+        task._plan = with_tensors(self._plan, device)
+        return task
+
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample starts and goals uniformly from the free cells."""
         position, goal = self._plan.draw_points(2 * num_envs, rng).reshape(2, num_envs, 2)
@@ -77,7 +84,7 @@ class PointMaze(PointGoalTask):
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Move each point, and stop it at walls."""
-        position = self._plan.move(state["position"], self._step_size * action.astype(np.float64))
+        position = self._plan.move(state["position"], self._step_size * cast(action, "float64"), self._step_size)
         return {"position": position, "goal": state["goal"]}
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:

@@ -6,25 +6,25 @@ and rendering. `point_reach.py` is an example; docs/write_a_task.md explains a s
 
 Rewards are computed from `success` and `distance` only, so they always agree with these methods. Both
 methods must support NumPy arrays and torch tensors with any number of leading axes: use operators, and
-methods that both types have.
+methods that both types have. With a device, `TaskVectorEnv` also calls `reset`, `step` and `observe` for
+tensors; `her_envs.arrays` has functions that they can use.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 
+from her_envs.arrays import Array, with_tensors
+
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas, Point
 
-Array: TypeAlias = Any
-"""A NumPy array or scalar, or a torch tensor."""
-
-State: TypeAlias = dict[str, np.ndarray]
+State: TypeAlias = dict[str, Array]
 """Arrays by name, with a leading axis N (environments). The entry ``goal`` is the desired goal."""
 
 RewardType = Literal["sparse", "dense"]
@@ -60,7 +60,7 @@ class GoalTask(ABC):
 
         Args:
             num_envs: Number of environments, N.
-            rng: Random generator.
+            rng: Random generator; on a device, a `her_envs.tensors.TensorRandom`, which returns tensors.
 
         Returns:
             A new state of N rows.
@@ -161,6 +161,17 @@ class GoalTask(ABC):
             An error message that names the reset option, ``'goal'`` or ``'state'``; None for a valid start.
         """
         return None
+
+    def to(self, device: Any) -> Self:
+        """Return a copy of the task for tensors, which `TaskVectorEnv` uses on a device.
+
+        In the default, attributes of the task that are NumPy arrays become tensors. A task must override this
+        method if other objects have arrays that it uses.
+
+        Args:
+            device: A torch device.
+        """
+        return with_tensors(self, device)
 
     def reward(self, achieved_goal: Array, desired_goal: Array, reward_type: RewardType) -> Array:
         """Return the reward of each pair of goals.

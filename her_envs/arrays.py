@@ -1,0 +1,54 @@
+"""Functions for tasks that run on NumPy arrays and on torch tensors by the same code.
+
+Operators, indexing and methods such as ``clip``, ``sum`` and ``all`` work for both types; this module has
+the rest. It does not import torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+Array: TypeAlias = Any
+"""A NumPy array or scalar, or a torch tensor."""
+
+_T = TypeVar("_T")
+
+
+def namespace(array: Array) -> Any:
+    """Return the module of functions for ``array``: ``numpy``, or ``torch`` for a tensor.
+
+    Both modules have for example ``where``, ``sqrt``, and ``stack`` and ``concatenate`` with ``axis=``.
+    """
+    return np if isinstance(array, np.ndarray) else sys.modules["torch"]
+
+
+def cast(array: Array, dtype: str) -> Array:
+    """Return ``array`` with the dtype of this name, such as ``"float32"``."""
+    if isinstance(array, np.ndarray):
+        return array.astype(dtype, copy=False)
+    return array.to(getattr(namespace(array), dtype))
+
+
+def copied(array: Array) -> Array:
+    """Return a copy of ``array`` in C order."""
+    if isinstance(array, np.ndarray):
+        return array.copy()
+    return array.clone(memory_format=namespace(array).contiguous_format)
+
+
+def as_numpy(value: Any) -> Any:
+    """Return a tensor as a NumPy array, which waits for its device; return any other value unchanged."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+
+
+def with_tensors(owner: _T, device: Any) -> _T:
+    """Return a shallow copy of an object whose attributes that are NumPy arrays are tensors on ``device``."""
+    owner = copy.copy(owner)
+    for name, value in vars(owner).items():
+        if isinstance(value, np.ndarray):
+            setattr(owner, name, sys.modules["torch"].as_tensor(value.copy(), device=device))
+    return owner
