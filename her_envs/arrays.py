@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import copy
 import sys
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 Array: TypeAlias = Any
 """A NumPy array or scalar, or a torch tensor."""
-
-_T = TypeVar("_T")
 
 
 def namespace(array: Array) -> Any:
@@ -40,15 +38,33 @@ def copied(array: Array) -> Array:
     return array.clone(memory_format=namespace(array).contiguous_format)
 
 
+def take(array: Array, index: Array, axis: int = 0) -> Array:
+    """Return the parts of ``array`` with these indices along an axis. For arrays, indexing takes longer."""
+    if isinstance(array, np.ndarray):
+        return array.take(index, axis=axis)
+    return array[(slice(None),) * axis + (index,)]
+
+
 def as_numpy(value: Any) -> Any:
     """Return a tensor as a NumPy array, which waits for its device; return any other value unchanged."""
     return value.detach().cpu().numpy() if hasattr(value, "detach") else value
 
 
-def with_tensors(owner: _T, device: Any) -> _T:
-    """Return a shallow copy of an object whose attributes that are NumPy arrays are tensors on ``device``."""
-    owner = copy.copy(owner)
-    for name, value in vars(owner).items():
-        if isinstance(value, np.ndarray):
-            setattr(owner, name, sys.modules["torch"].as_tensor(value.copy(), device=device))
-    return owner
+class Movable:
+    """An object whose arrays can be moved to a device: a task, or a part of a task."""
+
+    def to(self, device: Any) -> Self:
+        """Return a copy in which attributes that are NumPy arrays are tensors on a device.
+
+        Attributes that are `Movable` are moved likewise.
+
+        Args:
+            device: A torch device.
+        """
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(moved, name, sys.modules["torch"].as_tensor(value.copy(), device=device))
+            elif isinstance(value, Movable):
+                setattr(moved, name, value.to(device))
+        return moved

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import operator
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array, copied, with_tensors
+from her_envs.arrays import Array, Movable, cast, copied, namespace, take
 from her_envs.task import (
     ONE,
     GoalTask,
@@ -89,12 +89,6 @@ class BitFlipping(GoalTask):
         self._zeros = np.zeros(self.n_bits, np.int8)
         self._single_bits = np.eye(self.n_bits, dtype=np.int8)
 
-    def to(self, device: Any) -> Self:
-        """Return a copy of the task for tensors on ``device``."""
-        task = super().to(device)
-        task._encoding = with_tensors(self._encoding, device)
-        return task
-
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample bits and goals."""
         # For a few bits, comparing floats is more than twice as fast as sampling integers.
@@ -103,7 +97,7 @@ class BitFlipping(GoalTask):
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Flip the bits that the actions select."""
-        flips = action > 0 if self._continuous else self._single_bits[action]
+        flips = action > 0 if self._continuous else take(self._single_bits, action)
         return {"bits": state["bits"] ^ flips, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
@@ -150,7 +144,7 @@ class BitFlipping(GoalTask):
 # `hamming` the number of bits that differ, (...) float32.
 
 
-class _Bits:
+class _Bits(Movable):
     def __init__(self, n_bits: int) -> None:
         self.space = spaces.MultiBinary(n_bits)
 
@@ -164,7 +158,7 @@ class _Bits:
         return ((a != b) * ONE).sum(-1)
 
 
-class _Integer:
+class _Integer(Movable):
     def __init__(self, n_bits: int) -> None:
         if n_bits > MAX_INTEGER_BITS:
             raise ValueError(
@@ -176,7 +170,9 @@ class _Integer:
         self._weights = 2 ** np.arange(n_bits, dtype=np.int64)
 
     def encode(self, bits: Array) -> Array:
-        return (bits * self._weights).sum(-1)  # torch has no product of integer matrices on a GPU
+        if isinstance(bits, np.ndarray):
+            return bits @ self._weights
+        return (bits * self._weights).sum(-1)  # a GPU has no product of integer matrices
 
     def equal(self, a: Array, b: Array) -> Array:
         return a == b
@@ -186,25 +182,26 @@ class _Integer:
         return reduce(operator.add, ((differ & 1 << bit != 0) * ONE for bit in range(self._n_bits)))
 
 
-class _Image:
+class _Image(Movable):
     def __init__(self, n_bits: int, channel_first: bool) -> None:
         cells = math.isqrt(n_bits - 1) + 1  # along each side
         pixels = max(4, math.ceil(MIN_IMAGE_SIDE / cells))  # along each side of a cell
         side = cells * pixels
         self.space = spaces.Box(0, 255, (1, side, side) if channel_first else (side, side, 1), np.uint8)
-        # The bit that each pixel shows, and the pixel's values for 0 and 1: black between the squares.
+        self._levels = np.array([80, 255], np.uint8)
+        # Index of the bit that each pixel shows; n_bits for the black pixels between the squares.
         row, column = np.indices((side, side)) // pixels
-        bit = (row * cells + column).reshape(self.space.shape)
-        gap = (np.indices((side, side)) % pixels == 0).any(axis=0).reshape(bit.shape)
-        self._bit_of_pixel = np.minimum(bit, n_bits - 1)
-        self._dark = np.where(gap | (bit >= n_bits), 0, 80).astype(np.uint8)
-        self._difference = np.where(self._dark, 175, 0).astype(np.uint8)
+        bit = np.minimum(row * cells + column, n_bits)
+        gap = (np.indices((side, side)) % pixels == 0).any(axis=0)
+        self._bit_of_pixel = np.where(gap, n_bits, bit).reshape(self.space.shape)
         # The pixel in the middle of each cell shows the bit of the cell.
         middle = slice(pixels // 2, None, pixels)
         self._middles = (0, middle, middle) if channel_first else (middle, middle, 0)
 
     def encode(self, bits: Array) -> Array:
-        return (bits > 0)[:, self._bit_of_pixel] * self._difference + self._dark
+        levels = take(self._levels, cast(bits, "int64"))
+        with_black = namespace(bits).concatenate([levels, 0 * levels[:, :1]], axis=1)
+        return take(with_black, self._bit_of_pixel, axis=1)
 
     def _differ(self, a: Array, b: Array) -> Array:
         middles = (..., *self._middles)

@@ -44,15 +44,15 @@ class Counting(GoalTask):
         count = spaces.Box(0, EPISODES, (2,), np.float32)
         self.observation_space = make_observation_space(count, goal=count)
         self.action_space = spaces.Discrete(2)
-        self._one_step = np.array([0, 1], np.float32)
+        self._one_episode, self._one_step = np.eye(2, dtype=np.float32)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Return states at step 0 of new episodes, each with a later step of its episode as goal."""
         episode = rng.integers(EPISODES, size=num_envs)
         last = rng.integers(1, self.max_steps + 1, size=num_envs)
-        stack = namespace(last).stack
-        count, goal = (cast(stack([episode, step], axis=1), "float32") for step in (0 * last, last))
-        return {"count": count, "goal": goal}
+        goal = namespace(last).concatenate([episode[:, None], last[:, None]], axis=1)
+        goal = cast(goal, "float32")
+        return {"count": goal * self._one_episode, "goal": goal}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Add 1 to the step number; the action is ignored."""

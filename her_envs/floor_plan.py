@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from her_envs.arrays import Array, cast, copied, namespace
+from her_envs.arrays import Array, Movable, cast, copied, namespace
 from her_envs.task import require_choice
 
 LayoutName = Literal["open", "u", "four_rooms", "large"]
@@ -54,7 +54,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
 }
 
 
-class FloorPlan:
+class FloorPlan(Movable):
     """Walls on a grid.
 
     Args:
@@ -119,7 +119,9 @@ class FloorPlan:
             share = share.clip(None, 1)
             place = functions.where(meets, edge, place + share * rest)
             beyond = cell + meets * functions.sign(rest)
-            column, row = cast(beyond + 1, "int64").clip(0)  # clipped, since NaN has no index
+            column, row = cast(beyond + 1, "int64")
+            if functions is not np:  # NaN, which only arrays are validated for, has no index
+                column, row = column.clip(0), row.clip(0)
             free = self._padded[row, column]
             cell = functions.where(free, beyond, cell)
             rest = rest * (1 - share) * (free | ~meets)

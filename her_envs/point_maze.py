@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array, cast, with_tensors
+from her_envs.arrays import Array, cast
 from her_envs.floor_plan import FloorPlan, LayoutName
 from her_envs.point_goal import PointGoalTask
 from her_envs.task import State, make_observation_space, require_length
@@ -63,12 +63,6 @@ class PointMaze(PointGoalTask):
         self.observation_space = make_observation_space(place, goal=place)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
-    def to(self, device: Any) -> Self:
-        """Return a copy of the task for tensors on ``device``."""
-        task = super().to(device)
-        task._plan = with_tensors(self._plan, device)
-        return task
-
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample starts and goals uniformly from the free cells."""
         position, goal = self._plan.draw_points(2 * num_envs, rng).reshape(2, num_envs, 2)
@@ -84,7 +78,9 @@ class PointMaze(PointGoalTask):
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Move each point, and stop it at walls."""
-        position = self._plan.move(state["position"], self._step_size * cast(action, "float64"), self._step_size)
+        position = self._plan.move(
+            state["position"], self._step_size * cast(action, "float64"), self._step_size
+        )
         return {"position": position, "goal": state["goal"]}
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:

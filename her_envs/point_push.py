@@ -22,6 +22,7 @@ RAIL = 0.15
 _CONTACT = np.float32(AGENT_RADIUS + PUCK_RADIUS)
 # Slightly larger than _CONTACT, so that rounding never moves a puck that an agent at rest touches.
 _SEPARATION = _CONTACT * np.float32(1.0001)
+_TINY = np.finfo(np.float32).tiny  # too small to change a positive distance
 _LOW, _HIGH = np.float32(RAIL), np.float32(1 - RAIL)
 
 
@@ -109,7 +110,7 @@ def _separate(moved: Array, fixed: Array) -> Array:
     """If disc i of ``moved``, (N, 2), overlaps disc i of ``fixed``, move it away until they only touch."""
     line = moved - fixed
     distance = _distance(line)
-    direction = line / (distance + (distance == 0))  # equal centers have no direction: 0 / 1
+    direction = line / (distance + _TINY)
     return namespace(moved).where(distance < _CONTACT, fixed + _SEPARATION * direction, moved)
 
 

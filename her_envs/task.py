@@ -7,19 +7,19 @@ and rendering. `point_reach.py` is an example; docs/write_a_task.md explains a s
 Rewards are computed from `success` and `distance` only, so they always agree with these methods. Both
 methods must support NumPy arrays and torch tensors with any number of leading axes: use operators, and
 methods that both types have. With a device, `TaskVectorEnv` also calls `reset`, `step` and `observe` for
-tensors; `her_envs.arrays` has functions that they can use.
+tensors, of the task that `to` returns; `her_envs.arrays` has functions for them.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array, with_tensors
+from her_envs.arrays import Array, Movable
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas, Point
@@ -36,7 +36,7 @@ _ZERO = np.float32(0)
 _MINUS_ONE = np.float32(-1)
 
 
-class GoalTask(ABC):
+class GoalTask(Movable, ABC):
     """Base class of tasks. All arrays have a leading axis N, with one row for each environment.
 
     Attributes:
@@ -161,17 +161,6 @@ class GoalTask(ABC):
             An error message that names the reset option, ``'goal'`` or ``'state'``; None for a valid start.
         """
         return None
-
-    def to(self, device: Any) -> Self:
-        """Return a copy of the task for tensors, which `TaskVectorEnv` uses on a device.
-
-        In the default, attributes of the task that are NumPy arrays become tensors. A task must override this
-        method if other objects have arrays that it uses.
-
-        Args:
-            device: A torch device.
-        """
-        return with_tensors(self, device)
 
     def reward(self, achieved_goal: Array, desired_goal: Array, reward_type: RewardType) -> Array:
         """Return the reward of each pair of goals.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,11 @@ from her_envs.base import action_bounds
 from her_envs.starts import replace_rows, sample_starts
 from her_envs.task import GoalTask, RewardType, State
 
-CANDIDATES = 8
-"""Number of starts that are sampled for each environment in each step, to choose one that is not solved."""
-
 Tensors = dict[str, torch.Tensor]
 
-_get_goals = itemgetter("achieved_goal", "desired_goal")
+
+def _get_goals(observations: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    return observations["achieved_goal"], observations["desired_goal"]
 
 
 class TensorRandom:
@@ -93,10 +91,11 @@ class TensorEpisodes:
     ) -> None:
         try:
             self.device = torch.empty(0, device=device).device
-            self._random = TensorRandom(self.device)
+            self._random: Any = TensorRandom(self.device)
         except (RuntimeError, TypeError, AssertionError) as error:  # torch without CUDA raises AssertionError
             raise ValueError(
-                f"device must be None, or a torch device of this machine such as 'cpu', got {device!r}: {error}"
+                f"device must be None, or a torch device of this machine, such as 'cpu', "
+                f"got {device!r}: {error}"
             ) from error
         self.state: State | None = None
         self.elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
@@ -122,16 +121,16 @@ class TensorEpisodes:
             starts = sample_starts(self._array_task, num_envs, rng, options, rows)[0]
             if self.state is not None:
                 starts = replace_rows({name: as_numpy(self.state[name]) for name in starts}, rows, starts)
-            starts = {name: torch.as_tensor(values.copy(), device=self.device) for name, values in starts.items()}
+            starts = {
+                name: torch.as_tensor(values.copy(), device=self.device) for name, values in starts.items()
+            }
         else:
             starts = self._sample_starts()
         observations = self._observe(self._replace(mask, starts))
         success = self._task.success(*_get_goals(observations))
         return observations, {"is_success": success & mask, "_is_success": mask}
 
-    def step(
-        self, actions: Any
-    ) -> tuple[Tensors, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Tensors, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Take one step in every environment, and return the results of `TaskVectorEnv.step`."""
         if self.state is None:
             raise ResetNeeded("step() was called before the first episode; call reset() first")
@@ -162,10 +161,16 @@ class TensorEpisodes:
         return observations, rewards.float(), terminations, truncations, infos
 
     def _sample_starts(self) -> State:
-        """Return a start for each environment: of `CANDIDATES` samples, the first that is not solved."""
-        state = self._task.reset(CANDIDATES * len(self._rows), self._random)
-        solved = self._task.success(*_get_goals(self._observe(state)))
-        chosen = solved.reshape(CANDIDATES, -1).byte().argmin(0) * len(self._rows) + self._rows
+        """Return a start for each of N environments: of 3/2 N + 64 samples, the N first that are not solved.
+
+        If fewer are not solved, environments share them; if all are solved, all begin at the last sample.
+        """
+        num_envs = len(self._rows)
+        state = self._task.reset(num_envs * 3 // 2 + 64, self._random)
+        unsolved = (~self._task.success(*_get_goals(self._observe(state)))).cumsum(0)
+        # The nth unsolved sample is the first sample at which the count of unsolved samples is n.
+        chosen = torch.searchsorted(unsolved, 1 + self._rows % unsolved[-1].clip(1))
+        chosen = chosen.clip(None, len(unsolved) - 1)
         return {name: values[chosen] for name, values in state.items()}
 
     def _replace(self, mask: torch.Tensor, starts: State) -> State:
@@ -184,9 +189,9 @@ class TensorEpisodes:
         for name, value in [*state.items(), *observations.items()]:
             if getattr(value, "device", None) != self.device:
                 raise TypeError(
-                    f"with device={str(self.device)!r}, the functions of the task must return tensors on this "
-                    f"device, but {name!r} of {type(self._task).__name__} is {type(value)}; use functions for "
-                    "arrays and tensors, such as those of her_envs.arrays"
+                    f"with device={str(self.device)!r}, {name!r} of {type(self._task).__name__} must be a "
+                    f"tensor on this device, got {type(value)}; use functions for arrays and tensors in the "
+                    "task, such as those of her_envs.arrays"
                 )
         return observations
 
@@ -195,8 +200,8 @@ class TensorEpisodes:
         found = [getattr(given, name, None) for name in ("device", "shape", "dtype")]
         if found[:2] != [self.device, self._action_shape] or self._action_kind not in str(found[2]):
             raise ValueError(
-                f"actions must be a tensor of shape {self._action_shape} on device {str(self.device)!r}, with a "
-                f"dtype of kind {self._action_kind}, got {type(given)} with device, shape and dtype {found}"
+                f"actions must be a tensor of shape {self._action_shape} on device {str(self.device)!r}, of "
+                f"type {self._action_kind}, got {type(given)} with device, shape and dtype {found}"
             )
         clipped: torch.Tensor = given.detach().clip(self._lowest, self._highest)
         return clipped.to(self._lowest.dtype)
@@ -209,7 +214,8 @@ class TensorEpisodes:
         first = self.state is None
         if mask.shape != self._rows.shape or mask.dtype != torch.bool or (first and not mask.all()):
             raise ValueError(
-                f"reset option 'reset_mask' must have dtype bool and shape {tuple(self._rows.shape)}, and be True "
-                f"for all environments in the first reset, got dtype {mask.dtype} and shape {tuple(mask.shape)}"
+                f"reset option 'reset_mask' must have dtype bool and shape {tuple(self._rows.shape)}, and be "
+                "True for all environments in the first reset, "
+                f"got dtype {mask.dtype} and shape {tuple(mask.shape)}"
             )
         return mask

@@ -41,10 +41,10 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     episode that has ended goes on until its reset. In mode SameStep all infos are there in every step:
     ``final_obs``, a dict of tensors, and ``final_info`` contain the observations and ``is_success`` of all N
     environments before any reset, and the masks ``_final_obs`` and ``_final_info`` show which episodes ended.
-    In each step 8 starts are sampled for each environment; an episode begins at the first one that is not
-    solved. (All 8 are solved with the probability p^8 if one is solved with the probability p; the episode
-    then begins at the first.) The same seed gives the same episodes on the same type of device, but not those
-    without a device.
+    In each step 3/2 N + 64 starts are sampled, and environment i takes the i-th of them that is not solved.
+    If fewer than N are not solved, which is likely only if more than a third is, some environments have the
+    same start, and if all are solved, an episode begins solved. The same seed gives the same episodes on the
+    same type of device, but not those without a device.
 
     Args:
         task: The task.
@@ -185,9 +185,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         self._paint(replace=True)
         return observations, {"is_success": success & mask, "_is_success": mask}
 
-    def step(
-        self, actions: Any
-    ) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
         """Take one step in every environment.
 
         Args:
@@ -195,9 +193,10 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
                 Actions of environments that are reset in this step must be valid, but have no effect.
 
         Returns:
-            Observations, rewards (N,) float64 (float32 on a device), terminations and truncations (N,) bool, and infos:
-            ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that ended.
-            Each of these infos has a mask, (N,) bool, whose name has a leading underscore (``_is_success``).
+            Observations, rewards (N,) float64 (on a device float32), terminations and truncations (N,) bool,
+            and infos: ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that
+            ended. Each of these infos has a mask, (N,) bool, whose name has a leading underscore
+            (``_is_success``).
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
