@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from her_envs.arrays import Array, as_numpy, copied
 from her_envs.pictures import Painter
 from her_envs.task import (
-    Array,
     GoalTask,
     RewardType,
     State,
@@ -54,7 +54,7 @@ class TaskBase:
         self.render_mode = render_mode
         self.render_size = require_positive("render_size", render_size)
         self._is_discrete = isinstance(task.action_space, spaces.Discrete)
-        self._lowest, self._highest = _action_bounds(task.action_space)
+        self._lowest, self._highest = action_bounds(task.action_space)
         if render_mode is not None:
             self._painter = Painter(task)
         self._state: State | None = None
@@ -71,7 +71,7 @@ class TaskBase:
         """
         if self._state is None:
             raise ResetNeeded("state is not available before the first episode; call reset() first")
-        return {name: values.copy() for name, values in self._state.items()}
+        return {name: copied(values) for name, values in self._state.items()}
 
     def compute_reward(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
         """Return the reward of each pair of goals.
@@ -118,7 +118,7 @@ class TaskBase:
     def _paint(self, replace: bool = False) -> None:
         """Append the state to the trails, or put it in place of the last state; render in human mode."""
         if self._painter is not None and self._state is not None:
-            self._painter.append(self._state, replace)
+            self._painter.append({name: as_numpy(values) for name, values in self._state.items()}, replace)
             if self.render_mode == "human":
                 self.render()
 
@@ -134,7 +134,8 @@ class TaskBase:
         return [self._painter.draw_picture(index, count, size) for index, count in enumerate(steps)]
 
 
-def _action_bounds(space: spaces.Space[Any]) -> tuple[Any, ...]:
+def action_bounds(space: spaces.Space[Any]) -> tuple[Any, ...]:
+    """Return the lowest and the highest action; raise TypeError if the space is neither Box nor Discrete."""
     if isinstance(space, spaces.Discrete):
         return int(space.start), int(space.start + space.n - 1)
     if not isinstance(space, spaces.Box):

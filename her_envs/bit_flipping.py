@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from gymnasium import spaces
 
+from her_envs.arrays import Array, Movable, cast, copied, namespace, take
 from her_envs.task import (
     ONE,
-    Array,
     GoalTask,
     State,
     make_observation_space,
@@ -86,17 +86,18 @@ class BitFlipping(GoalTask):
         self._continuous = require_bool("continuous", continuous)
         box = spaces.Box(-1.0, 1.0, (self.n_bits,), np.float32)
         self.action_space = box if continuous else spaces.Discrete(self.n_bits)
+        self._zeros = np.zeros(self.n_bits, np.int8)
         self._single_bits = np.eye(self.n_bits, dtype=np.int8)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample bits and goals."""
         # For a few bits, comparing floats is more than twice as fast as sampling integers.
-        bits, goal = (rng.random((2, num_envs, self.n_bits), np.float32) < 0.5).view(np.int8)
-        return {"bits": bits, "goal": goal if self._random_goal else np.ones_like(goal)}
+        bits, goal = self._zeros ^ (rng.random((2, num_envs, self.n_bits), np.float32) < 0.5)
+        return {"bits": bits, "goal": goal if self._random_goal else goal | 1}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Flip the bits that the actions select."""
-        flips = (action > 0).view(np.int8) if self._continuous else self._single_bits.take(action, axis=0)
+        flips = action > 0 if self._continuous else take(self._single_bits, action)
         return {"bits": state["bits"] ^ flips, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
@@ -104,7 +105,7 @@ class BitFlipping(GoalTask):
         bits = self._encoding.encode(state["bits"])
         return {
             "observation": bits,
-            "achieved_goal": bits.copy(),
+            "achieved_goal": copied(bits),
             "desired_goal": self._encoding.encode(state["goal"]),
         }
 
@@ -118,7 +119,7 @@ class BitFlipping(GoalTask):
 
     def reached_goal(self, state: State) -> Array:
         """Return the goals that ``state`` reaches: its bits, as 0 and 1 even if observations are images."""
-        return state["bits"].copy()
+        return copied(state["bits"])
 
     def start_error(self, state: State) -> str | None:
         """Return an error message if a bit of the state or the goal is neither 0 nor 1, else None."""
@@ -143,12 +144,12 @@ class BitFlipping(GoalTask):
 # `hamming` the number of bits that differ, (...) float32.
 
 
-class _Bits:
+class _Bits(Movable):
     def __init__(self, n_bits: int) -> None:
         self.space = spaces.MultiBinary(n_bits)
 
-    def encode(self, bits: np.ndarray) -> np.ndarray:
-        return bits.copy()
+    def encode(self, bits: Array) -> Array:
+        return copied(bits)
 
     def equal(self, a: Array, b: Array) -> Array:
         return (a == b).all(-1)
@@ -157,7 +158,7 @@ class _Bits:
         return ((a != b) * ONE).sum(-1)
 
 
-class _Integer:
+class _Integer(Movable):
     def __init__(self, n_bits: int) -> None:
         if n_bits > MAX_INTEGER_BITS:
             raise ValueError(
@@ -165,20 +166,23 @@ class _Integer:
                 'use observation="bits"'
             )
         self.space = spaces.Discrete(2**n_bits)
+        self._n_bits = n_bits
         self._weights = 2 ** np.arange(n_bits, dtype=np.int64)
 
-    def encode(self, bits: np.ndarray) -> np.ndarray:
-        return bits @ self._weights
+    def encode(self, bits: Array) -> Array:
+        if isinstance(bits, np.ndarray):
+            return bits @ self._weights
+        return (bits * self._weights).sum(-1)  # a GPU has no product of integer matrices
 
     def equal(self, a: Array, b: Array) -> Array:
         return a == b
 
     def hamming(self, a: Array, b: Array) -> Array:
         differ = a ^ b
-        return reduce(operator.add, ((differ & weight != 0) * ONE for weight in self._weights.tolist()))
+        return reduce(operator.add, ((differ & 1 << bit != 0) * ONE for bit in range(self._n_bits)))
 
 
-class _Image:
+class _Image(Movable):
     def __init__(self, n_bits: int, channel_first: bool) -> None:
         cells = math.isqrt(n_bits - 1) + 1  # along each side
         pixels = max(4, math.ceil(MIN_IMAGE_SIDE / cells))  # along each side of a cell
@@ -194,9 +198,10 @@ class _Image:
         middle = slice(pixels // 2, None, pixels)
         self._middles = (0, middle, middle) if channel_first else (middle, middle, 0)
 
-    def encode(self, bits: np.ndarray) -> np.ndarray:
-        black = np.zeros((len(bits), 1), np.uint8)
-        return np.concatenate([self._levels[bits], black], axis=1).take(self._bit_of_pixel, axis=1)
+    def encode(self, bits: Array) -> Array:
+        levels = take(self._levels, cast(bits, "int64"))
+        with_black = namespace(bits).concatenate([levels, 0 * levels[:, :1]], axis=1)
+        return take(with_black, self._bit_of_pixel, axis=1)
 
     def _differ(self, a: Array, b: Array) -> Array:
         middles = (..., *self._middles)

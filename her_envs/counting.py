@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.task import Array, GoalTask, State, make_observation_space, require_positive
+from her_envs.arrays import Array, cast, copied, namespace
+from her_envs.task import GoalTask, State, make_observation_space, require_positive
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
 
 EPISODES = 2**24
 """Episode numbers are in ``range(EPISODES)``: float32 represents all of them exactly."""
-
-_ONE_STEP = np.array([0, 1], np.float32)
 
 
 class Counting(GoalTask):
@@ -45,24 +44,26 @@ class Counting(GoalTask):
         count = spaces.Box(0, EPISODES, (2,), np.float32)
         self.observation_space = make_observation_space(count, goal=count)
         self.action_space = spaces.Discrete(2)
+        self._one_episode, self._one_step = np.eye(2, dtype=np.float32)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Return states at step 0 of new episodes, each with a later step of its episode as goal."""
-        count, goal = np.zeros((2, num_envs, 2), np.float32)
-        count[:, 0] = goal[:, 0] = rng.integers(EPISODES, size=num_envs)
-        goal[:, 1] = rng.integers(1, self.max_steps + 1, size=num_envs)
-        return {"count": count, "goal": goal}
+        episode = rng.integers(EPISODES, size=num_envs)
+        last = rng.integers(1, self.max_steps + 1, size=num_envs)
+        goal = namespace(last).concatenate([episode[:, None], last[:, None]], axis=1)
+        goal = cast(goal, "float32")
+        return {"count": goal * self._one_episode, "goal": goal}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Add 1 to the step number; the action is ignored."""
-        return {"count": state["count"] + _ONE_STEP, "goal": state["goal"]}
+        return {"count": state["count"] + self._one_step, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
         """Return episode number and step number, as observation and as achieved goal."""
         return {
-            "observation": state["count"].copy(),
-            "achieved_goal": state["count"].copy(),
-            "desired_goal": state["goal"].copy(),
+            "observation": copied(state["count"]),
+            "achieved_goal": copied(state["count"]),
+            "desired_goal": copied(state["goal"]),
         }
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:

@@ -6,11 +6,13 @@ cells outside the plan are walls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
+from her_envs.arrays import Array, Movable, cast, copied, namespace
 from her_envs.task import require_choice
 
 LayoutName = Literal["open", "u", "four_rooms", "large"]
@@ -52,7 +54,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
 }
 
 
-class FloorPlan:
+class FloorPlan(Movable):
     """Walls on a grid.
 
     Args:
@@ -87,58 +89,50 @@ class FloorPlan:
         free: np.ndarray = inside & self.free[cells[1], cells[0]]
         return free
 
-    def draw_points(self, count: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_points(self, count: int, rng: np.random.Generator) -> Array:
         """Sample points uniformly from the free cells, (count, 2) float32."""
         cells = self._cells[rng.integers(len(self._cells), size=count)]
         return _round_within_cells(cells + rng.random((count, 2)), cells)
 
-    def move(self, points: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    def move(self, points: Array, moves: Array, longest: float = math.inf) -> Array:
         """Move points, (N, 2), which are in free cells, by ``moves``, (N, 2); return (N, 2) float32.
 
         Points move from cell to cell, one edge at a time. So a move of any length neither crosses a wall nor
         passes between two walls that touch at a corner; a point that reaches a wall slides along it.
+        ``longest`` is an upper bound of the moves along each axis.
         """
+        functions = namespace(points)
         # Axes first: NumPy is much faster with N elements than with 2 in the last axis.
-        place, rest = points.T.astype(np.float64), moves.T.astype(np.float64)
-        cell, end = np.floor(place).astype(np.int64), place + rest
-        leaving = (np.floor(end) != cell).any(axis=0)
-        place = np.where(leaving, place, end)
-        moving = np.flatnonzero(leaving)
-        while moving.size:
-            moving = self._cross_edge(place, rest, cell, moving)
-        return np.ascontiguousarray(_round_within_cells(place, cell).T)
-
-    def _cross_edge(
-        self, place: np.ndarray, rest: np.ndarray, cell: np.ndarray, moving: np.ndarray
-    ) -> np.ndarray:
-        """Move the points ``moving`` to an edge of their cells or, if nearer, to the end of their move.
-
-        Change the arrays, with a column for each point, in place; return the points not at their end yet.
-        """
-        edge = cell[:, moving] + (rest[:, moving] > 0)
-        shares = np.full((2, moving.size), np.inf)  # of the remaining move, along each axis
-        np.divide(edge - place[:, moving], rest[:, moving], out=shares, where=rest[:, moving] != 0)
-        share = np.minimum(shares[0], shares[1])
-        ending, crossing = moving[share >= 1], share < 1
-        place[:, ending] += rest[:, ending]
-        moving, share = moving[crossing], share[crossing]
-        axis = (shares[1] < shares[0])[crossing].astype(np.int64)
-        place[:, moving] += share * rest[:, moving]
-        place[axis, moving] = np.where(axis, edge[1, crossing], edge[0, crossing])
-        rest[:, moving] *= 1 - share
-        beyond = cell[:, moving]
-        beyond[axis, np.arange(len(moving))] += np.sign(rest[axis, moving]).astype(np.int64)
-        free = self._padded[beyond[1] + 1, beyond[0] + 1]
-        cell[:, moving[free]] = beyond[:, free]
-        rest[axis[~free], moving[~free]] = 0
-        return moving
+        place, rest = cast(points.T, "float64"), cast(moves.T, "float64")
+        cell, never = functions.floor(place), functions.full_like(place, math.inf)
+        # A path has no more edges than the plan has rows and columns, walls that stop it included.
+        edges = int(min(sum(self.free.shape), 2 * (longest // 1 + 1)))
+        for _ in range(edges + 1):
+            if functions is np and not rest.any():  # this question would wait for a tensor's device
+                break
+            edge = cell + (rest > 0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shares = (edge - place) / rest  # of the remaining move, until an edge along each axis
+            shares = functions.where(rest != 0, shares, never)
+            vertical, share = shares[1] < shares[0], functions.minimum(shares[0], shares[1])
+            meets = functions.stack([~vertical, vertical]) & (share < 1)  # an edge, before the move ends
+            share = share.clip(None, 1)
+            place = functions.where(meets, edge, place + share * rest)
+            beyond = cell + meets * functions.sign(rest)
+            column, row = cast(beyond + 1, "int64")
+            if functions is not np:  # NaN, which only arrays are validated for, has no index
+                column, row = column.clip(0), row.clip(0)
+            free = self._padded[row, column]
+            cell = functions.where(free, beyond, cell)
+            rest = rest * (1 - share) * (free | ~meets)
+        return copied(_round_within_cells(place, cell).T)
 
 
-def _round_within_cells(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
+def _round_within_cells(points: Array, cells: Array) -> Array:
     """Round points to float32, but not out of their cells."""
-    last = np.nextafter(np.float32(cells + 1), np.float32(0))
-    held: np.ndarray = np.clip(points.astype(np.float32), cells.astype(np.float32), last)
-    return held
+    functions, low = namespace(points), cast(cells, "float32")
+    last = functions.nextafter(cast(cells + 1, "float32"), low)
+    return functions.clip(cast(points, "float32"), low, last)
 
 
 def _parse(layout: Sequence[str]) -> np.ndarray:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from her_envs.task import Array, GoalTask, State, require_length
+from her_envs.arrays import Array, copied
+from her_envs.task import GoalTask, State, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Point
@@ -33,9 +34,9 @@ class PointGoalTask(GoalTask):
     def observe(self, state: State) -> dict[str, Array]:
         """Return the position, as observation and as achieved goal."""
         return {
-            "observation": state["position"].copy(),
-            "achieved_goal": state["position"].copy(),
-            "desired_goal": state["goal"].copy(),
+            "observation": copied(state["position"]),
+            "achieved_goal": copied(state["position"]),
+            "desired_goal": copied(state["goal"]),
         }
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:

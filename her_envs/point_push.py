@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
+from her_envs.arrays import Array, copied, namespace
 from her_envs.point_goal import PointGoalTask
-from her_envs.task import Array, State, make_observation_space, require_length
+from her_envs.task import State, make_observation_space, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas, Point
@@ -21,6 +22,7 @@ RAIL = 0.15
 _CONTACT = np.float32(AGENT_RADIUS + PUCK_RADIUS)
 # Slightly larger than _CONTACT, so that rounding never moves a puck that an agent at rest touches.
 _SEPARATION = _CONTACT * np.float32(1.0001)
+_TINY = np.finfo(np.float32).tiny  # too small to change a positive distance
 _LOW, _HIGH = np.float32(RAIL), np.float32(1 - RAIL)
 
 
@@ -85,9 +87,9 @@ class PointPush(PointGoalTask):
     def observe(self, state: State) -> dict[str, Array]:
         """Return agent and puck as observation, and the puck as achieved goal."""
         return {
-            "observation": np.concatenate([state["agent"], state["puck"]], axis=1),
-            "achieved_goal": state["puck"].copy(),
-            "desired_goal": state["goal"].copy(),
+            "observation": namespace(state["puck"]).concatenate([state["agent"], state["puck"]], axis=1),
+            "achieved_goal": copied(state["puck"]),
+            "desired_goal": copied(state["goal"]),
         }
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
@@ -104,15 +106,14 @@ class PointPush(PointGoalTask):
         canvas.agent(state["agent"][index], radius=AGENT_RADIUS)
 
 
-def _separate(moved: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+def _separate(moved: Array, fixed: Array) -> Array:
     """If disc i of ``moved``, (N, 2), overlaps disc i of ``fixed``, move it away until they only touch."""
     line = moved - fixed
     distance = _distance(line)
-    direction = line / np.maximum(distance, np.finfo(np.float32).tiny)
-    return np.where(distance < _CONTACT, fixed + _SEPARATION * direction, moved)
+    direction = line / (distance + _TINY)
+    return namespace(moved).where(distance < _CONTACT, fixed + _SEPARATION * direction, moved)
 
 
-def _distance(line: np.ndarray) -> np.ndarray:
+def _distance(line: Array) -> Array:
     """Return the Euclidean norm of each row, (N, 2) -> (N, 1)."""
-    length: np.ndarray = np.sqrt(line[:, :1] ** 2 + line[:, 1:] ** 2)
-    return length
+    return namespace(line).sqrt(line[:, :1] ** 2 + line[:, 1:] ** 2)

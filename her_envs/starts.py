@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
-from her_envs.task import Array, GoalTask, State
+from her_envs.arrays import Array, as_numpy
+from her_envs.task import GoalTask, State
 
 MAX_REDRAWS = 1000
 """Number of attempts to sample starts that are not solved yet, before an error is raised."""
@@ -100,7 +101,7 @@ def _as_rows(label: str, value: Any, like: np.ndarray, num_envs: int, rows: np.n
     """Convert a value of the reset options to an array with one row for each environment in ``rows``."""
     shape = like.shape[1:]
     try:
-        array = np.asarray(value)
+        array = np.asarray(as_numpy(value))
     except ValueError as error:
         raise ValueError(f"{label} cannot be converted to an array of shape {shape}: {error}") from error
     if array.dtype.kind not in "biuf":

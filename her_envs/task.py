@@ -6,7 +6,8 @@ and rendering. `point_reach.py` is an example; docs/write_a_task.md explains a s
 
 Rewards are computed from `success` and `distance` only, so they always agree with these methods. Both
 methods must support NumPy arrays and torch tensors with any number of leading axes: use operators, and
-methods that both types have.
+methods that both types have. With a device, `TaskVectorEnv` also calls `reset`, `step` and `observe` for
+tensors, of the task that `to` returns; `her_envs.arrays` has functions for them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
+from her_envs.arrays import Array, Movable
+
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas, Point
 
-Array: TypeAlias = Any
-"""A NumPy array or scalar, or a torch tensor."""
-
-State: TypeAlias = dict[str, np.ndarray]
+State: TypeAlias = dict[str, Array]
 """Arrays by name, with a leading axis N (environments). The entry ``goal`` is the desired goal."""
 
 RewardType = Literal["sparse", "dense"]
@@ -36,7 +36,7 @@ _ZERO = np.float32(0)
 _MINUS_ONE = np.float32(-1)
 
 
-class GoalTask(ABC):
+class GoalTask(Movable, ABC):
     """Base class of tasks. All arrays have a leading axis N, with one row for each environment.
 
     Attributes:
@@ -60,7 +60,7 @@ class GoalTask(ABC):
 
         Args:
             num_envs: Number of environments, N.
-            rng: Random generator.
+            rng: Random generator; on a device, a `her_envs.tensors.TensorRandom`, which returns tensors.
 
         Returns:
             A new state of N rows.

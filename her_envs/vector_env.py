@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.error import ResetNeeded
+from gymnasium.error import DependencyNotInstalled, ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from her_envs.arrays import Array
 from her_envs.base import TaskBase
 from her_envs.pictures import mosaic, mosaic_columns
 from her_envs.starts import copy_options, replace_rows, sample_starts
-from her_envs.task import Array, GoalTask, RewardType, State, require_choice, require_positive
+from her_envs.task import GoalTask, RewardType, State, require_choice, require_positive
+
+if TYPE_CHECKING:
+    from her_envs.tensors import TensorEpisodes
 
 MAX_SHOWN_ENVS = 16
 """Largest number of environments in the window of ``human`` mode; ``rgb_array`` draws all environments."""
@@ -31,11 +35,23 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     environment is used for all N, and a value with a leading axis N has one row for each environment.
     ``"reset_mask"``, (N,) bool, selects the environments to reset; by default, all environments are reset.
 
+    With ``device``, actions and all returned values are torch tensors on that device, and nothing in `step`
+    waits for the device, except with a ``render_mode``, which copies each state to the CPU. Therefore values
+    are not validated: actions are clipped, also Discrete actions, NaN is passed on, and in mode Disabled an
+    episode that has ended goes on until its reset. In mode SameStep all infos are there in every step:
+    ``final_obs``, a dict of tensors, and ``final_info`` contain the observations and ``is_success`` of all N
+    environments before any reset, and the masks ``_final_obs`` and ``_final_info`` show which episodes ended.
+    In each step 3/2 N + 64 starts are sampled, and environment i takes the i-th of them that is not solved.
+    If fewer than N are not solved, which is likely only if more than a third is, some environments have the
+    same start, and if all are solved, an episode begins solved. The same seed gives the same episodes on the
+    same type of device, but not those without a device.
+
     Args:
         task: The task.
         num_envs: Number of environments, N.
         autoreset_mode: When an environment is reset after the end of its episode: ``"NextStep"``,
-            ``"SameStep"`` or ``"Disabled"``, or a member of Gymnasium's `AutoresetMode`.
+            ``"SameStep"`` or ``"Disabled"``, or a member of Gymnasium's `AutoresetMode`. The default is
+            ``"NextStep"``, and with a device ``"SameStep"``.
         max_steps: Steps after which an episode is truncated; by default ``task.max_steps``.
         max_episode_steps: Alias of ``max_steps``: the name that Gymnasium uses for this limit.
         terminate_on_success: Whether success terminates an episode; by default
@@ -44,13 +60,19 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         render_mode: ``None``, ``"human"`` for a window with the first 16 environments, ``"rgb_array"`` for
             pictures as arrays.
         render_size: Side of a picture, or of the window [pixels].
+        device: None for NumPy arrays, or a torch device, such as ``"cuda"``. The bundled tasks support
+            devices; the code of other tasks must support tensors.
+
+    Attributes:
+        device: The torch device of all values, or None.
 
     Raises:
         TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
             ``terminate_on_success`` is not a bool.
         ValueError: The value of an option is not allowed, or both ``max_steps`` and ``max_episode_steps`` are
             given.
-        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed.
+        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed, or
+            ``device`` is given and torch is not installed.
 
     Example:
         >>> import numpy as np
@@ -73,13 +95,14 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         task: GoalTask,
         num_envs: int = 1,
         *,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        autoreset_mode: AutoresetMode | str | None = None,
         max_steps: int | None = None,
         max_episode_steps: int | None = None,
         terminate_on_success: bool | None = None,
         reward_type: RewardType = "sparse",
         render_mode: str | None = None,
         render_size: int = 512,
+        device: Any = None,
     ) -> None:
         if max_steps is not None and max_episode_steps is not None:
             raise ValueError(
@@ -95,6 +118,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             render_size=render_size,
         )
         self.num_envs = require_positive("num_envs", num_envs)
+        if autoreset_mode is None:
+            autoreset_mode = AutoresetMode.NEXT_STEP if device is None else AutoresetMode.SAME_STEP
         if not isinstance(autoreset_mode, AutoresetMode):
             require_choice("autoreset_mode", autoreset_mode, tuple(mode.value for mode in AutoresetMode))
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -105,6 +130,23 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         self.action_space = batch_space(task.action_space, self.num_envs)
         self._elapsed = np.zeros(self.num_envs, np.int64)
         self._ended = np.zeros(self.num_envs, bool)
+        self.device: Any = None
+        self._on_device: TensorEpisodes | None = None
+        if device is not None:
+            try:
+                from her_envs.tensors import TensorEpisodes  # noqa: PLC0415 - it imports torch
+            except ImportError as error:
+                raise DependencyNotInstalled("device needs torch; run: pip install torch") from error
+            self._on_device = TensorEpisodes(
+                task,
+                self.num_envs,
+                device,
+                autoreset_mode=self.autoreset_mode,
+                max_steps=self.max_steps,
+                terminate_on_success=self.terminate_on_success,
+                reward_type=reward_type,
+            )
+            self.device = self._on_device.device
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -129,6 +171,12 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         if isinstance(seed, list | tuple | np.ndarray):
             raise TypeError(f"seed must be one integer for all environments, or None, got {seed!r}")
         given = copy_options(options)
+        if self._on_device is not None:
+            super().reset(seed=seed)
+            result = self._on_device.reset(given, self.np_random)
+            self._state = self._on_device.state
+            self._paint(replace=True)
+            return result
         mask = self._as_mask(given.pop("reset_mask", None))
         super().reset(seed=seed)
         state = self._start_episodes(np.flatnonzero(mask), given)[0]
@@ -137,9 +185,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         self._paint(replace=True)
         return observations, {"is_success": success & mask, "_is_success": mask}
 
-    def step(
-        self, actions: Any
-    ) -> tuple[dict[str, Array], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
         """Take one step in every environment.
 
         Args:
@@ -147,15 +193,21 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
                 Actions of environments that are reset in this step must be valid, but have no effect.
 
         Returns:
-            Observations, rewards (N,) float64, terminations and truncations (N,) bool, and infos:
-            ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that ended.
-            Each of these infos has a mask, (N,) bool, whose name has a leading underscore (``_is_success``).
+            Observations, rewards (N,) float64 (on a device float32), terminations and truncations (N,) bool,
+            and infos: ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that
+            ended. Each of these infos has a mask, (N,) bool, whose name has a leading underscore
+            (``_is_success``).
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
             ValueError: The actions have a wrong shape or dtype, contain NaN, or are Discrete actions that are
-                out of range.
+                out of range. With a device: They are not a tensor on it, or have a wrong shape or dtype.
         """
+        if self._on_device is not None:
+            stepped = self._on_device.step(actions)
+            self._state = self._on_device.state
+            self._paint()
+            return stepped
         if self._state is None:
             raise ResetNeeded("step() was called before the first episode; call reset() first")
         restarted = np.flatnonzero(self._ended)
@@ -197,9 +249,10 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             gymnasium.error.ResetNeeded: `reset` was not called yet, and a render mode is given.
             RuntimeError: The render mode is ``"human"``, and no display is available.
         """
+        elapsed = self._elapsed if self._on_device is None else self._on_device.elapsed
         if self.render_mode != "human" or self._painter is None:
-            return tuple(self._draw_envs(self._elapsed.tolist(), self.render_size)) or None
-        steps = self._elapsed[:MAX_SHOWN_ENVS].tolist()
+            return tuple(self._draw_envs(elapsed.tolist(), self.render_size)) or None
+        steps = elapsed[:MAX_SHOWN_ENVS].tolist()
         pictures = self._draw_envs(steps, self.render_size // mosaic_columns(len(steps)))
         caption = f"{type(self.task).__name__} | {len(steps)} of {self.num_envs} environments"
         self._painter.show(mosaic(pictures), caption, self.metadata["render_fps"])
