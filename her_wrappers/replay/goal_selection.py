@@ -10,6 +10,7 @@ Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -96,28 +97,22 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-@dataclass(frozen=True)
-class ValidatedStrategy:
-    """Wrapper of a user's strategy function that passes read-only arrays and validates the result."""
-
-    strategy: Strategy
-
-    def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-        """Call the strategy; raise ValueError unless it returns (B,) integers in 1..length."""
-        given = t.view(), length.view()
-        for array in given:
-            array.setflags(write=False)
-        states = np.asarray(self.strategy(*given, rng))
-        if states.shape != t.shape or states.dtype.kind not in "iu":
-            got = f"dtype {states.dtype} and shape {states.shape}"
-            raise ValueError(f"a goal selection strategy must return integers of shape {t.shape}, got {got}")
-        outside = np.flatnonzero((states < 1) | (states > length))
-        if outside.size:
-            i = outside[0]
-            valid = "integers from 1 to the length of the episode"
-            got = f"{states[i]} for step {t[i]} of an episode of length {length[i]}"
-            raise ValueError(f"a goal selection strategy must return {valid}, got {got}")
-        return states.astype(np.int64, copy=False)
+def validated(strategy: Strategy, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
+    """Call a user's strategy with read-only arrays; raise ValueError unless it returns valid states."""
+    given = t.view(), length.view()
+    for array in given:
+        array.setflags(write=False)
+    states = np.asarray(strategy(*given, rng))
+    if states.shape != t.shape or states.dtype.kind not in "iu":
+        got = f"dtype {states.dtype} and shape {states.shape}"
+        raise ValueError(f"a goal selection strategy must return integers of shape {t.shape}, got {got}")
+    outside = np.flatnonzero((states < 1) | (states > length))
+    if outside.size:
+        i = outside[0]
+        valid = "integers from 1 to the length of the episode"
+        got = f"{states[i]} for step {t[i]} of an episode of length {length[i]}"
+        raise ValueError(f"a goal selection strategy must return {valid}, got {got}")
+    return states.astype(np.int64, copy=False)
 
 
 RANDOM = "random"  # name of the strategy that samples the achieved goal of any stored transition
@@ -237,7 +232,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None) -> float:
 def _component(strategy: str | Strategy, share: float) -> MixtureComponent:
     """Return the mixture component for ``strategy``, the name of a strategy or the user's function."""
     if callable(strategy):
-        select = strategy if isinstance(strategy, Geometric) else ValidatedStrategy(strategy)
+        select = strategy if isinstance(strategy, Geometric) else functools.partial(validated, strategy)
         return MixtureComponent(getattr(strategy, "__name__", repr(strategy)), select, share)
     if not isinstance(strategy, str) or strategy not in (*STRATEGIES, RANDOM, DESIRED):
         names = ", ".join(map(repr, [*STRATEGIES, RANDOM, DESIRED]))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from her_wrappers.data import Json
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of, numbered
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.goal_selection import (
     DEFAULT_SAMPLED_GOALS,
@@ -25,10 +24,12 @@ from her_wrappers.replay.goal_selection import (
 )
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabeling import BatchFunction, TerminationMode, require_termination
-from her_wrappers.support.arguments import require_count, require_gamma, require_keys
+from her_wrappers.support.arguments import require_count, require_gamma, require_keys, require_number
 
 if TYPE_CHECKING:
     import torch
+
+    from her_wrappers.replay.buffer import HindsightReplayBuffer
 
 # Options that compute rewards or terminations
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
@@ -49,14 +50,6 @@ REMOVED: dict[str, tuple[Json, str]] = {
     "tensor_functions": (False, "leave it out: functions get arrays, and device= copies the batches"),
 }
 REMOVED_ADVICE = {name: advice for name, (_, advice) in REMOVED.items()}
-
-
-@runtime_checkable
-class HasEpisodes(Protocol):
-    """An object with a method ``episodes``, such as a `HindsightReplayBuffer`."""
-
-    def episodes(self) -> Iterable[Episode]:
-        """Return the episodes."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +74,14 @@ class Demonstrations:
         >>> HindsightReplayBuffer.for_env(env, demonstrations=demonstrations)  # doctest: +SKIP
     """
 
-    episodes: Iterable[Episode] | Dataset | HasEpisodes
+    episodes: Iterable[Episode] | Dataset | HindsightReplayBuffer
     share: float = 0.25
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.share, Real) and 0 < self.share < 1):
-            raise ValueError(f"share of Demonstrations must be a number in (0, 1), got {self.share!r}")
+        share = require_number("share of Demonstrations", self.share, "(0, 1)")
+        object.__setattr__(self, "share", share)  # a float, as in a saved file
         if isinstance(self.episodes, Episode):
             raise TypeError("Demonstrations() takes an iterable of episodes, got one Episode; pass [episode]")
-        object.__setattr__(self, "share", float(self.share))  # the same as from a saved file
 
     def read(self) -> list[Episode]:
         """Return all episodes; raise ValueError if the source is empty."""
@@ -97,17 +89,9 @@ class Demonstrations:
         if isinstance(source, Dataset):
             errors = EpisodeErrors("raise")
             source = errors.counted(episodes_of(source, errors))
-        elif isinstance(source, HasEpisodes):
+        elif hasattr(source, "episodes"):  # a buffer
             source = source.episodes()
-        try:
-            listed = list(source)
-        except TypeError as error:
-            got = f"got {self.episodes!r}"
-            raise TypeError(f"Demonstrations() takes an iterable of episodes, {got}") from error
-        for each in listed:
-            if not isinstance(each, Episode):
-                got = f"but the iterable contains an object of type {type(each).__name__}"
-                raise TypeError(f"Demonstrations() takes an iterable of Episode objects, {got}")
+        listed = [episode for _, episode in numbered(source)]
         if not listed:
             raise ValueError("Demonstrations must contain at least one episode, got none")
         return listed

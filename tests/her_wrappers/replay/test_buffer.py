@@ -1,7 +1,5 @@
 """The buffer as a whole: batches, seeds, copies, statistics, episodes, environments."""
 
-import time
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -138,17 +136,3 @@ def test_for_env_never_copies_the_environment():
             raise AssertionError
 
     HindsightReplayBuffer.for_env(Simulator(her_envs.PointReach())).clear()
-
-
-def test_sampling_costs_no_more_in_a_larger_buffer():
-    """Scanning ten million flags would take many times as long as sampling a batch."""
-    costs = []
-    for buffer_size in (1000, 10_000_000):
-        buffer, best = counting_buffer(buffer_size=buffer_size), float("inf")
-        buffer.add_episodes([counting_episode(number, 50) for number in range(20)])
-        for _ in range(200):
-            start = time.thread_time()
-            buffer.sample(64)
-            best = min(best, time.thread_time() - start)
-        costs.append(best)
-    assert costs[1] < 3 * costs[0]

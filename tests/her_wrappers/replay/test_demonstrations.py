@@ -165,8 +165,8 @@ WRONG = [
     (lambda: Demonstrations(EPISODES[0]), TypeError, r"pass \[episode\]"),
     (lambda: counting_buffer(demonstrations=EPISODES), TypeError, "got list"),
     (lambda: with_demonstrations(episodes=[]), ValueError, "at least one episode"),
-    (lambda: with_demonstrations(episodes=5), TypeError, "got 5"),
-    (lambda: with_demonstrations(episodes=[*EPISODES, 5]), TypeError, "type int"),
+    (lambda: with_demonstrations(episodes=5), TypeError, "got int"),
+    (lambda: with_demonstrations(episodes=[*EPISODES, 5]), TypeError, "int at position 2"),
     (lambda: with_demonstrations(episodes=[OTHER_SPACE]), ValueError, "demonstrations: .*observation"),
 ]
 

@@ -9,10 +9,9 @@ from stable_baselines3.common import buffers
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
-from tests.support.buffers import device_options, filled, make_buffer
-from tests.support.counting import ACTIONS, COUNTING, counting_buffer, counting_episode
+from tests.support.buffers import device_options, filled
+from tests.support.counting import ACTIONS, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_tree
-from tests.support.expected_buffer import ExpectedBuffer
 from tests.support.sb3_versions import needs_n_steps
 
 GAMMA = 0.9
@@ -41,15 +40,6 @@ def test_in_the_counting_environment_returns_are_arithmetic(device, n_steps):
     )
     np.testing.assert_allclose(batch.discounts, np.where(ahead <= n_steps, 0, GAMMA**m), rtol=1e-6)
     assert not batch.truncations.any()
-
-
-def test_windows_longer_than_int32_are_the_whole_episode(device):
-    options = {"buffer_size": 40, "n_steps": 10**12, "gamma": GAMMA, "termination": "keep"}
-    buffer, oracle = make_buffer(device, **options), ExpectedBuffer(COUNTING, **options)
-    for each in (buffer, oracle):
-        for number in range(6):
-            each.add_episode(counting_episode(number, 1 + 5 * number % 13, terminated=number % 2 == 0))
-    oracle.check_batch(buffer.sample(200), 200)
 
 
 def test_sampled_rows_and_goals_do_not_depend_on_n_steps(device):
