@@ -172,56 +172,6 @@ def test_goals_that_move_without_a_jump_of_the_state_are_correct(kind):
 # --- goals inside of observations -----------------------------------------------------------------
 
 
-def with_observation(extra, nested=False):
-    """Return a class of `Reach` with more values in the observation."""
-
-    class More(NoEnd):
-        def make_space(self):
-            parts = super().make_space()
-            box = spaces.Box(-9, 9, (len(np.atleast_1d(extra(np.ones(2), np.ones(2)))),), np.float32)
-            if nested:
-                return spaces.Dict({**parts, "observation": spaces.Dict(a=parts["observation"], b=box)})
-            low, high = (
-                [*getattr(parts["observation"], each), *getattr(box, each)] for each in ("low", "high")
-            )
-            return spaces.Dict({**parts, "observation": spaces.Box(np.float32(low), np.float32(high))})
-
-        def observe(self):
-            seen = super().observe()
-            more = np.atleast_1d(extra(seen["achieved_goal"], seen["desired_goal"])).astype(np.float32)
-            joined = np.concatenate([seen["observation"], more])
-            return seen | {"observation": {"a": seen["observation"], "b": more} if nested else joined}
-
-    return More
-
-
-def rotated(vector, angle):
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1]])
-
-
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize(
-    ("extra", "text"),
-    [
-        (lambda a, d: d, "{} is a linear function of desired_goal,"),
-        (lambda a, d: d - a, "{} is a linear function of desired_goal and achieved_goal,"),
-        (lambda a, d: 2 * (a - d) + 1, "{} is a linear function of desired_goal and achieved_goal,"),
-        (lambda a, d: np.linalg.norm(d - a), "the distance of desired_goal and achieved_goal"),
-        (lambda a, d: d[0] - a[1], "is a linear function of desired_goal and achieved_goal,"),
-        (lambda a, d: np.arctan2(*(d - a)[::-1]), "of the direction from achieved_goal to desired_goal,"),
-        (lambda a, d: 0.3 * d[0] - 0.7 * d[1] + a[0], "is a linear function of desired_goal and"),
-        (lambda a, d: rotated(d - a, 5 * a[0]), "{} is the desired_goal relative to the achieved_goal"),
-        (lambda a, d: np.round(d, 1), "{} is a monotonic function of desired_goal,"),
-        (lambda a, d: np.clip(d - a, -0.2, 0.2), "{} is a monotonic function of desired_goal -"),
-        (lambda a, d: np.exp(-np.linalg.norm(d - a)), "is a monotonic function of the distance of"),
-    ],
-)
-def test_an_observation_with_the_goal_is_described(extra, text, nested):
-    (message,) = messages(record, with_observation(extra, nested)())
-    assert text.format("observation/b" if nested else "observation[2:4]") in message
-
-
 class LastAction(gym.Wrapper):
     """The observation has the last action."""
 
@@ -267,17 +217,6 @@ def test_a_change_that_the_local_copy_does_not_get_is_noticed(kind, count):
     found = messages(record_rows, kind([Radius] * 2), change=change)
     assert len(found) == count
     assert all("a curriculum, set_attr()" in message for message in found)
-
-
-def test_attributes_that_differ_from_the_start_are_noticed():
-    envs = AsyncVectorEnv([Radius] * 2)
-    envs.reset(seed=0)
-    envs.set_attr("radius", 0.9)
-    (message,) = messages(record_rows, envs)
-    assert "a local copy for AsyncVectorEnv" in message
-    makers = [lambda radius=radius: Radius(radius) for radius in (0.1, 0.9)]
-    (message,) = messages(record_rows, SyncVectorEnv(makers))
-    assert "attributes that were set in other environments" in message
 
 
 def test_a_curriculum_of_the_same_environment_is_correct():
