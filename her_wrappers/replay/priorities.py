@@ -110,14 +110,12 @@ class PrioritySampler:
             self._tree.set(index % self._capacity, self._priority.scale(priorities))
         return len(stored) - len(index)
 
-    def restore(self, scaled: np.ndarray, largest: float, priority: Priority | None) -> None:
-        """Restore saved priorities, unless they were scaled with options that differ from the current ones.
+    def restore(self, scaled: np.ndarray, largest: float, priority: Priority) -> None:
+        """Restore priorities that were scaled with ``priority``, unless its options differ from the own ones.
 
-        ``scaled`` has the scaled priorities of the saved steps, oldest first. If only n steps are stored now,
-        they get the last n values. ``largest`` is the largest priority so far, and ``priority`` has the
-        options with which the priorities were scaled; with None, nothing is restored.
+        ``scaled`` has the saved steps, oldest first. If only n are stored now, they get the last n values.
         """
-        if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
+        if (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
         count = self._end - self._first
         # Powers of arrays differ from those of single numbers in the last bit.

@@ -17,7 +17,6 @@ from gymnasium import spaces
 
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.sinks import NotFiniteError
 from her_wrappers.replay.batch import Batch, Provenance, Statistics
 from her_wrappers.replay.n_step import n_step_returns
 from her_wrappers.replay.options import BufferOptions, functions_missing
@@ -98,8 +97,7 @@ class RelabeledReplay:
             try:
                 validated.append(self._validated([episode])[0])
             except ValueError as error:
-                kind = NotFiniteError if isinstance(error, NotFiniteError) else ValueError
-                raise kind(f"episodes[{number}]: {error}") from error
+                raise type(error)(f"episodes[{number}]: {error}") from error
         return Episodes.of(validated)
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:

@@ -302,9 +302,8 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
                 f"{name} of this buffer must be {there}, as in the saved buffer, got {here}; make this "
                 "buffer with the options of the saved buffer"
             )
-    taken = {name: getattr(options, name) for name in SAVED if name not in mine}
-    taken |= {name: getattr(options, name) for name in (*FUNCTIONS, "device")}
-    given = {name: value for name, value in taken.items() if value is not None}
+    names = *(name for name in SAVED if name not in mine), *FUNCTIONS, "device"
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     return type(buffer).load(source, **given)
 
 
