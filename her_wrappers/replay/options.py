@@ -129,24 +129,21 @@ class BufferOptions:
     mixture: GoalMixture = field(init=False, repr=False)  # of the strategies; the original rows are the rest
 
     def __post_init__(self) -> None:
-        def resolve(**values: Any) -> None:
-            for name, value in values.items():
-                object.__setattr__(self, name, value)
-
         strategy = self.goal_selection_strategy
         if strategy is functions_missing:  # steps that are not relabeled can still be sampled
             strategy = "future"
-        resolve(
-            buffer_size=require_count("buffer_size", self.buffer_size, at_least=1),
-            n_steps=require_count("n_steps", self.n_steps, at_least=1),
-            gamma=require_gamma(self.gamma),
-            info_keys=require_keys("info_keys", self.info_keys),
-            mixture=GoalMixture(strategy, self.n_sampled_goal),
-        )
+        resolved = {
+            "buffer_size": require_count("buffer_size", self.buffer_size, at_least=1),
+            "n_steps": require_count("n_steps", self.n_steps, at_least=1),
+            "gamma": require_gamma(self.gamma),
+            "info_keys": require_keys("info_keys", self.info_keys),
+            "mixture": GoalMixture(strategy, self.n_sampled_goal),
+        }
+        if self.n_sampled_goal is None and not _has_share(strategy):
+            resolved["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
+        self.__dict__.update(resolved)  # the class is frozen
         if self.buffer_size > MAX_SIZE:
             raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {self.buffer_size}")
-        if self.n_sampled_goal is None and not _has_share(strategy):
-            resolve(n_sampled_goal=DEFAULT_SAMPLED_GOALS)
         require_termination(self.termination)
         if not isinstance(self.prioritized, Priority | None):
             got = f"got {self.prioritized!r}; pass Priority()"

@@ -116,11 +116,8 @@ class Relabeler:
         ``goal_independent``, bools, is True for steps that terminated independently of their recorded goal.
         """
         arguments = self._arguments(batch, infos, count)
-        rewards, mode, terminated = (
-            self._rewards(arguments, batch),
-            self.rule.mode,
-            batch.terminations[:count],
-        )
+        rewards = self._rewards(arguments, batch)
+        mode, terminated = self.rule.mode, batch.terminations[:count]
         if mode == "recompute":
             terminated = self._terminated(arguments) | goal_independent[:count]
         elif mode == "success":
@@ -270,9 +267,8 @@ class Relabeler:
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:
     """Return copies of recorded steps as a batch, with ``observations[goal_key]`` as desired goals."""
     before = episodes.state_of_step[steps]
-    observations, next_observations = (
-        take_rows(episodes.observations, rows) for rows in (before, before + 1)
-    )
+    observations = take_rows(episodes.observations, before)
+    next_observations = take_rows(episodes.observations, before + 1)
     if goal_key != "desired_goal":
         for each in (observations, next_observations):
             each["desired_goal"] = take_rows(episodes.observations[goal_key], before + 1)
@@ -307,11 +303,7 @@ def read_only(tree: Any, count: int) -> Any:
 
 
 def _require_two_rewards(seen: SeenRewards, others: np.ndarray) -> SeenRewards:
-    """Return ``seen`` with the reward of a missed goal, if there is one.
-
-    ``others`` are rewards that differ from that of an achieved goal, so they are for missed goals. Raise
-    ValueError unless all rewards of missed goals are equal.
-    """
+    """Return ``seen`` with the reward of missed goals, ``others``; raise ValueError unless all are equal."""
     if not len(others):
         return seen
     missed = float(others[0]) if seen.missed is None else seen.missed
@@ -340,8 +332,7 @@ def resolve_termination(
 ) -> TerminationRule:
     """Return the rule for ``choice``, the argument ``termination`` of a buffer.
 
-    If ``goal_space`` is given, the function of the rule is called with goals sampled from this space, to find
-    out whether it accepts batches.
+    With ``goal_space``, functions for single goals are called row by row; see `batched_terminated`.
     """
     require_termination(choice)
     if choice is None or choice == "recompute" or callable(choice):
