@@ -163,11 +163,6 @@ class BufferOptions:
                 "compute_reward= or reward_fn=, or turn relabeling off with n_sampled_goal=0"
             )
 
-    @property
-    def can_relabel(self) -> bool:
-        """Whether rows are relabeled, and the functions for this are known."""
-        return bool(self.mixture.components) and self.compute_reward is not functions_missing
-
 
 def _has_share(strategy: Any) -> bool:
     """Whether a strategy is a `Mixture` that sets the share of relabeled rows."""
@@ -205,20 +200,17 @@ def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     return options
 
 
-class _UserFunctionError(Exception):
-    """An option is or contains a function of the user, which cannot be saved."""
-
-
 def options_to_json(options: BufferOptions) -> dict[str, Json]:
     """Return the saved options as JSON, leaving out each that is or contains a function of the user."""
     described = {}
     for name in SAVED:
-        with contextlib.suppress(_UserFunctionError):
+        with contextlib.suppress(TypeError):
             described[name] = _to_json(getattr(options, name))
     return described
 
 
 def _to_json(value: Any) -> Json:
+    """Return an option as JSON; raise TypeError if it is or contains a function of the user."""
     if isinstance(value, Mixture):
         return {"mixture": [[_to_json(key), share] for key, share in value.shares.items()]}
     if isinstance(value, Geometric):
@@ -228,7 +220,7 @@ def _to_json(value: Any) -> Json:
     if callable(value):
         names = [name for name, strategy in STRATEGIES.items() if strategy is value]
         if not names:
-            raise _UserFunctionError
+            raise TypeError("a user's function cannot be saved")
         return {"strategy": names[0]}
     if isinstance(value, np.generic):
         return value.item()

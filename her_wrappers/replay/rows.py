@@ -172,11 +172,8 @@ class RowStorage:
                 None if matrix.may_equal_goal else np.zeros((rows, matrix.width), matrix.dtype)
                 for matrix in self.matrices
             ]
-            desired = [
-                np.zeros((MIN_SPANS, 2 * matrix.width), matrix.dtype)
-                for matrix in self.matrices
-                if matrix.has_goals
-            ]
+            goals = [matrix for matrix in self.matrices if matrix.has_goals]
+            desired = [np.zeros((MIN_SPANS, 2 * matrix.width), matrix.dtype) for matrix in goals]
             steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
             raise MemoryError(
@@ -190,15 +187,13 @@ class RowStorage:
     def nbytes(self) -> int:
         """Size of the memory in bytes."""
         stored = self.stored
-        indices, matrices = (stored.steps, stored.goal_spans), (*stored.states, *stored.desired)
-        parts = *indices, *matrices, *stored.infos.values()
+        parts = stored.steps, stored.goal_spans, *stored.states, *stored.desired, *stored.infos.values()
         return sum(int(part.nbytes) for part in parts if part is not None)
 
     @property
     def equal_to_goal(self) -> set[int]:
         """Indices of observation leaves (arrays) that are not stored, since they equal the achieved goals."""
-        states = self.stored.states
-        columns = enumerate(self._observed)
+        columns, states = enumerate(self._observed), self.stored.states
         return {i for i, column in columns if not column.is_desired and states[column.matrix] is None}
 
     def validate(self, episodes: Episodes) -> Episodes:
