@@ -138,8 +138,8 @@ def _merge(batches: list[Batch], num_demonstrations: int) -> Batch:
 
     names, origins = Batch.__match_args__[:-1], [batch.provenance for batch in batches if batch.provenance]
     merged = Batch(*[join(*(getattr(batch, name) for batch in batches)) for name in names])
-    origin = join(*(each[:3] for each in origins))
-    merged.provenance = Provenance(*origin, origins[0].names, num_demonstrations)
+    episode, goal_index, component = join(*(each[:3] for each in origins))
+    merged.provenance = Provenance(episode, goal_index, component, origins[0].names, num_demonstrations)
     return merged
 
 

@@ -202,8 +202,10 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
             raise ValueError(f"{fit}; pass a larger buffer_size=")
         share = content["options"]["demonstrations"]
         if share is not None and buffer.demonstrations is None:  # they were not given again
-            options, found = buffer._replay.options, [getattr(buffer, name) for name in SPACES]
-            mixed = MixedReplay(*found, options, _load_demonstrations(options, file, given), share)
+            options = buffer._replay.options
+            demonstrations = _load_demonstrations(options, file, given)
+            own_spaces = buffer.observation_space, buffer.action_space
+            mixed = MixedReplay(*own_spaces, options, demonstrations, share)
             if "seed" not in given:
                 with _reading(file):
                     mixed.rng.bit_generator.state = content["demonstrations"]
@@ -241,7 +243,9 @@ def _load_demonstrations(
     with _as_file(content) as path, ArrayFile(path, kind=KIND, version=VERSION) as inner:
         header = _read_header(inner, given)
         sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
-        replay = DemonstrationReplay(*header.spaces, options_of_demonstrations(own, **sizes))
+        observation_space, action_space = header.spaces
+        options = options_of_demonstrations(own, **sizes)
+        replay = DemonstrationReplay(observation_space, action_space, options)
         _restore(replay, inner, header, given)
     return replay
 
