@@ -195,17 +195,13 @@ class GoalMixture:
     def sample_components(
         self, batches: int, batch_size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, list[list[int]]]:
-        """Sample how many rows of each batch get their goals from each component, that is, each strategy.
+        """Sample how many rows of each batch get their goals from each component; return (component, counts).
 
-        One random number per batch determines the sizes of the components. The mean size of a component is
-        its share of the batch, and each size differs from this share by less than one row.
-
-        Returns:
-            Two values: an array and a list. The array, (batches, batch_size), has the index of each row's
-            component, in ascending order within a batch; original rows come last, with the index
-            ``len(components)``. The list has a pair of numbers for each batch: the number of rows whose new
-            goal is an achieved goal, and the number of all relabeled rows, which also counts rows whose new
-            goal is a desired goal.
+        One random number per batch decides: the mean number of rows of a component is its share of the batch,
+        and each number differs from this share by less than one row. ``component``, (batches, batch_size),
+        has the index of each row's component, in ascending order; original rows come last, with the index
+        ``len(components)``. ``counts`` has two numbers for each batch: of the rows whose new goal is an
+        achieved goal, and of all relabeled rows.
         """
         # Column i is the number of rows with the components before i; column 0 is 0.
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
