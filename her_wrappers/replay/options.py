@@ -169,6 +169,11 @@ class BufferOptions:
                 "compute_reward= or reward_fn=, or turn relabeling off with n_sampled_goal=0"
             )
 
+    @property
+    def can_relabel(self) -> bool:
+        """Whether rows are relabeled, and the functions for this are known."""
+        return bool(self.mixture.components) and self.compute_reward is not functions_missing
+
 
 def _has_share(strategy: Any) -> bool:
     """Whether a strategy is a `Mixture` that sets the share of relabeled rows."""

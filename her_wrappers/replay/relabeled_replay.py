@@ -46,7 +46,7 @@ class RelabeledReplay:
         size, keys = options.buffer_size, options.info_keys
         self.storage = RowStorage(observation_space, action_space, size, keys, first)
         self.relabeler: Relabeler | None = None  # None if nothing is relabeled, or the functions are missing
-        if options.mixture.components and options.compute_reward is not functions_missing:
+        if options.can_relabel:
             goal_space = observation_space["achieved_goal"]
             rule = resolve_termination(options.termination, options.compute_terminated, goal_space)
             if options.termination is None and rule.mode == "recompute":
