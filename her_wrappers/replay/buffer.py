@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -22,7 +22,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episodes import OpenEpisodes
 from her_wrappers.replay.batch import Batch, Statistics
-from her_wrappers.replay.demonstrations import MixedReplay, make_replay
+from her_wrappers.replay.demonstrations import make_replay
 from her_wrappers.replay.goal_selection import GoalSelection
 from her_wrappers.replay.options import REMOVED_ADVICE, BufferOptions, Demonstrations, relabels
 from her_wrappers.replay.priorities import Priority, require_updates
@@ -160,28 +160,20 @@ class HindsightReplayBuffer:
             demonstrations=demonstrations,
         )
         space = require_goal_space(observation_space)
+        self.observation_space, self.action_space = space, action_space
         self._device = None if device is None else _require_device(device, space, action_space)
-        self._set_up(space, action_space, make_replay(space, action_space, options))
-
-    def _set_up(
-        self, observation_space: spaces.Dict, action_space: Any, replay: RelabeledReplay | MixedReplay
-    ) -> None:
-        self.observation_space, self.action_space = observation_space, action_space
-        self._lock = fork_safe_lock()
         self._attachment: dict[str, Json] = {}  # JSON that an integration saves with the buffer
-        options = replay.own.options
-        self._open_episodes = OpenEpisodes(
-            observation_space, action_space, options.info_keys, options.buffer_size
-        )
-        self._compose(replay)
+        self._set_up(make_replay(space, action_space, options))
 
-    def _compose(self, replay: RelabeledReplay | MixedReplay) -> None:
-        """Use ``replay``, and make a buffer for its demonstrations, if there are any."""
-        self._replay, self._own = replay, replay.own
+    def _set_up(self, replay: RelabeledReplay) -> None:
+        """Use an empty ``replay``, and make a buffer for its demonstrations, if there are any."""
+        self._replay, self._lock = replay, fork_safe_lock()
+        keys, size = replay.options.info_keys, replay.options.buffer_size
+        self._open_episodes = OpenEpisodes(self.observation_space, self.action_space, keys, size)
         self._demonstrations: HindsightReplayBuffer | None = None
         if replay.demonstrations is not None:
-            view = self._demonstrations = copy.copy(self)  # on the same device
-            view._set_up(self.observation_space, self.action_space, replay.demonstrations)  # noqa: SLF001 - same class
+            view = self._demonstrations = copy.copy(self)  # with the same spaces and device
+            view._set_up(replay.demonstrations)  # noqa: SLF001 - same class
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
@@ -209,28 +201,28 @@ class HindsightReplayBuffer:
 
     def __len__(self) -> int:
         """Return the number of stored transitions."""
-        return len(self._own)
+        return len(self._replay)
 
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} transitions={len(self)} buffer_size={self.buffer_size} episodes="
-            f"{self.num_episodes} goal_selection_strategy={self._own.options.goal_selection_strategy!r}>"
+            f"{self.num_episodes} goal_selection_strategy={self._replay.options.goal_selection_strategy!r}>"
         )
 
     @property
     def buffer_size(self) -> int:
         """Maximum number of transitions."""
-        return self._own.options.buffer_size
+        return self._replay.options.buffer_size
 
     @property
     def info_keys(self) -> tuple[str, ...]:
         """Keys of the infos to store. Recorders whose sink is this buffer add them to their own keys."""
-        return tuple(self._own.options.info_keys)
+        return tuple(self._replay.options.info_keys)
 
     @property
     def num_episodes(self) -> int:
         """Number of stored episodes."""
-        stored = self._own.storage.stored
+        stored = self._replay.storage.stored
         return stored.end_episode - stored.first_episode
 
     @property
@@ -252,11 +244,6 @@ class HindsightReplayBuffer:
     def device(self) -> torch.device | None:
         """Device of the batches; None for NumPy arrays."""
         return self._device
-
-    @property
-    def on_device(self) -> NoReturn:
-        """Removed; use `device`."""
-        raise AttributeError("on_device was removed; use device, since batches are copied to a device")
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
         self,
@@ -303,7 +290,7 @@ class HindsightReplayBuffer:
             transition = obs, action, reward, next_obs, terminated, truncated
             ended = self._open_episodes.add(*transition, info, skip)
             if ended is not None:
-                self._own.add(ended)
+                self._replay.add(ended)
 
     def truncate_open_episode(self) -> None:
         """End all open episodes of `add` as truncated and store them, for example after an interruption.
@@ -315,7 +302,7 @@ class HindsightReplayBuffer:
         with self._lock:
             ended = self._open_episodes.truncate()
             if ended is not None:
-                self._own.add(ended)
+                self._replay.add(ended)
 
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, and evict as many of the oldest episodes as needed.
@@ -334,7 +321,7 @@ class HindsightReplayBuffer:
         if not isinstance(episode, Episode):
             raise TypeError(f"add_episode() takes an Episode, got {type(episode).__name__}")
         with self._lock:
-            self._own.add([episode])
+            self._replay.add([episode])
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
         """Add complete episodes, or none if an error is raised; much faster than repeated `add_episode`.
@@ -351,7 +338,7 @@ class HindsightReplayBuffer:
         listed = episodes if isinstance(episodes, Episodes) else list(_iterate("add_episodes", episodes))
         if listed:
             with self._lock:
-                self._own.add(listed)
+                self._replay.add(listed)
 
     def extend(self, episodes: Iterable[Episode] | Dataset, *, on_error: str = "raise") -> int:
         """Add the episodes of a source. If an episode is rejected, earlier episodes stay in the buffer.
@@ -409,7 +396,7 @@ class HindsightReplayBuffer:
                 float32; or rows must be relabeled, but the buffer was loaded without a reward function.
         """
         if beta is not None:
-            if self._own.priorities is None:
+            if self._replay.priorities is None:
                 fix = "leave beta= out, or make the buffer with prioritized=Priority()"
                 raise ValueError(f"sample() got beta={beta!r}, but this buffer has no priorities; {fix}")
             require_number("beta", beta, "[0, 1]")
@@ -465,10 +452,10 @@ class HindsightReplayBuffer:
         left out. Rewards have the precision of float32, and infos have only the keys ``info_keys``.
         """
         with self._lock:
-            blocks = self._own.storage.episode_blocks()
+            blocks = self._replay.storage.episode_blocks()
         for firsts in blocks:
             with self._lock:
-                storage = self._own.storage
+                storage = self._replay.storage
                 left = firsts[firsts >= storage.stored.first]
                 stored = storage.read_episodes(int(left[0]), int(left[-1]))[0] if len(left) > 1 else ()
             for episode in stored:
@@ -492,7 +479,7 @@ class HindsightReplayBuffer:
             MemoryError: Not enough memory for new allocations; nothing changes.
         """
         with self._lock:
-            self._own.clear()
+            self._replay.clear()
             self._open_episodes.discard()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -565,9 +552,7 @@ def _require_device(device: Any, *spaces_: spaces.Space[Any]) -> torch.device:
 
 
 def _iterate(method: str, episodes: Any) -> Iterator[Episode]:
-    if isinstance(episodes, Episode):
-        raise TypeError(f"{method}() takes an iterable of episodes, got one Episode; use add_episode()")
-    try:
-        return iter(episodes)
-    except TypeError as error:
-        raise TypeError(f"{method}() takes an iterable of episodes, got {type(episodes).__name__}") from error
+    if not isinstance(episodes, Iterable):
+        got = "one Episode; use add_episode()" if isinstance(episodes, Episode) else type(episodes).__name__
+        raise TypeError(f"{method}() takes an iterable of episodes, got {got}")
+    return iter(episodes)

@@ -39,51 +39,60 @@ class DemonstrationReplay(RelabeledReplay):
         raise RuntimeError("buffer.demonstrations is read-only; clear the buffer itself")
 
 
-class MixedReplay:
-    """The replay of the buffer and that of the demonstrations, behind the methods of one replay."""
+class MixedReplay(RelabeledReplay):
+    """The replay of a buffer, which adds a share of demonstrations to its batches."""
 
-    def __init__(self, own: RelabeledReplay, demonstrations: DemonstrationReplay, share: float) -> None:
-        self.own, self.demonstrations, self.share = own, demonstrations, share
-        seed = own.options.seed
-        self.rng = np.random.default_rng(None if seed is None else (seed, 1))
+    demonstrations: DemonstrationReplay
+    share: float
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        options: BufferOptions,
+        demonstrations: DemonstrationReplay,
+        share: float,
+    ) -> None:
+        super().__init__(observation_space, action_space, options, first=len(demonstrations))
+        self.demonstrations, self.share = demonstrations, share
+        self.rng = np.random.default_rng(None if options.seed is None else (options.seed, 1))
 
     @property
     def nbytes(self) -> int:
         """Allocated memory in bytes."""
-        return self.own.nbytes + self.demonstrations.nbytes
+        return super().nbytes + self.demonstrations.nbytes
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
         """Sample a batch, with the share of demonstrations once the buffer has an episode."""
-        if not len(self.own):
-            return self.own.sample(batch_size, beta)  # raises ValueError
+        if not len(self):
+            return super().sample(batch_size, beta)  # raises ValueError
         batch_size = require_count("batch_size", batch_size, at_least=1)
         count = int(batch_size * self.share + self.rng.random())
-        sources = (self.own, batch_size - count), (self.demonstrations, count)
-        return _merge(
-            [replay.sample(size, beta) for replay, size in sources if size], len(self.demonstrations)
-        )
+        sources = (super().sample, batch_size - count), (self.demonstrations.sample, count)
+        batches = [sample(size, beta) for sample, size in sources if size]
+        return _merge(batches, len(self.demonstrations))
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> int:
         """Set the priorities of steps; return how many steps in ``index`` are no longer stored."""
         is_demonstration = (index >= 0) & (index < len(self.demonstrations))
-        ignored = self.own.update_priorities(index[~is_demonstration], priorities[~is_demonstration])
+        ignored = super().update_priorities(index[~is_demonstration], priorities[~is_demonstration])
         self.demonstrations.update_priorities(index[is_demonstration], priorities[is_demonstration])
         return ignored
 
     def statistics(self, batch_size: int) -> Statistics:
         """Return the statistics of the buffer, with those of the demonstrations."""
-        found = self.own.statistics(batch_size)
-        return replace(found, nbytes=self.nbytes, demonstrations=self.demonstrations.statistics(batch_size))
+        found = super().statistics(batch_size)
+        return replace(found, demonstrations=self.demonstrations.statistics(batch_size))
 
     def verify(self) -> None:
-        """Raise RuntimeError if the internal data of a replay are inconsistent."""
-        self.own.verify()
+        """Raise RuntimeError if the internal data are inconsistent."""
+        super().verify()
         self.demonstrations.verify()
 
 
 def make_replay(
     observation_space: spaces.Dict, action_space: spaces.Space[Any], options: BufferOptions
-) -> RelabeledReplay | MixedReplay:
+) -> RelabeledReplay:
     """Return the replay of a new buffer; raise ValueError if its demonstrations are not valid episodes."""
     given, all_spaces = options.demonstrations, (observation_space, action_space)
     if given is None:
@@ -105,7 +114,7 @@ def make_replay(
             f"none of the {len(episodes)} demonstrations achieves its desired goal; record episodes of a "
             "policy that achieves its goals, or leave demonstrations= out"
         )
-    return MixedReplay(RelabeledReplay(*all_spaces, options, first=len(replay)), replay, given.share)
+    return MixedReplay(*all_spaces, options, replay, given.share)
 
 
 def options_of_demonstrations(options: BufferOptions, **changes: Any) -> BufferOptions:
@@ -127,9 +136,9 @@ def _merge(batches: list[Batch], num_demonstrations: int) -> Batch:
             return tuple(map(join, *parts))
         return np.concatenate(parts)[order]
 
-    columns = [join(*(getattr(batch, name) for batch in batches)) for name in Batch.__match_args__[:-1]]
-    merged, origins = Batch(*columns), [batch.provenance for batch in batches if batch.provenance is not None]
-    episode, goal_index, component = (join(*(origin[i] for origin in origins)) for i in range(3))
+    names, origins = Batch.__match_args__[:-1], [batch.provenance for batch in batches if batch.provenance]
+    merged = Batch(*[join(*(getattr(batch, name) for batch in batches)) for name in names])
+    episode, goal_index, component = join(*(each[:3] for each in origins))
     merged.provenance = Provenance(episode, goal_index, component, origins[0].names, num_demonstrations)
     return merged
 

@@ -10,6 +10,7 @@ Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -96,28 +97,22 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-@dataclass(frozen=True)
-class ValidatedStrategy:
-    """Wrapper of a user's strategy function that passes read-only arrays and validates the result."""
-
-    strategy: Strategy
-
-    def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-        """Call the strategy; raise ValueError unless it returns (B,) integers in 1..length."""
-        given = t.view(), length.view()
-        for array in given:
-            array.setflags(write=False)
-        states = np.asarray(self.strategy(*given, rng))
-        if states.shape != t.shape or states.dtype.kind not in "iu":
-            got = f"dtype {states.dtype} and shape {states.shape}"
-            raise ValueError(f"a goal selection strategy must return integers of shape {t.shape}, got {got}")
-        outside = np.flatnonzero((states < 1) | (states > length))
-        if outside.size:
-            i = outside[0]
-            valid = "integers from 1 to the length of the episode"
-            got = f"{states[i]} for step {t[i]} of an episode of length {length[i]}"
-            raise ValueError(f"a goal selection strategy must return {valid}, got {got}")
-        return states.astype(np.int64, copy=False)
+def validated(strategy: Strategy, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
+    """Call a user's strategy with read-only arrays; raise ValueError unless it returns valid states."""
+    given = t.view(), length.view()
+    for array in given:
+        array.setflags(write=False)
+    states = np.asarray(strategy(*given, rng))
+    if states.shape != t.shape or states.dtype.kind not in "iu":
+        got = f"dtype {states.dtype} and shape {states.shape}"
+        raise ValueError(f"a goal selection strategy must return integers of shape {t.shape}, got {got}")
+    outside = np.flatnonzero((states < 1) | (states > length))
+    if outside.size:
+        i = outside[0]
+        valid = "integers from 1 to the length of the episode"
+        got = f"{states[i]} for step {t[i]} of an episode of length {length[i]}"
+        raise ValueError(f"a goal selection strategy must return {valid}, got {got}")
+    return states.astype(np.int64, copy=False)
 
 
 RANDOM = "random"  # name of the strategy that samples the achieved goal of any stored transition
@@ -200,17 +195,13 @@ class GoalMixture:
     def sample_components(
         self, batches: int, batch_size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, list[list[int]]]:
-        """Sample how many rows of each batch get their goals from each component, that is, each strategy.
+        """Sample how many rows of each batch get their goals from each component; return (component, counts).
 
-        One random number per batch determines the sizes of the components. The mean size of a component is
-        its share of the batch, and each size differs from this share by less than one row.
-
-        Returns:
-            Two values: an array and a list. The array, (batches, batch_size), has the index of each row's
-            component, in ascending order within a batch; original rows come last, with the index
-            ``len(components)``. The list has a pair of numbers for each batch: the number of rows whose new
-            goal is an achieved goal, and the number of all relabeled rows, which also counts rows whose new
-            goal is a desired goal.
+        One random number per batch decides: the mean number of rows of a component is its share of the batch,
+        and each number differs from this share by less than one row. ``component``, (batches, batch_size),
+        has the index of each row's component, in ascending order; original rows come last, with the index
+        ``len(components)``. ``counts`` has two numbers for each batch: of the rows whose new goal is an
+        achieved goal, and of all relabeled rows.
         """
         # Column i is the number of rows with the components before i; column 0 is 0.
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
@@ -237,7 +228,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None) -> float:
 def _component(strategy: str | Strategy, share: float) -> MixtureComponent:
     """Return the mixture component for ``strategy``, the name of a strategy or the user's function."""
     if callable(strategy):
-        select = strategy if isinstance(strategy, Geometric) else ValidatedStrategy(strategy)
+        select = strategy if isinstance(strategy, Geometric) else functools.partial(validated, strategy)
         return MixtureComponent(getattr(strategy, "__name__", repr(strategy)), select, share)
     if not isinstance(strategy, str) or strategy not in (*STRATEGIES, RANDOM, DESIRED):
         names = ", ".join(map(repr, [*STRATEGIES, RANDOM, DESIRED]))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
 from her_wrappers.data import Json
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of, numbered
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.goal_selection import (
     DEFAULT_SAMPLED_GOALS,
@@ -25,7 +24,7 @@ from her_wrappers.replay.goal_selection import (
 )
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabeling import BatchFunction, TerminationMode, require_termination
-from her_wrappers.support.arguments import require_count, require_gamma, require_keys
+from her_wrappers.support.arguments import require_count, require_gamma, require_keys, require_number
 
 if TYPE_CHECKING:
     import torch
@@ -85,11 +84,10 @@ class Demonstrations:
     share: float = 0.25
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.share, Real) and 0 < self.share < 1):
-            raise ValueError(f"share of Demonstrations must be a number in (0, 1), got {self.share!r}")
+        share = require_number("share of Demonstrations", self.share, "(0, 1)")
+        object.__setattr__(self, "share", share)  # a float, as in a saved file
         if isinstance(self.episodes, Episode):
             raise TypeError("Demonstrations() takes an iterable of episodes, got one Episode; pass [episode]")
-        object.__setattr__(self, "share", float(self.share))  # the same as from a saved file
 
     def read(self) -> list[Episode]:
         """Return all episodes; raise ValueError if the source is empty."""
@@ -99,15 +97,7 @@ class Demonstrations:
             source = errors.counted(episodes_of(source, errors))
         elif isinstance(source, HasEpisodes):
             source = source.episodes()
-        try:
-            listed = list(source)
-        except TypeError as error:
-            got = f"got {self.episodes!r}"
-            raise TypeError(f"Demonstrations() takes an iterable of episodes, {got}") from error
-        for each in listed:
-            if not isinstance(each, Episode):
-                got = f"but the iterable contains an object of type {type(each).__name__}"
-                raise TypeError(f"Demonstrations() takes an iterable of Episode objects, {got}")
+        listed = [episode for _, episode in numbered(source)]
         if not listed:
             raise ValueError("Demonstrations must contain at least one episode, got none")
         return listed
@@ -145,24 +135,21 @@ class BufferOptions:
     mixture: GoalMixture = field(init=False, repr=False)  # of the strategies; the original rows are the rest
 
     def __post_init__(self) -> None:
-        def resolve(**values: Any) -> None:
-            for name, value in values.items():
-                object.__setattr__(self, name, value)
-
         strategy = self.goal_selection_strategy
         if strategy is functions_missing:  # steps that are not relabeled can still be sampled
             strategy = "future"
-        resolve(
-            buffer_size=require_count("buffer_size", self.buffer_size, at_least=1),
-            n_steps=require_count("n_steps", self.n_steps, at_least=1),
-            gamma=require_gamma(self.gamma),
-            info_keys=require_keys("info_keys", self.info_keys),
-            mixture=GoalMixture(strategy, self.n_sampled_goal),
-        )
+        resolved = {
+            "buffer_size": require_count("buffer_size", self.buffer_size, at_least=1),
+            "n_steps": require_count("n_steps", self.n_steps, at_least=1),
+            "gamma": require_gamma(self.gamma),
+            "info_keys": require_keys("info_keys", self.info_keys),
+            "mixture": GoalMixture(strategy, self.n_sampled_goal),
+        }
+        if self.n_sampled_goal is None and not _has_share(strategy):
+            resolved["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
+        self.__dict__.update(resolved)  # the class is frozen
         if self.buffer_size > MAX_SIZE:
             raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {self.buffer_size}")
-        if self.n_sampled_goal is None and not _has_share(strategy):
-            resolve(n_sampled_goal=DEFAULT_SAMPLED_GOALS)
         require_termination(self.termination)
         if not isinstance(self.prioritized, Priority | None):
             got = f"got {self.prioritized!r}; pass Priority()"
@@ -224,20 +211,17 @@ def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     return options
 
 
-class _UserFunctionError(Exception):
-    """An option is or contains a function of the user, which cannot be saved."""
-
-
 def options_to_json(options: BufferOptions) -> dict[str, Json]:
     """Return the saved options as JSON, leaving out each that is or contains a function of the user."""
     described = {}
     for name in SAVED:
-        with contextlib.suppress(_UserFunctionError):
+        with contextlib.suppress(TypeError):
             described[name] = _to_json(getattr(options, name))
     return described
 
 
 def _to_json(value: Any) -> Json:
+    """Return an option as JSON; raise TypeError if it is or contains a function of the user."""
     if isinstance(value, Mixture):
         return {"mixture": [[_to_json(key), share] for key, share in value.shares.items()]}
     if isinstance(value, Geometric):
@@ -247,7 +231,7 @@ def _to_json(value: Any) -> Json:
     if callable(value):
         names = [name for name, strategy in STRATEGIES.items() if strategy is value]
         if not names:
-            raise _UserFunctionError
+            raise TypeError("a user's function cannot be saved")
         return {"strategy": names[0]}
     if isinstance(value, np.generic):
         return value.item()

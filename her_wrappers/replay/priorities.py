@@ -110,27 +110,21 @@ class PrioritySampler:
             self._tree.set(index % self._capacity, self._priority.scale(priorities))
         return len(stored) - len(index)
 
-    def restore(self, scaled: np.ndarray, largest: float, priority: Priority | None) -> None:
-        """Restore saved priorities, unless they were scaled with options that differ from the current ones.
+    def restore(self, scaled: np.ndarray, largest: float, priority: Priority) -> None:
+        """Restore priorities that were scaled with ``priority``, unless its options differ from the own ones.
 
-        ``scaled`` has the scaled priorities of the saved steps, oldest first. If only n steps are stored now,
-        they get the last n values. ``largest`` is the largest priority so far, and ``priority`` has the
-        options with which the priorities were scaled; with None, nothing is restored.
+        ``scaled`` has the saved steps, oldest first. If only n are stored now, they get the last n values.
         """
-        if priority is None or (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
+        if (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
-        if not INITIAL_PRIORITY <= largest <= LARGEST:
-            raise ValueError(f"the saved 'largest_priority' must be between 1 and {LARGEST:g}, got {largest}")
         count = self._end - self._first
-        if scaled.ndim != 1 or len(scaled) < count or scaled.dtype != np.float64:
-            raise ValueError(
-                f"'priorities' in the file must be an array of {count} or more float64 numbers, got dtype "
-                f"{scaled.dtype} and shape {scaled.shape}"
-            )
         # Powers of arrays differ from those of single numbers in the last bit.
         lowest, highest = self._priority.scale(0.0), self._priority.scale(largest)
-        possible = (scaled >= lowest * (1 - ROUNDING)) & (scaled <= highest * (1 + ROUNDING))
-        _require_all("'priorities' in the file", scaled, possible, f"between {lowest:g} and {highest:g}")
+        is_column = scaled.ndim == 1 and len(scaled) >= count and scaled.dtype == np.float64
+        is_possible = (scaled >= lowest * (1 - ROUNDING)) & (scaled <= highest * (1 + ROUNDING))
+        if not (is_column and is_possible.all() and INITIAL_PRIORITY <= largest <= LARGEST):
+            got = f"the largest priority {largest} and an array of shape {scaled.shape}"
+            raise ValueError(f"the file must have the priorities of {count} steps, got {got}")
         self._set_range(self._first, scaled[len(scaled) - count :])
         self.largest = largest
 
@@ -261,16 +255,10 @@ class SumTree:
 
 
 def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Continue n searches one level down: from each node in ``nodes`` to one of its children.
-
-    ``rows``, (n, WIDTH), are the values of each node's children. A search goes to the first child at which
-    the cumulative sum of these values exceeds ``left``, (n,). Return these nodes, and ``left`` minus the sum
-    of the children before each of them, which is the ``left`` of the next level.
-
-    A matrix product gives the cumulative sums in a fifth of the time of ``cumsum``. It rounds each sum
-    independently, so a search can lead to a child of value 0 (about one search of 10^15). Such a search
-    returns the child with the largest value instead.
-    """
+    """Return, for n searches, the child of each node at which the search continues, and the new ``left``."""
+    # A matrix product gives the cumulative sums in a fifth of the time of `cumsum`. It rounds each sum
+    # independently, so a search can lead to a child of value 0 (about one search of 10^15). Such a search
+    # returns the child with the largest value instead.
     ends = rows @ UP_TO
     child = (ends > left[:, None]).argmax(axis=1)
     row_begins = np.arange(0, rows.size, WIDTH)

@@ -13,13 +13,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.goal_selection import GoalMixture, GoalSelection, uniform_below
-from her_wrappers.replay.relabeling import (
-    Relabeler,
-    TerminationMode,
-    read_only,
-    recorded_batch,
-    resolve_termination,
-)
+from her_wrappers.replay.relabeling import Relabeler, TerminationMode, recorded_batch, resolve_termination
 from her_wrappers.replay.relabeling_warnings import EpisodeChecks
 from her_wrappers.support.arguments import require_count, require_function, require_gamma
 
@@ -112,11 +106,9 @@ def relabel_episode(
             rows[chosen] = each.select(t[chosen], np.full(len(chosen), length), rng)
     goals, batch = take_rows(source, rows), recorded_batch(episodes, t, "desired_goal", gamma)
     batch.observations["desired_goal"], batch.next_observations["desired_goal"] = goals, copy_tree(goals)
-    transition = relabeler.recorded(episodes, t)._replace(
-        desired_goal=read_only(goals, len(t)), goal_independent=(t == length - 1) & goal_independent
-    )
-    batch.rewards = relabeler.rewards(transition, None)
-    batch.terminations = relabeler.terminations(transition, batch.rewards)
+    infos = take_rows(episode.infos, t)
+    is_independent = (t == length - 1) & goal_independent
+    batch.rewards, batch.terminations = relabeler.relabel(batch, infos, is_independent, len(t))
     batch.discounts *= ~batch.terminations
     batch.provenance = Provenance(np.zeros_like(t), rows - 1, component, mixture.names)
     return batch

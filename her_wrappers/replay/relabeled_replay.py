@@ -17,7 +17,6 @@ from gymnasium import spaces
 
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.sinks import NotFiniteError
 from her_wrappers.replay.batch import Batch, Provenance, Statistics
 from her_wrappers.replay.n_step import n_step_returns
 from her_wrappers.replay.options import BufferOptions, functions_missing
@@ -25,7 +24,7 @@ from her_wrappers.replay.priorities import INITIAL_PRIORITY, PrioritySampler
 from her_wrappers.replay.relabeling import Relabeler, SeenRewards, resolve_termination
 from her_wrappers.replay.relabeling_warnings import EpisodeChecks
 from her_wrappers.replay.rows import RowStorage
-from her_wrappers.replay.sampling import Draws, Sampler, Windows
+from her_wrappers.replay.sampling import Draws, Sampler
 
 
 class RelabeledReplay:
@@ -34,8 +33,8 @@ class RelabeledReplay:
     ``first`` is the number of the first step that will be added.
     """
 
-    demonstrations: RelabeledReplay | None = None  # this and the next: see `MixedReplay`
-    share: float | None = None
+    demonstrations: RelabeledReplay | None = None
+    share: float | None = None  # of demonstrations in each batch
 
     def __init__(
         self,
@@ -64,11 +63,6 @@ class RelabeledReplay:
     def __len__(self) -> int:
         """Return the number of stored steps."""
         return self.storage.stored.num_steps
-
-    @property
-    def own(self) -> RelabeledReplay:
-        """This replay; see `MixedReplay`."""
-        return self
 
     @property
     def nbytes(self) -> int:
@@ -103,8 +97,7 @@ class RelabeledReplay:
             try:
                 validated.append(self._validated([episode])[0])
             except ValueError as error:
-                kind = NotFiniteError if isinstance(error, NotFiniteError) else ValueError
-                raise kind(f"episodes[{number}]: {error}") from error
+                raise type(error)(f"episodes[{number}]: {error}") from error
         return Episodes.of(validated)
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
@@ -118,51 +111,37 @@ class RelabeledReplay:
         weights = draws.weights[k]
         if self.priorities is not None:
             weights = self.priorities.weights(weights, beta)
-        if draws.windows is None:
+        if draws.steps_left is None:
             terminated, truncated, goal_independent = draws.flags[:, k]
-            observations, actions, rewards, after = self.storage.take_steps(draws.rows[k], goals)
-            flags = terminated, truncated, draws.discounts[k]
-            batch = Batch(
-                observations, actions, rewards, after, *flags, weights, draws.relabeled[k], draws.index[k]
-            )
+            steps = self.storage.take_steps(draws.rows[k], goals)
+            outcome = terminated, truncated, draws.discounts[k]
+            batch = Batch(*steps, *outcome, weights, draws.relabeled[k], draws.index[k])
             self._relabel(batch, goal_independent, num_relabeled)
             np.putmask(batch.discounts, batch.terminations, 0)
         else:
-            batch = self._make_windows(draws, draws.windows, k, goals, weights)
+            batch = self._make_windows(draws, draws.steps_left[k], k, goals, weights)
         episode, goal_index, component, names = draws.provenance[:4]
         batch.provenance = Provenance(episode[k], goal_index[k], component[k], names)
         return batch
 
-    def _make_windows(self, draws: Draws, windows: Windows, k: int, goals: Any, weights: np.ndarray) -> Batch:
-        """Return batch k of ``draws`` with n-step returns.
-
-        All steps of the windows are relabeled as single steps. Then the rewards of each window are summed.
-        ``goals`` are the desired goals of the batch, as `RowStorage.take_goals` returns them.
-        """
+    def _make_windows(self, draws: Draws, left: np.ndarray, k: int, goals: Any, weights: np.ndarray) -> Batch:
+        """Return batch k of ``draws`` with n-step returns; ``goals`` are those of its B rows."""
         storage, index, row, relabeled = self.storage, draws.index[k], draws.rows[k, 0], draws.relabeled[k]
-        left, to_end = windows.steps_left[k], windows.steps_to_end[k]
         width = int(left.max())  # shorter windows are padded with copies of their last step
         ahead = np.minimum(np.arange(width), left[:, None] - 1)
-        is_last = (ahead == to_end[:, None] - 1).reshape(-1)
+        is_last = (ahead == draws.steps_to_end[k][:, None] - 1).reshape(-1)
 
         def repeated(values: np.ndarray) -> np.ndarray:
             return values.repeat(width, 0)
 
+        # All steps of the windows are relabeled as single steps. Then the rewards of each window are summed.
         rows = (row[:, None] + ahead).reshape(-1)
-        terminated, truncated, goal_independent = windows.end_flags[:, k].repeat(width, 1) & is_last
+        terminated, truncated, goal_independent = draws.end_flags[:, k].repeat(width, 1) & is_last
         goals_of_steps = tuple([repeated(each) for each in part] for part in goals)
-        observations, actions, rewards, after = storage.take_steps(np.array((rows, rows + 1)), goals_of_steps)
         singles = Batch(
-            observations,
-            actions,
-            rewards,
-            after,
-            terminated,
-            truncated,
-            repeated(draws.discounts[k]),
-            repeated(weights),
-            repeated(relabeled),
-            (index[:, None] + ahead).reshape(-1),
+            *storage.take_steps(np.array((rows, rows + 1)), goals_of_steps),
+            *(terminated, truncated, repeated(draws.discounts[k]), repeated(weights), repeated(relabeled)),
+            index=(index[:, None] + ahead).reshape(-1),
         )
         self._relabel(singles, goal_independent, draws.counts[k][1] * width)
         returns = n_step_returns(singles, left, self.options.gamma)
@@ -177,10 +156,9 @@ class RelabeledReplay:
             return
         if self.relabeler is None:
             functions_missing()
-        infos = self.storage.take_infos(batch.index)
-        rewards, terminations = self.relabeler.relabel(batch, infos, goal_independent, num_relabeled)
-        batch.rewards[:num_relabeled] = rewards
-        batch.terminations[:num_relabeled] = terminations
+        infos, count = self.storage.take_infos(batch.index), num_relabeled
+        outcome = self.relabeler.relabel(batch, infos, goal_independent, count)
+        batch.rewards[:count], batch.terminations[:count] = outcome
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> int:
         """Set the priorities of steps; return how many steps in ``index`` are no longer stored."""

@@ -31,6 +31,7 @@ BatchFunction: TypeAlias = Callable[[Batch], Any]  # from transitions with new g
 TerminationMode = Literal["recompute", "success", "keep", "never"]
 
 Infos: TypeAlias = Sequence[Mapping[str, Any]]  # an info for each step
+GoalArguments: TypeAlias = tuple[Any, Any, Infos]  # (achieved_goal, desired_goal, info) of B steps
 
 
 class WatchedInfo(dict[str, Any]):
@@ -75,16 +76,6 @@ def remedy_for_infos(keys: Iterable[str]) -> str:
     )
 
 
-class GoalTransition(NamedTuple):
-    """The arguments of the goal functions for B steps, and the recorded flags of these steps."""
-
-    achieved_goal: Any  # (B, G) after the steps, an array or a tree of arrays; read-only
-    desired_goal: Any  # desired goals, in the same form
-    info: Infos
-    terminated: Any  # (B,) bool, as recorded
-    goal_independent: Any  # (B,) bool, whether the step terminated independently of the goal
-
-
 class TerminationRule(NamedTuple):
     """How the terminations of relabeled steps are set."""
 
@@ -118,34 +109,59 @@ class Relabeler:
         self.seen = SeenRewards()  # of the stored steps
 
     def relabel(
-        self, batch: Batch, infos: Mapping[str, Any] | None, goal_independent: Any, count: int
+        self, batch: Batch, infos: Mapping[str, Any], goal_independent: Any, count: int
     ) -> tuple[NDArray[np.float32], Bools]:
         """Return the rewards and terminations of the first ``count`` rows of ``batch`` for their new goals.
 
         ``goal_independent``, bools, is True for steps that terminated independently of their recorded goal.
         """
+        arguments = self._arguments(batch, infos, count)
+        rewards = self._rewards(arguments, batch)
+        mode, terminated = self.rule.mode, batch.terminations[:count]
+        if mode == "recompute":
+            terminated = self._terminated(arguments) | goal_independent[:count]
+        elif mode == "success":
+            achieved = rewards == self.seen.achieved
+            _require_two_rewards(self.seen, rewards[~achieved])
+            terminated = achieved | goal_independent[:count]
+        elif mode == "never":
+            terminated = terminated & False
+        return rewards, terminated
+
+    def are_trivial(self, batch: Batch, infos: Mapping[str, Any]) -> Bools:
+        """Return whether the new goal of each relabeled row of ``batch`` is trivial; see `are_trivial`."""
+        count = int(np.count_nonzero(batch.relabeled))
+
+        def rewards(achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+            after = batch.next_observations | {"achieved_goal": achieved_goal}
+            changed = replace(batch, next_observations=after)
+            return self._rewards(self._arguments(changed, infos, count), changed).copy()
+
+        achieved_goal, goal = (batch.observations[key] for key in OBSERVATION_KEYS[1:])
+        trivial: Bools = are_trivial(rewards, achieved_goal, goal, infos)
+        return trivial
+
+    def _arguments(self, batch: Batch, infos: Mapping[str, Any], count: int) -> GoalArguments:
+        """Return the arguments of the goal functions for the first ``count`` rows of ``batch``."""
         after = batch.next_observations
-        transition = GoalTransition(
-            read_only(after["achieved_goal"], count),
-            read_only(after["desired_goal"], count),
-            self._info_rows(infos, count),
-            batch.terminations[:count],
-            goal_independent[:count],
-        )
-        rewards = self.rewards(transition, batch)
-        return rewards, self.terminations(transition, rewards)
+        achieved, desired = read_only(after["achieved_goal"], count), read_only(after["desired_goal"], count)
+        return achieved, desired, self._info_rows(infos, count)
 
-    def rewards(self, transition: GoalTransition, batch: Batch | None) -> Any:
-        """Return the rewards, (B,) float32, of the B steps in ``transition``.
+    def _info_rows(self, infos: Mapping[str, Any], count: int) -> Infos:
+        """Return the infos of the first ``count`` steps in the form that goal functions get."""
+        if not self._info_keys:
+            return [{}] * count
+        rows = {key: read_only(infos[key], count) for key in self._info_keys}
+        return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
 
-        ``batch`` is only needed for ``reward_fn``; its first B rows must be the same B steps.
-        """
-        name, count = self.reward_name, len(transition.terminated)
+    def _rewards(self, arguments: GoalArguments, batch: Batch | None) -> Any:
+        """Return the rewards of B steps, (B,) float32; ``batch``, for ``reward_fn``, begins with them."""
+        name, count = self.reward_name, len(arguments[2])
         if name == "reward_fn" and batch is not None:
             first = replace(batch.map(lambda values: read_only(values, count)), provenance=None)
-            rewards = self._call(name, self._reward, (first,), transition.terminated)
+            rewards = self._call(name, self._reward, (first,), count)
         else:
-            rewards = self._call(name, self._reward, transition[:3], transition.terminated)
+            rewards = self._call(name, self._reward, arguments, count)
         with np.errstate(over="ignore"):  # too large values become infinite, and are rejected
             array = rewards.astype(np.float32, copy=False)
         if np.count_nonzero(np.isfinite(array)) < count:  # half the time of `all`
@@ -154,38 +170,10 @@ class Relabeler:
             raise ValueError(f"{name} must return numbers that are finite as float32, got {got}")
         return array
 
-    def terminations(self, transition: GoalTransition, rewards: Any) -> Any:
-        """Return (B,) bool: whether steps terminate. ``rewards`` are the rewards for their desired goals."""
-        mode = self.rule.mode
-        if mode == "recompute":
-            return self._by_goal(transition) | transition.goal_independent
-        if mode == "success":
-            achieved = rewards == self.seen.achieved
-            _require_two_rewards(self.seen, rewards[~achieved])
-            return achieved | transition.goal_independent
-        return transition.terminated & False if mode == "never" else transition.terminated
-
-    def are_trivial(self, batch: Batch, infos: Mapping[str, Any] | None) -> Bools:
-        """Return whether the new goal of each relabeled row of ``batch`` is trivial; see `are_trivial`."""
-        count = int(np.count_nonzero(batch.relabeled))
-
-        def rewards(achieved_goal: Any, desired_goal: Any, info: Infos) -> Any:
-            flags = batch.terminations[:count]
-            achieved, desired = (read_only(each, count) for each in (achieved_goal, desired_goal))
-            after = batch.next_observations | {"achieved_goal": achieved_goal}
-            changed = replace(batch, next_observations=after)  # for reward_fn
-            return self.rewards(GoalTransition(achieved, desired, info, flags, flags), changed).copy()
-
-        achieved_goal, goal = (batch.observations[key] for key in OBSERVATION_KEYS[1:])
-        trivial: Bools = are_trivial(rewards, achieved_goal, goal, self._info_rows(infos, count))
-        return trivial
-
-    def _by_goal(self, transition: GoalTransition) -> Any:
+    def _terminated(self, arguments: GoalArguments) -> Any:
         """Call ``compute_terminated``, and return its (B,) results as bools."""
-        name, count = "compute_terminated", len(transition.terminated)
-        result = self._call(
-            name, self.rule.compute_terminated, transition[:3], transition.terminated, "bools"
-        )
+        name, count = "compute_terminated", len(arguments[2])
+        result = self._call(name, self.rule.compute_terminated, arguments, count, "bools")
         bools = result.astype(np.bool_, copy=False)
         if bools is not result and np.count_nonzero(result == bools) < count:
             got = f"the value {result[(result != bools).argmax()]} of dtype {result.dtype}"
@@ -193,7 +181,7 @@ class Relabeler:
         return bools
 
     def _call(
-        self, name: str, function: Any, arguments: tuple[Any, ...], like: Any, expected: str = "numbers"
+        self, name: str, function: Any, arguments: tuple[Any, ...], count: int, expected: str = "numbers"
     ) -> Any:
         """Call a user's function and validate its result; ``name`` and ``expected`` are for the messages."""
         try:
@@ -208,22 +196,17 @@ class Relabeler:
             error.add_note(f"{name} raised this for a batch of steps; the stored transitions are unchanged")
             raise
         result = np.asarray(result)
-        if result.shape != like.shape or result.dtype.kind not in NUMBERS:
+        if result.shape != (count,) or result.dtype.kind not in NUMBERS:
             fix = f"convert the result to {expected}"
-            if result.shape != like.shape:
+            if result.shape != (count,):
                 fix = "reduce over the goal's own axes only, such as axis=-1"
             raise ValueError(
-                f"{name} must return {expected} of shape {like.shape}, one for each step, got dtype "
+                f"{name} must return {expected} of shape {(count,)}, one for each step, got dtype "
                 f"{result.dtype} and shape {result.shape}; {fix}"
             )
         return result
 
-    def _info_rows(self, infos: Mapping[str, Any] | None, count: int) -> Infos:
-        """Return the infos of the first ``count`` steps in the form that goal functions get."""
-        if infos is None:
-            return [{}] * count
-        rows = {key: read_only(infos[key], count) for key in self._info_keys}
-        return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+    # --- recorded steps ---------------------------------------------------------------------------
 
     def goal_independent(self, episodes: Episodes) -> tuple[Bools, SeenRewards]:
         """Return (n,) bool, whether each of n validated episodes terminated independently of its goal.
@@ -233,9 +216,8 @@ class Relabeler:
         last, terminated, seen = episodes.ends[1:] - 1, episodes.terminated, self.seen
         goal_independent = np.zeros(len(terminated), np.bool_)
         if self.rule.mode == "success":
-            rewards, self_goal_rewards = (
-                self.rewards_of(episodes, key) for key in ("desired_goal", "achieved_goal")
-            )
+            rewards = self.rewards_of(episodes, "desired_goal")
+            self_goal_rewards = self.rewards_of(episodes, "achieved_goal")
             if seen.achieved is None:
                 seen = seen._replace(achieved=float(self_goal_rewards[0]))
             is_missed = rewards != seen.achieved
@@ -245,39 +227,6 @@ class Relabeler:
         elif self.rule.mode == "recompute" and terminated.any():
             goal_independent[terminated] = ~self.terminated_by_goal(episodes, last[terminated])
         return goal_independent, seen
-
-    def terminated_by_goal(self, episodes: Episodes, steps: np.ndarray) -> Bools:
-        """Return the results of ``compute_terminated`` for the recorded steps with indices ``steps``."""
-        bools: Bools = self._by_goal(self.recorded(episodes, steps))
-        return bools
-
-    def missing_infos(self, name: str, episodes: Episodes) -> list[str]:
-        """Return the info keys that the goal function ``name`` reads, but that the buffer does not store."""
-        if name == "reward_fn":  # a batch has no infos
-            return []
-        function = self.rule.compute_terminated if name == "compute_terminated" else self._reward
-        return missing_keys(function, *self.recorded(episodes, np.arange(len(episodes.rewards)))[:3])
-
-    def recorded(
-        self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
-    ) -> GoalTransition:
-        """Return the recorded steps with indices ``steps`` as the arguments of goal functions.
-
-        The desired goals are those in ``observations[goal_key]``.
-        """
-        after, count = episodes.state_of_step[steps] + 1, len(steps)
-
-        def goals(key: str) -> Any:
-            return read_only(take_rows(episodes.observations[key], after), count)
-
-        infos = {key: episodes.infos[key][steps] for key in self._info_keys}
-        return GoalTransition(
-            goals("achieved_goal"),
-            goals(goal_key),
-            self._info_rows(infos or None, count),
-            flags_of_steps(episodes, episodes.terminated)[steps],
-            np.zeros(count, np.bool_),
-        )
 
     def rewards_of(
         self, episodes: Episodes, goal_key: str, steps: np.ndarray | None = None
@@ -290,17 +239,36 @@ class Relabeler:
         batch: Batch[Any] | None = None
         if self.reward_name == "reward_fn":
             batch = recorded_batch(episodes, steps, goal_key, self._gamma)
-        rewards = self.rewards(self.recorded(episodes, steps, goal_key), batch)
+        rewards = self._rewards(self._recorded(episodes, steps, goal_key), batch)
         copied: NDArray[np.float32] = rewards.copy()  # a function may return the same array at every call
         return copied
+
+    def terminated_by_goal(self, episodes: Episodes, steps: np.ndarray) -> Bools:
+        """Return the results of ``compute_terminated`` for the recorded steps with indices ``steps``."""
+        bools: Bools = self._terminated(self._recorded(episodes, steps))
+        return bools
+
+    def missing_infos(self, episodes: Episodes) -> list[str]:
+        """Return the info keys that the reward function reads, but that the buffer does not store."""
+        if self.reward_name == "reward_fn":  # a batch has no infos
+            return []
+        return missing_keys(self._reward, *self._recorded(episodes, np.arange(len(episodes.rewards))))
+
+    def _recorded(
+        self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
+    ) -> GoalArguments:
+        """Return the arguments of the goal functions for recorded steps; see `rewards_of`."""
+        after, count = episodes.state_of_step[steps] + 1, len(steps)
+        goals = [take_rows(episodes.observations[key], after) for key in ("achieved_goal", goal_key)]
+        infos = {key: episodes.infos[key][steps] for key in self._info_keys}
+        return read_only(goals[0], count), read_only(goals[1], count), self._info_rows(infos, count)
 
 
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:
     """Return copies of recorded steps as a batch, with ``observations[goal_key]`` as desired goals."""
     before = episodes.state_of_step[steps]
-    observations, next_observations = (
-        take_rows(episodes.observations, rows) for rows in (before, before + 1)
-    )
+    observations = take_rows(episodes.observations, before)
+    next_observations = take_rows(episodes.observations, before + 1)
     if goal_key != "desired_goal":
         for each in (observations, next_observations):
             each["desired_goal"] = take_rows(episodes.observations[goal_key], before + 1)
@@ -335,11 +303,7 @@ def read_only(tree: Any, count: int) -> Any:
 
 
 def _require_two_rewards(seen: SeenRewards, others: np.ndarray) -> SeenRewards:
-    """Return ``seen`` with the reward of a missed goal, if there is one.
-
-    ``others`` are rewards that differ from that of an achieved goal, so they are for missed goals. Raise
-    ValueError unless all rewards of missed goals are equal.
-    """
+    """Return ``seen`` with the reward of missed goals, ``others``; raise ValueError unless all are equal."""
     if not len(others):
         return seen
     missed = float(others[0]) if seen.missed is None else seen.missed
@@ -368,8 +332,7 @@ def resolve_termination(
 ) -> TerminationRule:
     """Return the rule for ``choice``, the argument ``termination`` of a buffer.
 
-    If ``goal_space`` is given, the function of the rule is called with goals sampled from this space, to find
-    out whether it accepts batches.
+    With ``goal_space``, functions for single goals are called row by row; see `batched_terminated`.
     """
     require_termination(choice)
     if choice is None or choice == "recompute" or callable(choice):

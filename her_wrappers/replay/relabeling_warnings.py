@@ -13,7 +13,7 @@ from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.relabeling import Bools, Relabeler, remedy_for_infos
-from her_wrappers.replay.rows import FIRST, RowStorage
+from her_wrappers.replay.rows import RowStorage
 from her_wrappers.support.user_warning import warn_user
 
 CHECKED_EPISODES = 4  # from each power of two on, this number of episodes is checked
@@ -32,7 +32,6 @@ class EpisodeChecks:
         self._relabeler = relabeler
         self.subject = ""  # first words of each warning
         self._added = 0  # number of added episodes
-        self._agreed = 0  # number of checked episodes with correct rewards
         self.warned: set[str] = set()  # names of checks
 
     def inspect(self, episodes: Episodes) -> None:
@@ -48,20 +47,15 @@ class EpisodeChecks:
         self._added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
-        """Check up to 32 of the newest episodes, each time that the total reaches or passes 2, 8, 32, ...
-
-        The total counts all episodes that were ever added, including the ``added`` newest ones.
-        """
+        """Check up to 32 of the newest episodes, when the number of all added reaches 2, 8, 32, ..."""
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:
             return
-        ends = np.append(np.unique(storage.stored_spans()[:, FIRST]), storage.stored.end)
-        ends = ends[-STORED_EPISODES - 1 :]
-        row = sum(matrix.width * matrix.dtype.itemsize for matrix in storage.matrices)
-        ends = ends[ends >= ends[-1] - STORED_BYTES // max(row, 1)]
-        if len(ends) < 3:
+        firsts = storage.episode_firsts()[-STORED_EPISODES - 1 :]
+        firsts = firsts[firsts >= firsts[-1] - STORED_BYTES // max(storage.row_size, 1)]
+        if len(firsts) < 3:
             return
-        episodes, goal_independent = storage.read_episodes(int(ends[0]), int(ends[-1]))
+        episodes, goal_independent = storage.read_episodes(int(firsts[0]), int(firsts[-1]))
         with np.errstate(all="ignore"):  # recorded numbers may be infinite or NaN
             try:
                 at_goal = self.are_at_goals(episodes)
@@ -71,10 +65,8 @@ class EpisodeChecks:
             self._find_jumps(episodes)
             if before >= STORED_EPISODES:  # an environment either has goals in all observations or never
                 return
-            clause = find_goal_in_observation(
-                episodes.observations, np.arange(len(episodes)).repeat(episodes.lengths + 1)
-            )
-            if clause:
+            episode_of_state = np.arange(len(episodes)).repeat(episodes.lengths + 1)
+            if clause := find_goal_in_observation(episodes.observations, episode_of_state):
                 self._warn(
                     "goal in observation",
                     f"{clause}, and relabeling does not change the observation, so it contradicts the new "
@@ -108,13 +100,10 @@ class EpisodeChecks:
         computed = self._relabeler.rewards_of(episodes, "desired_goal")
         with np.errstate(all="ignore"):
             agree = np.abs(recorded - computed) <= TOLERANCE * (1 + np.abs(computed))
-        if agree.all():
-            self._agreed += len(episodes)
-            return
-        if "rewards" in self.warned:
+        if agree.all() or "rewards" in self.warned:
             return
         i = int(agree.argmin())
-        keys = set(self._relabeler.missing_infos(name, episodes)) - set(FLAG_NAMES)
+        keys = set(self._relabeler.missing_infos(episodes)) - set(FLAG_NAMES)
         if keys:
             cause = f"{name} reads infos that this buffer does not store; {remedy_for_infos(keys)}"
         elif _changes(episodes.observations["desired_goal"], episodes.state_of_step[[i]]).any():
@@ -122,19 +111,12 @@ class EpisodeChecks:
                 "the desired goal changed in this step, so likely the step is a reset, such as that of "
                 "gymnasium.wrappers.Autoreset, or step() computed the reward for the goal before the change"
             )
-        elif self._agreed >= BLOCK_EPISODES:
-            cause = (
-                f"the rewards agreed in {self._agreed} earlier episodes. Likely causes: environments were "
-                f"changed since then (a curriculum, set_attr(), call()), but not the one whose {name} is "
-                f"called (the first, or a local copy for AsyncVectorEnv); or {name} leaves out a rare cost. "
-                f"Pass a function that follows the change as {name}="
-            )
         else:
             cause = (
                 f"likely causes: a reward wrapper, a cost that {name} leaves out, a reward that depends on "
                 "the info (pass info_keys=; Stable-Baselines3: copy_info_dict=True), or attributes that were "
-                f"set in other environments than the one whose {name} is called (the first, or a local copy "
-                "for AsyncVectorEnv)"
+                f"set or changed (a curriculum, set_attr(), call()) in other environments than the one whose "
+                f"{name} is called (the first, or a local copy for AsyncVectorEnv)"
             )
         self._warn(
             "rewards",
@@ -159,26 +141,19 @@ class EpisodeChecks:
             )
 
     def _find_ends_at_goals(self, episodes: Episodes, goal_independent: Bools, at_goal: Bools) -> None:
-        """Warn if episodes are truncated, not terminated, at the step that achieves their goals.
-
-        Also warn if they terminate at this step, but ``compute_terminated`` returns False for it.
-        """
+        """Warn if success truncates episodes, or terminates them although ``compute_terminated`` is False."""
         ends_at_goal = at_goal[episodes.ends[1:] - 1]
         if at_goal.sum() > ends_at_goal.sum():  # success does not end episodes: some continue at their goals
             return
         count, contradicts = len(episodes), ends_at_goal & episodes.terminated & goal_independent
         if self._relabeler.rule.mode == "recompute" and contradicts.sum() >= 3:
-            keys = self._relabeler.missing_infos("compute_terminated", episodes)
-            fix = (
-                f"compute_terminated reads infos that this buffer does not store; {remedy_for_infos(keys)}"
-                if keys
-                else "if episodes end on success, for example because of a wrapper, pass "
-                'termination="success" (sparse rewards) or a function as termination='
-            )
             self._warn(
                 "terminations",
                 f"{contradicts.sum()} of {count} episodes terminated at their goals, but "
-                f"compute_terminated returns False there, so relabeled successes do not terminate; {fix}",
+                "compute_terminated returns False there, so relabeled successes do not terminate; if "
+                "compute_terminated reads the info, pass info_keys=; if episodes end on success, for example "
+                'because of a wrapper, pass termination="success" (sparse rewards) or a function as '
+                "termination=",
             )
         is_cut = ends_at_goal & episodes.truncated & ~episodes.terminated
         if is_cut.sum() >= 3 and len(np.unique(episodes.lengths[is_cut])) > 1:
@@ -228,11 +203,7 @@ def _step(episodes: Episodes, i: int) -> int:
 
 
 def _changes(tree: Any, before: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return how much the numbers in a state change in each of n steps, as absolute values, (n, K).
-
-    ``before``, (n,), are the indices of the states in which the steps begin. Column 0 is always 0. Each
-    other column belongs to one number of the state; of a large array, only some numbers have a column.
-    """
+    """Return the absolute changes of up to K - 1 numbers of a state in n steps, (n, K); column 0 is 0."""
     leaves = [leaf.reshape(len(leaf), -1) for leaf in leaf_arrays(tree) if leaf.dtype.kind in NUMBERS]
     parts = [leaf[:, :: leaf.shape[1] // MAX_COMPONENTS + 1] for leaf in leaves]
     values = np.concatenate([np.zeros((len(leaves[0]), 1)), *parts], 1)

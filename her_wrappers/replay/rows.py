@@ -84,11 +84,6 @@ class Stored(NamedTuple):
         """Number of rows in use: one for each state. An episode of T steps has T + 1 states."""
         return self.end - self.first + self.end_episode - self.first_episode
 
-    @property
-    def num_spans(self) -> int:
-        """Number of goal spans."""
-        return self.end_span - self.first_span
-
 
 class Matrix(NamedTuple):
     """Layout of one of the matrices in `Stored.states`; each row of a matrix belongs to one state."""
@@ -117,6 +112,7 @@ class RowStorage:
 
     stored: Stored  # a new object after every change
     matrices: Sequence[Matrix]
+    row_size: int  # bytes of a row of all matrices
     reward: tuple[int, Any]  # matrix and column
 
     def __init__(
@@ -165,6 +161,7 @@ class RowStorage:
         self._acted = [Column(leaf, *place(str(leaf.dtype), leaf, 1)) for leaf in self.actions]
         self.reward = place("float32", np.empty((), np.float32), 1)
         self.matrices = list(matrices.values())
+        self.row_size = sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
 
     def clear(self, first: int) -> None:
         """Remove everything and allocate new memory; the next step gets the number ``first``."""
@@ -175,16 +172,12 @@ class RowStorage:
                 None if matrix.may_equal_goal else np.zeros((rows, matrix.width), matrix.dtype)
                 for matrix in self.matrices
             ]
-            desired = [
-                np.zeros((MIN_SPANS, 2 * matrix.width), matrix.dtype)
-                for matrix in self.matrices
-                if matrix.has_goals
-            ]
+            goals = [matrix for matrix in self.matrices if matrix.has_goals]
+            desired = [np.zeros((MIN_SPANS, 2 * matrix.width), matrix.dtype) for matrix in goals]
             steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
-            row_bytes = sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
             raise MemoryError(
-                f"buffer_size={size} needs {rows * row_bytes / 2**30:.1f} GiB, and there is not "
+                f"buffer_size={size} needs {rows * self.row_size / 2**30:.1f} GiB, and there is not "
                 "enough memory; use a smaller buffer_size"
             ) from error
         spans = np.zeros((MIN_SPANS, 6), np.int64)
@@ -194,15 +187,13 @@ class RowStorage:
     def nbytes(self) -> int:
         """Size of the memory in bytes."""
         stored = self.stored
-        indices, matrices = (stored.steps, stored.goal_spans), (*stored.states, *stored.desired)
-        parts = *indices, *matrices, *stored.infos.values()
+        parts = stored.steps, stored.goal_spans, *stored.states, *stored.desired, *stored.infos.values()
         return sum(int(part.nbytes) for part in parts if part is not None)
 
     @property
     def equal_to_goal(self) -> set[int]:
         """Indices of observation leaves (arrays) that are not stored, since they equal the achieved goals."""
-        states = self.stored.states
-        columns = enumerate(self._observed)
+        columns, states = enumerate(self._observed), self.stored.states
         return {i for i, column in columns if not column.is_desired and states[column.matrix] is None}
 
     def validate(self, episodes: Episodes) -> Episodes:
@@ -217,12 +208,11 @@ class RowStorage:
             rewards = episodes.rewards
             bad = ~(np.abs(rewards.astype(np.longdouble)) < FLOAT32_OVERFLOW)
             _reject_rows("rewards", rewards, bad, "finite as float32")
-        num_states, infos = num_steps + len(episodes.lengths), {}
-        owner, taken, seen = "the episode", episodes.actions, episodes.observations
-        observations = self.observations.check_rows(seen, num_states, owner, inspect=_reject_nan)
-        actions = self.actions.check_rows(taken, num_steps, owner, rounding=True, inspect=_reject_nan)
-        for key in self._info_keys:
-            infos[key] = self._check_info(key, episodes.infos, num_steps)
+        owner, num_states = "the episode", num_steps + len(episodes.lengths)
+        observations, actions = episodes.observations, episodes.actions
+        observations = self.observations.check_rows(observations, num_states, owner, inspect=_reject_nan)
+        actions = self.actions.check_rows(actions, num_steps, owner, rounding=True, inspect=_reject_nan)
+        infos = {key: self._check_info(key, episodes.infos, num_steps) for key in self._info_keys}
         changed = {"observations": observations, "actions": actions, "infos": infos, "reset_infos": ()}
         return unchecked(Episodes, **vars(episodes) | changed)
 
@@ -259,19 +249,19 @@ class RowStorage:
             episodes, goal_independent = episodes[number:], goal_independent[number:]
             num_steps -= skipped
         observed = _leaf_rows(self.observations, episodes.observations)
-        span_begins = self._span_begins(episodes, observed)
-        num_states, num_spans = num_steps + len(episodes.lengths), len(span_begins)
+        span_bounds = self._span_bounds(episodes, observed)
+        num_states, num_spans = num_steps + len(episodes.lengths), len(span_bounds) - 1
         stored = self._without(self._with_columns(self.stored, episodes, observed), first_left)
         if skipped:
             stored = stored._replace(first=stored.first + skipped, end=stored.end + skipped)
         stored = self._with_room(stored, num_states, num_spans)
-        capacity, span_capacity = len(stored.states[0]), len(stored.goal_spans)
+        capacity = len(stored.states[0])
 
         actions, rewards = _leaf_rows(self.actions, episodes.actions), episodes.rewards.astype(np.float32)
         rows_of_steps = (stored.end_row + episodes.state_of_step) % capacity
-        spans, goals = self._make_spans(stored, episodes, goal_independent, observed, span_begins)
-        span_of_step = (stored.end_span + np.arange(num_spans)) % span_capacity
-        span_of_step = span_of_step.repeat(spans[:, END] - span_begins - stored.end)
+        spans, goals = self._make_spans(stored, episodes, goal_independent, observed, span_bounds)
+        span_slots = (stored.end_span + np.arange(num_spans)) % len(stored.goal_spans)
+        span_of_step = span_slots.repeat(np.diff(span_bounds))
 
         # This evicts the oldest episodes, so that the rows written next are not in use. From here on nothing
         # large is allocated, since a MemoryError must not lose the evicted episodes.
@@ -285,10 +275,9 @@ class RowStorage:
         for column, values in zip(self._acted, actions, strict=True):
             stored.states[column.matrix][rows_of_steps, column.columns] = values
         stored.states[self.reward[0]][rows_of_steps, self.reward[1]] = rewards
-        for slots, part in ring_slices(stored.end_span, num_spans, span_capacity):
-            stored.goal_spans[slots] = spans[part]
-            for matrix, new in zip(stored.desired, goals, strict=True):
-                matrix[slots] = new[part]
+        stored.goal_spans[span_slots] = spans
+        for matrix, new in zip(stored.desired, goals, strict=True):
+            matrix[span_slots] = new
         for slots, part in ring_slices(stored.end, num_steps, size):
             stored.steps[slots] = span_of_step[part]
             for key, column in stored.infos.items():
@@ -331,19 +320,15 @@ class RowStorage:
         span = stored.goal_spans[last]  # of the last episode to evict
         first, first_span = int(span[FIRST] + span[LENGTH]), stored.end_span
         if first < stored.end:
-            # Only the slot of the goal span is stored. Its number is the only one with this slot from the
-            # oldest stored number on, since the ring has at most as many numbers as slots.
+            # Its slot is stored, which belongs to only one number from the oldest stored number on.
             slot = int(stored.steps[first % self.buffer_size])
             first_span = stored.first_span + (slot - stored.first_span) % len(stored.goal_spans)
         return stored._replace(first=first, first_episode=int(span[EPISODE]) + 1, first_span=first_span)
 
     def _with_room(self, stored: Stored, num_states: int, num_spans: int) -> Stored:
-        """Return ``stored`` with room for ``num_states`` more states and ``num_spans`` more goal spans.
-
-        If a ring grows, its oldest content is moved to slot 0, and its numbers begin at 0.
-        """
-        capacity, span_capacity = len(stored.states[0]), len(stored.goal_spans)
-        num_rows = stored.num_rows
+        """Return ``stored`` with room for ``num_states`` more states and ``num_spans`` more goal spans."""
+        capacity, num_rows = len(stored.states[0]), stored.num_rows
+        span_capacity, kept = len(stored.goal_spans), stored.end_span - stored.first_span
         if num_rows + num_states > capacity:
             # T steps have T + 1 states, so twice as many rows as steps are always enough.
             larger = min(max(num_rows + num_states, capacity * 5 // 4), 2 * self.buffer_size)
@@ -352,33 +337,28 @@ class RowStorage:
             spans[:, ROW] = (spans[:, ROW] - moved[0]) % capacity
             states = [None if each is None else _resized(each, *moved) for each in stored.states]
             stored = stored._replace(states=states, goal_spans=spans, end_row=num_rows)
-        if stored.num_spans + num_spans > span_capacity:
-            larger = max(stored.num_spans + num_spans, span_capacity * 5 // 4)
-            moved = stored.first_span, stored.num_spans, larger
+        if kept + num_spans > span_capacity:
+            moved = stored.first_span, kept, max(kept + num_spans, span_capacity * 5 // 4)
             stored = stored._replace(
                 desired=[_resized(each, *moved) for each in stored.desired],
                 goal_spans=_resized(stored.goal_spans, *moved),
                 steps=((stored.steps - stored.first_span) % span_capacity).astype(stored.steps.dtype),
                 first_span=0,
-                end_span=stored.num_spans,
+                end_span=kept,
             )
         return stored
 
-    def _span_begins(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
-        """Return the indices of the steps that begin a goal span.
-
-        A goal span begins with the first step of an episode, with a step that changes the desired goal, and
-        with the step after such a step.
-        """
-        is_begin = np.zeros(len(episodes.rewards) + 1, np.bool_)
-        is_begin[episodes.ends[:-1]] = True
+    def _span_bounds(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
+        """Return the index of the first step of each goal span, and the number of steps."""
+        is_first = np.zeros(len(episodes.rewards) + 1, np.bool_)
+        is_first[episodes.ends] = True
         for column, values in zip(self._observed, observed, strict=True):
             if column.is_desired:
                 rows = row_bytes(values)
                 changed = (rows[1:] != rows[:-1])[episodes.state_of_step]
-                is_begin[:-1] |= changed
-                is_begin[1:] |= changed
-        return is_begin[:-1].nonzero()[0]
+                is_first[:-1] |= changed  # a step that changes the desired goal is a goal span of its own
+                is_first[1:] |= changed
+        return is_first.nonzero()[0]
 
     def _make_spans(
         self,
@@ -386,43 +366,34 @@ class RowStorage:
         episodes: Episodes,
         goal_independent: np.ndarray,
         observed: list[np.ndarray],
-        begins: np.ndarray,
+        bounds: np.ndarray,
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return new rows for `Stored.goal_spans` and `Stored.desired`, one for each goal span."""
+        begins, ends = bounds[:-1], bounds[1:]
         states = episodes.state_of_step[begins]
-        episode, ends = states - begins, np.empty_like(begins)
-        ends[:-1], ends[-1] = begins[1:], len(episodes.rewards)
-        first = episodes.ends[episode]
+        episode = states - begins
+        first, length = episodes.ends[episode], np.diff(episodes.ends)[episode]
+        row = (stored.end_row + first + episode) % len(stored.states[0])
         flags = 1 * episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
-        spans = np.empty((len(begins), 6), np.int64)
-        spans[:, FIRST] = first + stored.end
-        spans[:, ROW] = (stored.end_row + first + episode) % len(stored.states[0])
-        spans[:, LENGTH] = episodes.lengths[episode]
-        spans[:, END] = ends + stored.end
-        spans[:, FLAGS] = flags[episode]
-        spans[:, EPISODE] = episode + stored.end_episode
+        number = episode + stored.end_episode
+        columns = first + stored.end, row, length, flags[episode], number, ends + stored.end
         before_and_after, all_goals = states[:, None] + np.arange(2), []
-        for number, matrix in enumerate(stored.desired):
-            width = matrix.shape[1] // 2
-            pairs = np.zeros((len(begins), 2, width), self.matrices[number].dtype)
+        for matrix, desired in enumerate(stored.desired):
+            pairs = np.zeros((len(begins), 2, desired.shape[1] // 2), desired.dtype)
             for column, goals in zip(self._observed, observed, strict=True):
-                if column.is_desired and column.matrix == number:
+                if column.is_desired and column.matrix == matrix:
                     pairs[:, :, column.columns] = goals[before_and_after]
-            all_goals.append(pairs.reshape(len(pairs), 2 * width))
-        return spans, all_goals
+            all_goals.append(pairs.reshape(len(pairs), -1))
+        return np.array(columns).T, all_goals
 
     def take_goals(
         self, goal_rows: np.ndarray, goal_spans: np.ndarray, num_achieved: int, num_relabeled: int
     ) -> tuple[list[Any], list[Any]]:
         """Return the desired goals of B steps: a list for the states before them, and a list for those after.
 
-        Each list has one array, (B, width), for each matrix in `Stored.desired`. The arguments are those of
-        `Draws` for one batch:
-
-        - The first ``num_achieved`` steps get the achieved goals of the states in ``goal_rows``, (B,).
-        - The next steps, up to ``num_relabeled``, get the desired goals after the ``goal_spans``, (B,).
-        - The other steps are not relabeled. They get their own desired goals, before and after their
-          ``goal_spans``.
+        Each list has one array, (B, width), for each matrix in `Stored.desired`. The first ``num_achieved``
+        steps get the achieved goals of the states in ``goal_rows``; the next steps, up to ``num_relabeled``,
+        the desired goals after the ``goal_spans``. The other steps keep the desired goals of theirs.
         """
         stored, count = self.stored, len(goal_rows)
         before: list[Any] = []
@@ -474,16 +445,16 @@ class RowStorage:
             return dict(zip(spec.flat_keys, leaves, strict=True))
         return leaves[0] if spec.structure == 0 else spec.build(leaves)
 
-    def take_infos(self, index: Any) -> dict[str, Any] | None:
-        """Return copies of the infos of steps, given their step numbers; None if no infos are stored."""
-        infos = self.stored.infos
-        if not infos:
-            return None
-        slots = index % self.buffer_size
-        return {key: column.take(slots, 0, None, "wrap") for key, column in infos.items()}
+    def take_infos(self, index: Any) -> dict[str, Any]:
+        """Return copies of the infos of steps, given their step numbers."""
+        infos, size = self.stored.infos, self.buffer_size
+        return {key: column.take(index % size, 0, None, "wrap") for key, column in infos.items()}
 
-    def stored_spans(self) -> np.ndarray:
-        """Return the used rows of `Stored.goal_spans`, oldest first."""
+    def episode_firsts(self) -> np.ndarray:
+        """Return the number of the first step of each stored episode, and the number after the last step."""
+        return np.append(np.unique(self._stored_spans()[:, FIRST]), self.stored.end)
+
+    def _stored_spans(self) -> np.ndarray:
         numbers = np.arange(self.stored.first_span, self.stored.end_span)
         spans: np.ndarray = self.stored.goal_spans[numbers % len(self.stored.goal_spans)]
         return spans
@@ -494,9 +465,8 @@ class RowStorage:
         A block of n episodes is an array of n + 1 step numbers: the first step of each episode, and the step
         after the last episode.
         """
-        row = 32 + sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
-        steps = max(1, READ_BYTES // row, self.stored.num_steps // MAX_BLOCKS)
-        firsts = np.append(np.unique(self.stored_spans()[:, FIRST]), self.stored.end)
+        steps = max(1, READ_BYTES // (32 + self.row_size), self.stored.num_steps // MAX_BLOCKS)
+        firsts = self.episode_firsts()
         cuts = np.flatnonzero(np.diff((firsts[:-1] - self.stored.first) // steps)) + 1
         cuts = np.array([0, *cuts, len(firsts) - 1])
         return [firsts[begin : end + 1] for begin, end in itertools.pairwise(cuts) if end > begin]
@@ -528,7 +498,6 @@ class RowStorage:
             desired.append(goals)
         steps = [block[state_of_step] for block in blocks]
         terminated, truncated, goal_independent = (spans[begins, FLAGS] & FLAG_BITS[:, None]) > 0
-        infos = self.take_infos(index) or {}
         number, at = self.reward
         episodes = Episodes(
             observations=copy_tree(self._build(self.observations, self._observed, blocks, desired)),
@@ -537,34 +506,31 @@ class RowStorage:
             lengths=lengths,
             terminated=terminated,
             truncated=truncated,
-            infos=infos,
+            infos=self.take_infos(index),
         )
         return episodes, goal_independent
 
     def verify(self) -> None:
         """Raise RuntimeError if the fields of `stored` contradict each other."""
-        stored, spans = self.stored, self.stored_spans()
+        stored, spans, capacity = self.stored, self._stored_spans(), len(self.stored.states[0])
         is_first = np.diff(spans[:, EPISODE], prepend=-1) != 0
-        lengths, begins = spans[is_first, LENGTH], np.diff(spans[:, END], prepend=stored.first)
-        expected = np.stack([stored.first + lengths.cumsum() - lengths, lengths], axis=1)
-        episode = is_first.cumsum() - 1
-        row = expected[:, 0] - stored.first + np.arange(len(lengths)) + stored.end_row - stored.num_rows
+        lengths, episode = spans[is_first, LENGTH], is_first.cumsum() - 1
+        number, ahead = np.arange(len(lengths)), lengths.cumsum() - lengths
+        rows = (stored.end_row - stored.num_rows + ahead + number) % capacity
+        expected = np.stack([stored.first + ahead, rows, lengths, stored.first_episode + number], axis=1)
+        counts = np.diff(spans[:, END], prepend=stored.first)
         slots = np.arange(stored.first, stored.end) % self.buffer_size
-        order = (stored.steps[slots] - stored.first_span) % len(stored.goal_spans)
-        agreement = {
-            "lengths of episodes": lengths.sum() == stored.num_steps <= self.buffer_size,
-            "episode numbers": np.array_equal(spans[:, EPISODE], stored.first_episode + episode)
-            and len(lengths) == stored.end_episode - stored.first_episode,
-            "first steps of episodes": np.array_equal(spans[:, [FIRST, LENGTH]], expected[episode]),
-            "places of states": np.array_equal(spans[:, ROW], row[episode] % len(stored.states[0])),
-            "desired goals": bool((begins > 0).all())
-            and np.array_equal(order, np.arange(len(spans)).repeat(begins.clip(0))),
-            "array sizes": stored.num_rows <= len(stored.states[0])
-            and stored.num_spans <= len(stored.goal_spans),
-        }
-        for name, agrees in agreement.items():
-            if not agrees:
-                raise corrupted_memory(f"{name} are inconsistent")
+        numbers = np.arange(stored.first_span, stored.end_span).repeat(counts.clip(0))
+        if not (
+            np.array_equal(spans[:, [FIRST, ROW, LENGTH, EPISODE]], expected[episode])
+            and np.array_equal(stored.steps[slots], numbers % len(stored.goal_spans))
+            and bool((counts > 0).all())
+            and lengths.sum() == stored.num_steps <= self.buffer_size
+            and len(lengths) == stored.end_episode - stored.first_episode
+            and stored.num_rows <= capacity
+            and len(spans) <= len(stored.goal_spans)
+        ):
+            raise corrupted_memory("episodes and steps are inconsistent")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the stored episodes only, so that a pickle of an empty buffer is small."""

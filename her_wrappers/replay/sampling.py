@@ -39,14 +39,6 @@ class Steps(NamedTuple):
         return Steps(*[column[rows] for column in self])
 
 
-class Windows(NamedTuple):
-    """K batches of B windows for n-step returns; the steps of a window are successive steps of an episode."""
-
-    steps_left: np.ndarray  # (K, B) largest number of steps in each window
-    steps_to_end: np.ndarray  # (K, B) number of steps from the start of each window to the end of its episode
-    end_flags: np.ndarray  # (3, K, B) bool, terminated, truncated and goal-independent, of the episode's end
-
-
 class Draws(NamedTuple):
     """K batches of B sampled steps and their goals; in each batch, the relabeled steps come first."""
 
@@ -56,10 +48,12 @@ class Draws(NamedTuple):
     goal_spans: np.ndarray  # (K, B) rows of `Stored.goal_spans`, for the steps that get a desired goal
     relabeled: np.ndarray  # (K, B) bool, whether the row gets a new goal
     flags: np.ndarray  # (3, K, B) bool, whether the step is terminated, truncated, goal-independent
+    end_flags: np.ndarray  # (3, K, B) bool, the same for the last step of the episode
+    steps_to_end: np.ndarray  # (K, B) number of steps from this one to the end of the episode
+    steps_left: np.ndarray | None  # (K, B) largest number of steps of the n-step window; None without windows
     discounts: np.ndarray  # (K, B) float32, gamma
     weights: np.ndarray  # (K, B) ones, or the scaled priorities
     counts: list[list[int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
-    windows: Windows | None  # None without n-step returns
     provenance: Provenance  # (K, B) arrays
 
 
@@ -125,12 +119,11 @@ class Sampler:
         np.add(rows[:, 0], 1, out=rows[:, 1])
         relabeled = component < len(self._mixture.components)
         steps_to_end = steps.length - steps.t
-        end_flags, windows = (steps.flags.astype(np.int8) & FLAG_BITS[:, None]) != 0, None
+        end_flags, left = (steps.flags.astype(np.int8) & FLAG_BITS[:, None]) != 0, None
         if self._n_steps > 1:
             # The window of an original step ends before the goal changes.
             left = np.where(relabeled.reshape(-1), steps_to_end, steps.span_end - steps.number)
-            left = left.clip(max=self._n_steps)
-            windows = Windows(left.reshape(shape), steps_to_end.reshape(shape), end_flags.reshape(3, *shape))
+            left = left.clip(max=self._n_steps).reshape(shape)
         constants = np.empty((2, *shape), np.float32)
         constants[0], constants[1] = self._gamma, 1
         begin, names = steps.number - steps.t, self._mixture.names
@@ -141,10 +134,12 @@ class Sampler:
             goal_spans=goal_spans.reshape(shape),
             relabeled=relabeled,
             flags=(end_flags & (steps_to_end == 1)).reshape(3, *shape),
+            end_flags=end_flags.reshape(3, *shape),
+            steps_to_end=steps_to_end.reshape(shape),
+            steps_left=left,
             discounts=constants[0],
             weights=constants[1] if priorities is None else priorities.scaled(steps.number).reshape(shape),
             counts=counts,
-            windows=windows,
             provenance=Provenance(begin.reshape(shape), goal_index.reshape(shape), component, names),
         )
 
@@ -161,11 +156,7 @@ class Sampler:
     def _select_goals(
         self, stored: Stored, steps: Steps, component: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Select goals for n steps; return `Draws.goal_rows`, `Draws.goal_spans` and the goals' step numbers.
-
-        ``component``, (n,), is for each step the index of its strategy in the mixture, or the number of
-        strategies if the step is not relabeled. All results are (n,).
-        """
+        """Select goals for n steps; return their rows and goal spans, see `Draws`, and step numbers."""
         components = self._mixture.components
         if len(components) == 1:  # selecting goals for all rows is faster than finding the relabeled rows
             goal_rows, spans, goal_index = self._select(stored, components[0], steps, rng)
@@ -201,16 +192,13 @@ class Sampler:
     def load_state_dict(self, state: dict[str, Json]) -> None:
         """Continue at a saved state of the sequence of batches; episodes and priorities must be unchanged."""
         self.invalidate()
-        numbers = (require_count(name, state[name], at_least=0) for name in ("batch_size", "batches", "used"))
-        batch_size, num_batches, used = numbers
+        names = "batch_size", "batches", "used"
+        batch_size, num_batches, used = (require_count(name, state[name], at_least=0) for name in names)
         self.rng.bit_generator.state = state["generator"]
         if num_batches:
             most = max(1, min(MAX_BATCHES, MAX_ROWS // max(1, batch_size)))
             if not (batch_size > 0 and used <= num_batches <= most):
-                raise ValueError(
-                    f"the saved state of the sampler is not valid: {batch_size=}, batches={num_batches}, "
-                    f"{used=}; expected batch_size >= 1, batches <= {most} and used <= batches"
-                )
+                raise ValueError(f"the saved state of the sampler has wrong numbers: {state}")
             self._prefetch(num_batches, batch_size)
             self._used = used
 

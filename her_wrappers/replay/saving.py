@@ -54,7 +54,7 @@ SPACES = ("observation_space", "action_space")
 
 def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
     """Write a buffer to a file; see `HindsightReplayBuffer.save`."""
-    replay, demonstrations = buffer._own, buffer.demonstrations
+    replay, demonstrations = buffer._replay, buffer.demonstrations
     storage, priorities, stored = replay.storage, replay.priorities, replay.storage.stored
     blocks = storage.episode_blocks()
     is_single, lengths, open_episodes = buffer._open_episodes.copy()
@@ -127,11 +127,9 @@ def _read_episodes(
     rewards, lengths, flags, counts = (file.read(prefix + name) for name in names)
     states = rewards.size + lengths.size
     if counts.dtype.kind != "i" or not ((counts > 0) & (counts <= states)).all() or counts.sum() != states:
-        expected = f"positive integers with the sum {states}"
-        raise ValueError(f"'goal_lengths' in the file must be {expected}, got {counts.tolist()}")
+        raise ValueError(f"'goal_lengths' in the file must be positive integers with the sum {states}")
     if flags.shape != (3, lengths.size) or flags.dtype != np.bool_:
-        got = f"dtype {flags.dtype} and shape {flags.shape}"
-        raise ValueError(f"'flags' in the file must be bools of shape {(3, lengths.size)}, got {got}")
+        raise ValueError(f"'flags' in the file must be bools of shape {(3, lengths.size)}")
     observations = []
     goal = next(i for i, leaf in enumerate(storage.observations) if leaf.path[0] == "achieved_goal")
     for number, leaf in enumerate(storage.observations):
@@ -159,13 +157,17 @@ class Header(NamedTuple):
     options: dict[str, Any]  # without demonstrations; `functions_missing` in place of functions
 
 
+def _reading(file: ArrayFile) -> Any:
+    """Convert errors in a ``with`` block to `CorruptFileError`."""
+    return as_corrupt(f"{file.path} is damaged: its content is not a replay buffer")
+
+
 def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
     """Return the header of a file; ``given`` are the arguments of `load`."""
-    damaged = _damaged(file.path)
-    with as_corrupt(damaged):
+    with _reading(file):
         saved = dict(file.header["options"])
     content = file.header | {"options": without_removed(saved, given)}
-    with as_corrupt(damaged):
+    with _reading(file):
         options: dict[str, Any] = dict.fromkeys(content["functions"], functions_missing)
         if not {"goal_selection_strategy", "termination"} >= options.keys():
             raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
@@ -186,34 +188,37 @@ def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
 def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        damaged, header = _damaged(path), _read_header(file, given)
+        header = _read_header(file, given)
         content, saved = header.content, header.options
-        with as_corrupt(damaged):
+        with _reading(file):
             lengths = [require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]]
+            stored = [file.read(f"{number}/lengths").max().item() for number in range(content["blocks"])]
+            longest = max((each for each in lengths + stored if each <= saved["buffer_size"]), default=0)
         if env is not None:
             _require_same_spaces(header.spaces, goal_spaces(env), "env")
         buffer = _make_buffer(cls, header, env, given)
+        if longest > buffer.buffer_size:
+            fit = f"an episode must fit the buffer of {buffer.buffer_size} transitions, got {longest} steps"
+            raise ValueError(f"{fit}; pass a larger buffer_size=")
         share = content["options"]["demonstrations"]
         if share is not None and buffer.demonstrations is None:  # they were not given again
-            mixed = MixedReplay(buffer._own, _load_demonstrations(buffer._own, file, given), share)
+            options = buffer._replay.options
+            demonstrations = _load_demonstrations(options, file, given)
+            own_spaces = buffer.observation_space, buffer.action_space
+            mixed = MixedReplay(*own_spaces, options, demonstrations, share)
             if "seed" not in given:
-                with as_corrupt(damaged):
+                with _reading(file):
                     mixed.rng.bit_generator.state = content["demonstrations"]
-            buffer._compose(mixed)
-        longest = max((each for each in lengths if each <= saved["buffer_size"]), default=0)
-        _require_room(longest, buffer.buffer_size)
-        _restore(buffer._own, file, header, given, len(buffer.demonstrations or ()))
-        with as_corrupt(damaged):
+            buffer._set_up(mixed)
+        content["first"] += len(buffer.demonstrations or ())
+        _restore(buffer._replay, file, header, given)
+        with _reading(file):
             buffer._attachment = dict(content["attachment"])
             if any(lengths):
-                episodes, _ = _read_episodes(file, "open/", buffer._own.storage, saved["info_keys"])
+                episodes, _ = _read_episodes(file, "open/", buffer._replay.storage, saved["info_keys"])
                 is_single = bool(content["open"]["is_single"])
                 buffer._open_episodes.resume(is_single, np.array(lengths), episodes)
     return buffer
-
-
-def _damaged(path: Any) -> str:
-    return f"{path} is damaged: its content is not a replay buffer"
 
 
 def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
@@ -231,35 +236,28 @@ def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[st
 
 
 def _load_demonstrations(
-    own: RelabeledReplay, file: ArrayFile, given: Mapping[str, Any]
+    own: BufferOptions, file: ArrayFile, given: Mapping[str, Any]
 ) -> DemonstrationReplay:
-    """Return the demonstrations in the file of a buffer, whose other steps are in ``own``."""
+    """Return the demonstrations in the file of a buffer with the options ``own``."""
     content = file.read("demonstrations").tobytes()
     with _as_file(content) as path, ArrayFile(path, kind=KIND, version=VERSION) as inner:
         header = _read_header(inner, given)
         sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
-        options = options_of_demonstrations(own.options, **sizes)
         observation_space, action_space = header.spaces
+        options = options_of_demonstrations(own, **sizes)
         replay = DemonstrationReplay(observation_space, action_space, options)
         _restore(replay, inner, header, given)
     return replay
 
 
-def _restore(
-    replay: RelabeledReplay,
-    file: ArrayFile,
-    header: Header,
-    given: Mapping[str, Any],
-    num_demonstrations: int = 0,
-) -> None:
+def _restore(replay: RelabeledReplay, file: ArrayFile, header: Header, given: Mapping[str, Any]) -> None:
     """Fill an empty replay with the episodes, priorities and states in a file."""
     storage, priorities, relabeler = replay.storage, replay.priorities, replay.relabeler
-    content, saved, damaged = header.content, header.options, _damaged(file.path)
-    first, size = content["first"] + num_demonstrations, replay.options.buffer_size
+    content, saved, first = header.content, header.options, header.content["first"]
     storage.stored = storage.stored._replace(first=first, end=first)
     is_inspected = True  # whether the saved flags of episodes are those of the present termination rule
     if relabeler is not None and replay.checks is not None:
-        with as_corrupt(damaged):
+        with _reading(file):
             state = content["relabeler"]
             mode = state and state["termination"].removesuffix(" by default")  # of older files
             is_inspected = mode == relabeler.rule.mode and "termination" not in given
@@ -269,16 +267,13 @@ def _restore(
                 if not all(isinstance(value, float | None) for value in relabeler.seen):
                     raise TypeError(f"rewards in 'relabeler' must be floats or None, got {state}")
     for number in range(content["blocks"]):
-        with as_corrupt(damaged):
+        with _reading(file):
             episodes, goal_independent = _read_episodes(file, f"{number}/", storage, saved["info_keys"])
-            longest = int(episodes.lengths.max())
-            if longest <= size or longest > saved["buffer_size"]:
-                episodes = storage.validate(episodes)
-        _require_room(longest, size)
+            episodes = storage.validate(episodes)
         if relabeler is not None and not is_inspected:
             goal_independent, relabeler.seen = relabeler.goal_independent(episodes)
         storage.add(episodes, goal_independent)
-    with as_corrupt(damaged):
+    with _reading(file):
         stored = storage.stored
         if priorities is not None:
             priorities.follow(stored.first, stored.end)
@@ -289,12 +284,6 @@ def _restore(
             now, then = options_to_json(replay.options), content["options"]
             is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
             replay.sampler.load_state_dict(content["sampler"] | ({} if is_same else {"batches": 0}))
-
-
-def _require_room(length: int, buffer_size: int) -> None:
-    if length > buffer_size:
-        fit = f"an episode must fit the buffer of {buffer_size} transitions, got {length} steps"
-        raise ValueError(f"{fit}; pass a larger buffer_size=")
 
 
 def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
@@ -308,7 +297,7 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     with ArrayFile(source, kind=KIND, version=VERSION) as file:
         header = _read_header(file, {})
     _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
-    options = buffer._own.options
+    options = buffer._replay.options
     mine = options_to_json(options) | {"demonstrations": buffer._replay.share}
     for name in (*SAVED, "demonstrations"):
         here, there = (each.get(name, "a function") for each in (mine, header.content["options"]))
@@ -317,9 +306,8 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
                 f"{name} of this buffer must be {there}, as in the saved buffer, got {here}; make this "
                 "buffer with the options of the saved buffer"
             )
-    taken = {name: getattr(options, name) for name in SAVED if name not in mine}
-    taken |= {name: getattr(options, name) for name in (*FUNCTIONS, "device")}
-    given = {name: value for name, value in taken.items() if value is not None}
+    names = *(name for name in SAVED if name not in mine), *FUNCTIONS, "device"
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     return type(buffer).load(source, **given)
 
 
@@ -342,12 +330,11 @@ def _as_file(content: bytes) -> Iterator[Path]:
 
 def _require_same_spaces(saved: Sequence[Any], others: Sequence[Any], owner: str) -> None:
     for name, *pair in zip(("observation", "action"), saved, others, strict=True):
-        here, there = map(leaf_spaces, pair)
-        for leaf in here | there:
-            if here.get(leaf) != there.get(leaf):
-                space = (f"entry {path_name(leaf)!r} of the " if leaf else "the ") + f"{name} space"
+        here, there = (leaf_spaces(space, (name,)) for space in pair)
+        for path in here | there:
+            if here.get(path) != there.get(path):
                 raise ValueError(
-                    f"{owner} must have the same spaces as the saved buffer, but {space} is "
-                    f"{there.get(leaf, 'missing')} in {owner} and {here.get(leaf, 'missing')} in the saved "
+                    f"{owner} must have the same spaces as the saved buffer, but {path_name(path)} is "
+                    f"{there.get(path, 'missing')} in {owner} and {here.get(path, 'missing')} in the saved "
                     "buffer; use the environment with which the saved buffer was recorded"
                 )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers import Batch, Episode, Episodes, HindsightReplayBuffer
+from her_wrappers import Batch, Episode, HindsightReplayBuffer
 from her_wrappers.data.trees import map_tree
 
 COUNTS = spaces.Box(-np.inf, np.inf, (2,), np.float64)
@@ -220,27 +220,6 @@ def counting_episode(number: int, length: int, *, terminated: bool = False, **ch
         "truncated": not terminated,
     }
     return Episode(**parts | changes)
-
-
-def counting_episodes(first: int, lengths: np.ndarray) -> Episodes:
-    """Return the episodes ``first``, ``first`` + 1, .. of `counting_episode`, of the given lengths."""
-    numbers = first + np.arange(len(lengths))
-    number = numbers.repeat(lengths + 1)
-    t = np.arange(len(number)) - (np.cumsum(lengths + 1) - lengths - 1).repeat(lengths + 1)
-    counts = np.stack([number, t], axis=1).astype(np.float64)
-    is_before_step = t < lengths.repeat(lengths + 1)
-    return Episodes(
-        observations={
-            "observation": counts,
-            "achieved_goal": counts.copy(),
-            "desired_goal": np.stack([counts[:, 0], np.full(len(number), DESIRED)], axis=1),
-        },
-        actions=(number + t / 1000)[is_before_step, None],
-        rewards=np.full(int(lengths.sum()), -1.0),
-        lengths=lengths,
-        terminated=np.zeros(len(lengths), np.bool_),
-        truncated=np.ones(len(lengths), np.bool_),
-    )
 
 
 def counting_buffer(**options: Any) -> HindsightReplayBuffer:

@@ -1,15 +1,12 @@
 """The buffer as a whole: batches, seeds, copies, statistics, episodes, environments."""
 
-import time
-
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
 import her_envs
-from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Mixture, Priority
-from tests.support.buffers import device_options, filled, make_buffer
+from her_wrappers import HindsightReplayBuffer, Mixture, Priority
+from tests.support.buffers import filled, make_buffer
 from tests.support.counting import counting_buffer, counting_episode, leaves_of
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
@@ -113,23 +110,6 @@ def test_episodes_iterates_over_copies_of_the_episodes_of_its_beginning(device):
     assert all(episode.actions[0, 0] != 9 for episode in iterator)
 
 
-@pytest.mark.parametrize("env_id", her_envs.registration.ENTRY_POINTS)
-def test_bundled_environments_agree_with_their_own_functions_on_every_device(env_id, device):
-    env = gym.make(env_id)
-    buffer = HindsightReplayBuffer.for_env(env, **device_options(device, {"buffer_size": 500, "seed": 0}))
-    recorder = EpisodeRecorder(env, buffer.add_episode)
-    recorder.action_space.seed(0)
-    recorder.reset(seed=0)
-    for _ in range(300):
-        if any(recorder.step(recorder.action_space.sample())[2:4]):
-            recorder.reset()
-    batch = buffer.sample(1000).to_numpy()
-    goals = batch.next_observations["achieved_goal"], batch.next_observations["desired_goal"]
-    np.testing.assert_array_equal(batch.rewards, env.unwrapped.compute_reward(*goals, {}))
-    np.testing.assert_array_equal(batch.terminations, env.unwrapped.compute_terminated(*goals, {}))
-    assert (batch.rewards[batch.relabeled] == 0).any()
-
-
 def test_for_env_never_copies_the_environment():
     """Copying a simulator may fail, or disconnect the original."""
 
@@ -138,17 +118,3 @@ def test_for_env_never_copies_the_environment():
             raise AssertionError
 
     HindsightReplayBuffer.for_env(Simulator(her_envs.PointReach())).clear()
-
-
-def test_sampling_costs_no_more_in_a_larger_buffer():
-    """Scanning ten million flags would take many times as long as sampling a batch."""
-    costs = []
-    for buffer_size in (1000, 10_000_000):
-        buffer, best = counting_buffer(buffer_size=buffer_size), float("inf")
-        buffer.add_episodes([counting_episode(number, 50) for number in range(20)])
-        for _ in range(200):
-            start = time.thread_time()
-            buffer.sample(64)
-            best = min(best, time.thread_time() - start)
-        costs.append(best)
-    assert costs[1] < 3 * costs[0]

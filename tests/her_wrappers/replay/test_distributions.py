@@ -62,21 +62,6 @@ def test_steps_and_their_goals_have_their_exact_distribution(device, strategy):
     assert_proportional(pairs, odds)
 
 
-@pytest.mark.parametrize("n_sampled_goal", [0, 1, 4])
-@pytest.mark.parametrize("batch_size", [1, 2, 5, 64])
-def test_the_relabeled_share_is_exact_for_every_batch_size_and_independent_of_age(batch_size, n_sampled_goal):
-    buffer, oracle = filled(n_sampled_goal=n_sampled_goal)
-    counts, by_step = Counter(), Counter()
-    for _ in range(3000):
-        batch = buffer.sample(batch_size)
-        counts[int(batch.relabeled.sum())] += 1
-        by_step.update(batch.index[batch.relabeled].tolist())
-    low, rest = divmod(batch_size * n_sampled_goal, n_sampled_goal + 1)
-    odds = {low: 1 - rest / (n_sampled_goal + 1), low + 1: rest / (n_sampled_goal + 1)}
-    assert_proportional(counts, {count: odd for count, odd in odds.items() if odd})
-    assert_proportional(by_step, oracle.odds())
-
-
 @pytest.mark.parametrize("batch_size", [1, 3, 50])
 @pytest.mark.parametrize("original", [None, 0.25, 0])
 def test_each_strategy_of_a_mixture_has_its_share(device, batch_size, original):

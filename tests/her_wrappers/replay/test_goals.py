@@ -1,11 +1,10 @@
 """New goals: their dtypes and bits, and users' strategies. See also test_distributions."""
 
 import numpy as np
-import pytest
 
 from her_wrappers import Geometric, Mixture
 from tests.support.buffers import filled, make_buffer
-from tests.support.counting import counting_buffer, counting_episode
+from tests.support.counting import counting_episode
 
 
 def test_functions_get_goals_of_their_dtype_to_the_last_bit(device):
@@ -35,27 +34,6 @@ def test_a_negative_zero_in_an_observation_is_not_the_zero_of_the_goal(device):
     batch = buffer.sample(20).to_numpy()
     assert np.signbit(batch.observations["observation"]).all()
     assert not np.signbit(batch.observations["achieved_goal"]).any()
-
-
-def test_no_evicted_step_is_sampled_after_a_strategy_raised():
-    fails = []
-
-    def moody(t, length, rng):
-        if fails:
-            raise RuntimeError("not today")
-        return length
-
-    buffer = counting_buffer(buffer_size=5, goal_selection_strategy=moody)
-    buffer.add_episode(counting_episode(0, 5))
-    for _ in range(3):
-        buffer.sample(8)
-    buffer.add_episode(counting_episode(1, 5))
-    fails.append(True)
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="not today"):
-            buffer.sample(8)
-    fails.clear()
-    assert (buffer.sample(8).index >= 5).all()
 
 
 def test_shares_and_gammas_of_float32_are_converted_to_float64():

@@ -24,6 +24,17 @@ def test_no_state_is_stored_twice():
     assert buffer.nbytes / 10_000 < 1.1 * (max(goals) + per_state)
 
 
+def test_memory_stays_constant_when_episodes_are_evicted():
+    """Short episodes have more states and goal spans, for which the memory grows."""
+    buffer, sizes = counting_buffer(buffer_size=1000, prioritized=Priority()), []
+    for chapter in range(30):
+        lengths = [1 + (chapter + i) % (2 if chapter % 10 == 3 else 40) for i in range(200)]
+        buffer.add_episodes([counting_episode(number, length) for number, length in enumerate(lengths)])
+        sizes.append(buffer.nbytes)
+    buffer.verify()
+    assert sizes[-1] <= 1.25 * sizes[9]
+
+
 def image_episode(number, length, *, apart=False):
     """Return an episode whose images equal the achieved goals, or differ with ``apart``."""
     rng = np.random.default_rng(number)

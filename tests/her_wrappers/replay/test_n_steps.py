@@ -1,55 +1,19 @@
 """Returns of several steps under one goal; the oracle tests them with random programs in every mode."""
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
 from stable_baselines3.common import buffers
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
-from tests.support.buffers import device_options, filled, make_buffer
-from tests.support.counting import ACTIONS, COUNTING, counting_buffer, counting_episode
+from tests.support.buffers import filled
+from tests.support.counting import ACTIONS, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_tree
-from tests.support.expected_buffer import ExpectedBuffer
 from tests.support.sb3_versions import needs_n_steps
 
 GAMMA = 0.9
 LENGTHS = 4, 1, 7, 20, 2
-
-
-@pytest.mark.parametrize("n_steps", [1, 2, 3, 10, 25])
-def test_in_the_counting_environment_returns_are_arithmetic(device, n_steps):
-    """A goal d steps ahead is achieved by the d-th step, which has reward 0 and terminates."""
-    env = gym.make("her_envs/Counting-v0", length=12)
-    options = {"n_steps": n_steps, "gamma": GAMMA, "n_sampled_goal": 1, "seed": 0}
-    buffer = HindsightReplayBuffer.for_env(env, **device_options(device, options))
-    recorder = EpisodeRecorder(env, buffer.add_episode)
-    for seed in range(30):
-        recorder.reset(seed=seed)
-        while not any(recorder.step(0)[2:4]):
-            pass
-    batch = buffer.sample(2000).to_numpy()
-    t, end = batch.observations["observation"][:, 1], batch.next_observations["observation"][:, 1]
-    ahead, m = batch.observations["desired_goal"][:, 1] - t, end - t
-    np.testing.assert_array_equal(m, np.minimum(ahead, n_steps))
-    np.testing.assert_array_equal(batch.terminations, ahead <= n_steps)
-    misses = m - (ahead <= n_steps)
-    np.testing.assert_allclose(
-        batch.rewards, [-sum(GAMMA**i for i in range(int(k))) for k in misses], rtol=1e-5
-    )
-    np.testing.assert_allclose(batch.discounts, np.where(ahead <= n_steps, 0, GAMMA**m), rtol=1e-6)
-    assert not batch.truncations.any()
-
-
-def test_windows_longer_than_int32_are_the_whole_episode(device):
-    options = {"buffer_size": 40, "n_steps": 10**12, "gamma": GAMMA, "termination": "keep"}
-    buffer, oracle = make_buffer(device, **options), ExpectedBuffer(COUNTING, **options)
-    for each in (buffer, oracle):
-        for number in range(6):
-            each.add_episode(counting_episode(number, 1 + 5 * number % 13, terminated=number % 2 == 0))
-    oracle.check_batch(buffer.sample(200), 200)
 
 
 def test_sampled_rows_and_goals_do_not_depend_on_n_steps(device):
