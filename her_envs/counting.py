@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array, cast, copied, namespace
-from her_envs.task import GoalTask, State, make_observation_space, require_positive
+from her_envs.arrays import cast, copied, namespace
+from her_envs.task import Array, GoalTask, State, make_observation_space, require_positive
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas

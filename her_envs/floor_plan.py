@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from her_envs.arrays import Array, Movable, cast, copied, namespace
-from her_envs.task import require_choice
+from her_envs.arrays import Movable, cast, namespace
+from her_envs.task import Array, require_choice
 
 LayoutName = Literal["open", "u", "four_rooms", "large"]
 
@@ -119,13 +119,11 @@ class FloorPlan(Movable):
             share = share.clip(None, 1)
             place = functions.where(meets, edge, place + share * rest)
             beyond = cell + meets * functions.sign(rest)
-            column, row = cast(beyond + 1, "int64")
-            if functions is not np:  # NaN, which only arrays are validated for, has no index
-                column, row = column.clip(0), row.clip(0)
+            column, row = cast(beyond + 1, "int64").clip(0)  # NaN of actions on a device has no index
             free = self._padded[row, column]
             cell = functions.where(free, beyond, cell)
             rest = rest * (1 - share) * (free | ~meets)
-        return copied(_round_within_cells(place, cell).T)
+        return functions.stack([*_round_within_cells(place, cell)], axis=1)
 
 
 def _round_within_cells(points: Array, cells: Array) -> Array:
