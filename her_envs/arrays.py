@@ -26,6 +26,13 @@ def copied(array: Any) -> Any:
     return array.copy() if isinstance(array, np.ndarray) else array.clone()
 
 
+def take(array: Any, index: Any, axis: int = 0) -> Any:
+    """Return ``array.take(index, axis)``, which is faster for arrays than indexing."""
+    if isinstance(array, np.ndarray):
+        return array.take(index, axis=axis)
+    return array[(slice(None),) * axis + (index,)]
+
+
 def as_numpy(value: Any) -> Any:
     """Return a tensor as a NumPy array, which waits for its device; return any other value unchanged."""
     return value.detach().cpu().numpy() if hasattr(value, "detach") else value

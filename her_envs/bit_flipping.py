@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Movable, cast, copied, namespace
+from her_envs.arrays import Movable, cast, copied, namespace, take
 from her_envs.task import (
     ONE,
     Array,
@@ -97,7 +97,7 @@ class BitFlipping(GoalTask):
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Flip the bits that the actions select."""
-        flips = action > 0 if self._continuous else self._single_bits[action]
+        flips = action > 0 if self._continuous else take(self._single_bits, action)
         return {"bits": state["bits"] ^ flips, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
@@ -198,9 +198,9 @@ class _Image(Movable):
         self._middles = (0, middle, middle) if channel_first else (middle, middle, 0)
 
     def encode(self, bits: Array) -> Array:
-        levels = self._levels[cast(bits, "int64")]
+        levels = take(self._levels, cast(bits, "int64"))
         levels = namespace(bits).concatenate([levels, 0 * levels[:, :1]], axis=1)
-        return levels[:, self._bit_of_pixel]
+        return take(levels, self._bit_of_pixel, axis=1)
 
     def _differ(self, a: Array, b: Array) -> Array:
         middles = (..., *self._middles)

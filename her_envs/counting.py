@@ -50,8 +50,7 @@ class Counting(GoalTask):
         """Return states at step 0 of new episodes, each with a later step of its episode as goal."""
         episode = rng.integers(EPISODES, size=num_envs)
         last = rng.integers(1, self.max_steps + 1, size=num_envs)
-        goal = namespace(last).concatenate([episode[:, None], last[:, None]], axis=1)
-        goal = cast(goal, "float32")
+        goal = cast(namespace(last).concatenate([episode[:, None], last[:, None]], axis=1), "float32")
         return {"count": goal * self._one_episode, "goal": goal}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:

@@ -6,7 +6,6 @@ cells outside the plan are walls.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -94,7 +93,7 @@ class FloorPlan(Movable):
         cells = self._cells[rng.integers(len(self._cells), size=count)]
         return _round_within_cells(cells + rng.random((count, 2)), cells)
 
-    def move(self, points: Array, moves: Array, longest: float = math.inf) -> Array:
+    def move(self, points: Array, moves: Array, longest: float = np.inf) -> Array:
         """Move points, (N, 2), which are in free cells, by ``moves``, (N, 2); return (N, 2) float32.
 
         Points move from cell to cell, one edge at a time. So a move of any length neither crosses a wall nor
@@ -104,7 +103,7 @@ class FloorPlan(Movable):
         functions = namespace(points)
         # Axes first: NumPy is much faster with N elements than with 2 in the last axis.
         place, rest = cast(points.T, "float64"), cast(moves.T, "float64")
-        cell, never = functions.floor(place), functions.full_like(place, math.inf)
+        cell, never = functions.floor(place), functions.full_like(place, np.inf)
         # A path has no more edges than the plan has rows and columns, walls that stop it included.
         edges = int(min(sum(self.free.shape), 2 * (longest // 1 + 1)))
         for _ in range(edges + 1):

@@ -66,8 +66,8 @@ class TensorEpisodes:
             starts = {name: torch.as_tensor(values, device=self.device) for name, values in arrays.items()}
         state = self._replace(state or starts, mask, starts)
         observations, goals = self._observe(state)
-        success = self._task.success(*goals)
-        return state, (observations, {"is_success": success & mask, "_is_success": mask})
+        infos = {"is_success": self._task.success(*goals) & mask, "_is_success": mask}
+        return state, (observations, infos)
 
     def step(self, state: State, actions: Any) -> tuple[State, tuple[State, Any, Any, Any, dict[str, Any]]]:
         """Take one step in each environment; return the new state, and the environment's results."""
@@ -120,7 +120,7 @@ class TensorEpisodes:
                 )
         return observations, (observations["achieved_goal"], observations["desired_goal"])
 
-    def _validate_actions(self, given: Any) -> torch.Tensor:
+    def _validate_actions(self, given: Any) -> Any:
         kind = "int" if isinstance(self._env.single_action_space, spaces.Discrete) else "float"
         found = [getattr(given, name, None) for name in ("device", "shape", "dtype")]
         if found[:2] != [self.device, self._env.action_space.shape] or kind not in str(found[2]):
@@ -128,5 +128,4 @@ class TensorEpisodes:
                 f"actions must be a tensor of {kind}, {self._env.action_space.shape}, on {self.device}, "
                 f"got {type(given)} with device, shape and dtype {found}"
             )
-        clipped: torch.Tensor = given.detach().clip(self._lowest, self._highest)
-        return clipped.to(self._lowest.dtype)
+        return given.detach().clip(self._lowest, self._highest).to(self._lowest.dtype)

@@ -47,9 +47,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     Args:
         task: The task.
         num_envs: Number of environments, N.
-        autoreset_mode: When an environment is reset after the end of its episode: ``"NextStep"``,
-            ``"SameStep"`` or ``"Disabled"``, or a member of Gymnasium's `AutoresetMode`. The default is
-            ``"NextStep"``, and with a device ``"SameStep"``.
+        autoreset_mode: When an environment is reset after the end of its episode: ``"NextStep"`` (default),
+            ``"SameStep"`` (default with a device) or ``"Disabled"``, or an `AutoresetMode` of Gymnasium.
         max_steps: Steps after which an episode is truncated; by default ``task.max_steps``.
         max_episode_steps: Alias of ``max_steps``: the name that Gymnasium uses for this limit.
         terminate_on_success: Whether success terminates an episode; by default
@@ -58,16 +57,14 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         render_mode: ``None``, ``"human"`` for a window with the first 16 environments, ``"rgb_array"`` for
             pictures as arrays.
         render_size: Side of a picture, or of the window [pixels].
-        device: None for NumPy arrays, or a torch device, such as ``"cuda"``. The bundled tasks support
-            devices; other tasks must support tensors. The attribute ``device`` is a torch.device, or None.
+        device: None for NumPy arrays, or a torch device, such as ``"cuda"``, if the task supports tensors.
 
     Raises:
         TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
             ``terminate_on_success`` is not a bool.
         ValueError: The value of an option is not allowed, or both ``max_steps`` and ``max_episode_steps`` are
             given.
-        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given without pygame, or ``device`` without
-            torch.
+        gymnasium.error.DependencyNotInstalled: ``render_mode`` needs pygame, or ``device`` needs torch.
 
     Example:
         >>> import numpy as np
