@@ -128,8 +128,7 @@ class FloorPlan(Movable):
 def _round_within_cells(points: Array, cells: Array) -> Array:
     """Round points to float32, but not out of their cells."""
     functions, low = namespace(points), cast(cells, "float32")
-    last = functions.nextafter(cast(cells + 1, "float32"), low)
-    return functions.clip(cast(points, "float32"), low, last)
+    return functions.clip(cast(points, "float32"), low, functions.nextafter(cast(cells + 1, "float32"), low))
 
 
 def _parse(layout: Sequence[str]) -> np.ndarray:
