@@ -10,9 +10,10 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from her_envs.arrays import Array, as_numpy, copied
+from her_envs.arrays import as_numpy, copied
 from her_envs.pictures import Painter
 from her_envs.task import (
+    Array,
     GoalTask,
     RewardType,
     State,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array, Movable, cast, copied, namespace, take
+from her_envs.arrays import Movable, cast, copied, namespace, take
 from her_envs.task import (
     ONE,
+    Array,
     GoalTask,
     State,
     make_observation_space,
@@ -86,13 +87,12 @@ class BitFlipping(GoalTask):
         self._continuous = require_bool("continuous", continuous)
         box = spaces.Box(-1.0, 1.0, (self.n_bits,), np.float32)
         self.action_space = box if continuous else spaces.Discrete(self.n_bits)
-        self._zeros = np.zeros(self.n_bits, np.int8)
         self._single_bits = np.eye(self.n_bits, dtype=np.int8)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample bits and goals."""
         # For a few bits, comparing floats is more than twice as fast as sampling integers.
-        bits, goal = self._zeros ^ (rng.random((2, num_envs, self.n_bits), np.float32) < 0.5)
+        bits, goal = cast(rng.random((2, num_envs, self.n_bits), np.float32) < 0.5, "int8")
         return {"bits": bits, "goal": goal if self._random_goal else goal | 1}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
@@ -166,7 +166,6 @@ class _Integer(Movable):
                 'use observation="bits"'
             )
         self.space = spaces.Discrete(2**n_bits)
-        self._n_bits = n_bits
         self._weights = 2 ** np.arange(n_bits, dtype=np.int64)
 
     def encode(self, bits: Array) -> Array:
@@ -179,7 +178,7 @@ class _Integer(Movable):
 
     def hamming(self, a: Array, b: Array) -> Array:
         differ = a ^ b
-        return reduce(operator.add, ((differ & 1 << bit != 0) * ONE for bit in range(self._n_bits)))
+        return reduce(operator.add, ((differ & 1 << bit != 0) * ONE for bit in range(len(self._weights))))
 
 
 class _Image(Movable):
@@ -200,8 +199,8 @@ class _Image(Movable):
 
     def encode(self, bits: Array) -> Array:
         levels = take(self._levels, cast(bits, "int64"))
-        with_black = namespace(bits).concatenate([levels, 0 * levels[:, :1]], axis=1)
-        return take(with_black, self._bit_of_pixel, axis=1)
+        levels = namespace(bits).concatenate([levels, 0 * levels[:, :1]], axis=1)
+        return take(levels, self._bit_of_pixel, axis=1)
 
     def _differ(self, a: Array, b: Array) -> Array:
         middles = (..., *self._middles)

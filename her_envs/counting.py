@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array, cast, copied, namespace
-from her_envs.task import GoalTask, State, make_observation_space, require_positive
+from her_envs.arrays import cast, copied, namespace
+from her_envs.task import Array, GoalTask, State, make_observation_space, require_positive
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
@@ -50,8 +50,7 @@ class Counting(GoalTask):
         """Return states at step 0 of new episodes, each with a later step of its episode as goal."""
         episode = rng.integers(EPISODES, size=num_envs)
         last = rng.integers(1, self.max_steps + 1, size=num_envs)
-        goal = namespace(last).concatenate([episode[:, None], last[:, None]], axis=1)
-        goal = cast(goal, "float32")
+        goal = cast(namespace(last).concatenate([episode[:, None], last[:, None]], axis=1), "float32")
         return {"count": goal * self._one_episode, "goal": goal}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:

@@ -6,14 +6,13 @@ cells outside the plan are walls.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from her_envs.arrays import Array, Movable, cast, copied, namespace
-from her_envs.task import require_choice
+from her_envs.arrays import Movable, cast, namespace
+from her_envs.task import Array, require_choice
 
 LayoutName = Literal["open", "u", "four_rooms", "large"]
 
@@ -94,7 +93,7 @@ class FloorPlan(Movable):
         cells = self._cells[rng.integers(len(self._cells), size=count)]
         return _round_within_cells(cells + rng.random((count, 2)), cells)
 
-    def move(self, points: Array, moves: Array, longest: float = math.inf) -> Array:
+    def move(self, points: Array, moves: Array, longest: float = np.inf) -> Array:
         """Move points, (N, 2), which are in free cells, by ``moves``, (N, 2); return (N, 2) float32.
 
         Points move from cell to cell, one edge at a time. So a move of any length neither crosses a wall nor
@@ -104,7 +103,7 @@ class FloorPlan(Movable):
         functions = namespace(points)
         # Axes first: NumPy is much faster with N elements than with 2 in the last axis.
         place, rest = cast(points.T, "float64"), cast(moves.T, "float64")
-        cell, never = functions.floor(place), functions.full_like(place, math.inf)
+        cell, never = functions.floor(place), functions.full_like(place, np.inf)
         # A path has no more edges than the plan has rows and columns, walls that stop it included.
         edges = int(min(sum(self.free.shape), 2 * (longest // 1 + 1)))
         for _ in range(edges + 1):
@@ -119,20 +118,17 @@ class FloorPlan(Movable):
             share = share.clip(None, 1)
             place = functions.where(meets, edge, place + share * rest)
             beyond = cell + meets * functions.sign(rest)
-            column, row = cast(beyond + 1, "int64")
-            if functions is not np:  # NaN, which only arrays are validated for, has no index
-                column, row = column.clip(0), row.clip(0)
+            column, row = cast(beyond + 1, "int64").clip(0)  # NaN of actions on a device has no index
             free = self._padded[row, column]
             cell = functions.where(free, beyond, cell)
             rest = rest * (1 - share) * (free | ~meets)
-        return copied(_round_within_cells(place, cell).T)
+        return functions.stack([*_round_within_cells(place, cell)], axis=1)
 
 
 def _round_within_cells(points: Array, cells: Array) -> Array:
     """Round points to float32, but not out of their cells."""
     functions, low = namespace(points), cast(cells, "float32")
-    last = functions.nextafter(cast(cells + 1, "float32"), low)
-    return functions.clip(cast(points, "float32"), low, last)
+    return functions.clip(cast(points, "float32"), low, functions.nextafter(cast(cells + 1, "float32"), low))
 
 
 def _parse(layout: Sequence[str]) -> np.ndarray:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from her_envs.arrays import Array, copied
-from her_envs.task import GoalTask, State, require_length
+from her_envs.arrays import copied
+from her_envs.task import Array, GoalTask, State, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Point

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array, cast
+from her_envs.arrays import cast
 from her_envs.floor_plan import FloorPlan, LayoutName
 from her_envs.point_goal import PointGoalTask
-from her_envs.task import State, make_observation_space, require_length
+from her_envs.task import Array, State, make_observation_space, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas, Point
@@ -78,9 +78,8 @@ class PointMaze(PointGoalTask):
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Move each point, and stop it at walls."""
-        position = self._plan.move(
-            state["position"], self._step_size * cast(action, "float64"), self._step_size
-        )
+        moves = self._step_size * cast(action, "float64")
+        position = self._plan.move(state["position"], moves, self._step_size)
         return {"position": position, "goal": state["goal"]}
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:

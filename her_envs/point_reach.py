@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array
 from her_envs.point_goal import PointGoalTask
-from her_envs.task import State, make_observation_space, require_length
+from her_envs.task import Array, State, make_observation_space, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas

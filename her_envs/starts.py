@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
-from her_envs.arrays import Array, as_numpy
-from her_envs.task import GoalTask, State
+from her_envs.arrays import as_numpy
+from her_envs.task import Array, GoalTask, State
 
 MAX_REDRAWS = 1000
 """Number of attempts to sample starts that are not solved yet, before an error is raised."""

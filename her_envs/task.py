@@ -6,8 +6,7 @@ and rendering. `point_reach.py` is an example; docs/write_a_task.md explains a s
 
 Rewards are computed from `success` and `distance` only, so they always agree with these methods. Both
 methods must support NumPy arrays and torch tensors with any number of leading axes: use operators, and
-methods that both types have. With a device, `TaskVectorEnv` also calls `reset`, `step` and `observe` for
-tensors, of the task that `to` returns; `her_envs.arrays` has functions for them.
+methods that both types have. On a device, `reset`, `step` and `observe` must too (`her_envs.arrays`).
 """
 
 from __future__ import annotations
@@ -19,10 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Array, Movable
+from her_envs.arrays import Movable
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas, Point
+
+Array: TypeAlias = Any
+"""A NumPy array or scalar, or a torch tensor."""
 
 State: TypeAlias = dict[str, Array]
 """Arrays by name, with a leading axis N (environments). The entry ``goal`` is the desired goal."""

@@ -10,11 +10,10 @@ from gymnasium.error import DependencyNotInstalled, ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from her_envs.arrays import Array
 from her_envs.base import TaskBase
 from her_envs.pictures import mosaic, mosaic_columns
 from her_envs.starts import copy_options, replace_rows, sample_starts
-from her_envs.task import GoalTask, RewardType, State, require_choice, require_positive
+from her_envs.task import Array, GoalTask, RewardType, State, require_choice, require_positive
 
 if TYPE_CHECKING:
     from her_envs.tensors import TensorEpisodes
@@ -35,23 +34,21 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     environment is used for all N, and a value with a leading axis N has one row for each environment.
     ``"reset_mask"``, (N,) bool, selects the environments to reset; by default, all environments are reset.
 
-    With ``device``, actions and all returned values are torch tensors on that device, and nothing in `step`
-    waits for the device, except with a ``render_mode``, which copies each state to the CPU. Therefore values
-    are not validated: actions are clipped, also Discrete actions, NaN is passed on, and in mode Disabled an
-    episode that has ended goes on until its reset. In mode SameStep all infos are there in every step:
-    ``final_obs``, a dict of tensors, and ``final_info`` contain the observations and ``is_success`` of all N
-    environments before any reset, and the masks ``_final_obs`` and ``_final_info`` show which episodes ended.
-    In each step 3/2 N + 64 starts are sampled, and environment i takes the i-th of them that is not solved.
-    If fewer than N are not solved, which is likely only if more than a third is, some environments have the
-    same start, and if all are solved, an episode begins solved. The same seed gives the same episodes on the
-    same type of device, but not those without a device.
+    With ``device``, actions and all returned values are torch tensors on that device (rewards are float32),
+    and `step` does not wait for the device, except with a ``render_mode``, which copies each state to the
+    CPU. Therefore values are not validated: all actions are clipped, NaN is kept, and in mode Disabled an
+    episode that has ended continues until its reset. In mode SameStep every step has all infos: a dict of
+    tensors ``final_obs`` and ``final_info`` have the observations and ``is_success`` of all N environments
+    before any reset; the masks ``_final_obs`` and ``_final_info`` show which episodes ended. Of 3/2 N + 64
+    starts that each step samples, environment i takes the i-th that is not solved; environments share starts
+    if fewer than N are not solved, and begin solved only if all are. A seed gives the same episodes on the
+    same type of device, but not those of NumPy.
 
     Args:
         task: The task.
         num_envs: Number of environments, N.
-        autoreset_mode: When an environment is reset after the end of its episode: ``"NextStep"``,
-            ``"SameStep"`` or ``"Disabled"``, or a member of Gymnasium's `AutoresetMode`. The default is
-            ``"NextStep"``, and with a device ``"SameStep"``.
+        autoreset_mode: When an environment is reset after the end of its episode: ``"NextStep"`` (default),
+            ``"SameStep"`` (default with a device) or ``"Disabled"``, or an `AutoresetMode` of Gymnasium.
         max_steps: Steps after which an episode is truncated; by default ``task.max_steps``.
         max_episode_steps: Alias of ``max_steps``: the name that Gymnasium uses for this limit.
         terminate_on_success: Whether success terminates an episode; by default
@@ -60,19 +57,14 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         render_mode: ``None``, ``"human"`` for a window with the first 16 environments, ``"rgb_array"`` for
             pictures as arrays.
         render_size: Side of a picture, or of the window [pixels].
-        device: None for NumPy arrays, or a torch device, such as ``"cuda"``. The bundled tasks support
-            devices; the code of other tasks must support tensors.
-
-    Attributes:
-        device: The torch device of all values, or None.
+        device: None for NumPy arrays, or a torch device, such as ``"cuda"``, if the task supports tensors.
 
     Raises:
         TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
             ``terminate_on_success`` is not a bool.
         ValueError: The value of an option is not allowed, or both ``max_steps`` and ``max_episode_steps`` are
             given.
-        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed, or
-            ``device`` is given and torch is not installed.
+        gymnasium.error.DependencyNotInstalled: ``render_mode`` needs pygame, or ``device`` needs torch.
 
     Example:
         >>> import numpy as np
@@ -137,15 +129,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
                 from her_envs.tensors import TensorEpisodes  # noqa: PLC0415 - it imports torch
             except ImportError as error:
                 raise DependencyNotInstalled("device needs torch; run: pip install torch") from error
-            self._on_device = TensorEpisodes(
-                task,
-                self.num_envs,
-                device,
-                autoreset_mode=self.autoreset_mode,
-                max_steps=self.max_steps,
-                terminate_on_success=self.terminate_on_success,
-                reward_type=reward_type,
-            )
+            self._on_device = TensorEpisodes(self, device)
             self.device = self._on_device.device
 
     def reset(
@@ -173,8 +157,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         given = copy_options(options)
         if self._on_device is not None:
             super().reset(seed=seed)
-            result = self._on_device.reset(given, self.np_random)
-            self._state = self._on_device.state
+            self._state, result = self._on_device.reset(self._state, given, self.np_random)
             self._paint(replace=True)
             return result
         mask = self._as_mask(given.pop("reset_mask", None))
@@ -193,23 +176,21 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
                 Actions of environments that are reset in this step must be valid, but have no effect.
 
         Returns:
-            Observations, rewards (N,) float64 (on a device float32), terminations and truncations (N,) bool,
-            and infos: ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that
-            ended. Each of these infos has a mask, (N,) bool, whose name has a leading underscore
-            (``_is_success``).
+            Observations, rewards (N,) float64, terminations and truncations (N,) bool, and infos:
+            ``is_success`` and, in mode SameStep, ``final_obs`` and ``final_info`` of episodes that ended.
+            Each of these infos has a mask, (N,) bool, whose name has a leading underscore (``_is_success``).
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
             ValueError: The actions have a wrong shape or dtype, contain NaN, or are Discrete actions that are
                 out of range. With a device: They are not a tensor on it, or have a wrong shape or dtype.
         """
-        if self._on_device is not None:
-            stepped = self._on_device.step(actions)
-            self._state = self._on_device.state
-            self._paint()
-            return stepped
         if self._state is None:
             raise ResetNeeded("step() was called before the first episode; call reset() first")
+        if self._on_device is not None:
+            self._state, stepped = self._on_device.step(self._state, actions)
+            self._paint()
+            return stepped
         restarted = np.flatnonzero(self._ended)
         if self.autoreset_mode is AutoresetMode.DISABLED and restarted.size:
             raise ResetNeeded(

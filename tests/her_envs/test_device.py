@@ -321,7 +321,7 @@ class Drift(PointReach):
         self.wind = np.float32([0.01, 0.0])
 
     def step(self, state, action, rng):
-        noise = rng.normal(0.0, 0.001, state["position"].shape) + rng.uniform(0.0, 0.001, (len(action), 1))
+        noise = rng.uniform(0.0, 0.001, state["position"].shape)
         position = state["position"] + self.wind + noise
         return {
             "position": (position if self.both else np.asarray(position)).clip(0, 1),
