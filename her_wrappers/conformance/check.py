@@ -37,8 +37,8 @@ def check_replay(
         select: Rule codes or prefixes of codes to report, such as ``"HB1"``; empty for all.
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of buffers and episodes.
-        max_seconds: Time limit of a scenario in seconds; time in which the process is suspended does not
-            count. HB004 reports a scenario that exceeds the limit, and no further scenario is run.
+        max_seconds: Time limit of a scenario in seconds. HB004 reports a scenario that exceeds the limit, and
+            no further scenario is run.
 
     Returns:
         The report, which counts the episodes of all scenarios; call ``report.raise_if_errors()`` in a test.
