@@ -178,15 +178,8 @@ class Rows:
         expected = self.oracle.row(episode, t, goal if is_relabeled else None)
         may_end = {episode.saved_at, len(episode) if episode.was_interrupted else -1}
         first = self.first_state[number]
-        return Row(
-            first + t,
-            first + expected.end,
-            goal_state,
-            is_relabeled,
-            is_allowed,
-            *expected[1:],
-            expected.end in may_end,
-        )
+        states = first + t, first + expected.end, goal_state
+        return Row(*states, is_relabeled, is_allowed, *expected[1:], expected.end in may_end)
 
     def _compare(self) -> None:
         """Compare all fields; set ``expected`` and ``wrong``."""
@@ -287,9 +280,8 @@ class Rows:
         if columns[key].dtype != self.expected[key].dtype and found == expected:
             text += f" with dtype {columns[key].dtype} instead of {self.expected[key].dtype}"
         if key == "reward" and self.is_relabeled[i]:
-            before, goal, after = (
-                columns[f"{name}_goal"] for name in ("achieved", "desired", "next_achieved")
-            )
+            before, after = columns["achieved_goal"], columns["next_achieved_goal"]
+            goal = columns["desired_goal"]
             infos = {"cost": self.env.cost(self.episode, self.step)}
             of_step = np.array([reward for each in self.episodes for reward in (*each.rewards, 0.0)])
             for rewards, reason in (

@@ -48,7 +48,7 @@ def test_seeds_are_not_trained_over_runs_with_other_options(seeds):
     result = her("train", *options, "--gamma", 0.5, "--seeds", 2, "--seed", 5, "--out", folder)
     assert (result.exit_code, "a run with gamma=0.98" in result.stderr) == (2, True), result.output
     result = her("train", *options, "--seed", 5, "--out", folder / "seed-5")
-    assert (result.exit_code, "seed-5 already contains a run" in result.stderr) == (2, True), result.output
+    assert (result.exit_code, f"--resume {folder / 'seed-5'}" in result.stderr) == (2, True), result.output
     result = her("train", "--resume", folder / "seed-5", "--seeds", 2)
     assert (result.exit_code, "remove --seeds" in result.stderr) == (2, True)
 

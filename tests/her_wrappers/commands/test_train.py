@@ -192,13 +192,6 @@ def test_targets_are_not_clipped_if_rewards_are_dense(option, clipped, small, tm
     assert load_checkpoint(tmp_path / "a" / "latest.pt")["config"]["clip_targets"] is clipped
 
 
-def test_existing_run_is_not_overwritten(trained, options):
-    out, _ = trained
-    again = her("train", "--config", options, "--out", out)
-    assert again.exit_code == 2
-    assert f"--resume {out}" in again.stderr
-
-
 def test_resume_accepts_only_other_steps_and_environments_with_the_same_spaces(trained):
     out, _ = trained
     other = her("train", "her_envs/PointPush-v0", "--resume", out, "--steps", 10**6)

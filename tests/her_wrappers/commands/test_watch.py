@@ -36,9 +36,8 @@ def test_records_ten_episodes_of_an_agent_and_prints_their_results(trained, tmp_
     assert np.ptp(frames) > 100
 
 
-@pytest.mark.parametrize("drawn", [None, np.zeros(4)])
-def test_no_show_does_not_render(trained, tmp_path, monkeypatch, drawn):
-    monkeypatch.setattr(TaskEnv, "render", lambda self: drawn)
+def test_no_show_does_not_render(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(TaskEnv, "render", lambda self: None)
     result = her("watch", trained, "--record", tmp_path / "out.gif")
     assert (result.exit_code, "must return a (height, width, 3) array, got" in result.stderr) == (3, True)
     assert not (tmp_path / "out.gif").exists()

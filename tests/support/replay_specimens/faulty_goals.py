@@ -53,11 +53,6 @@ class FinalOfNewestEpisode(ChoosesFrom, code="HB141"):
         return achieved(self.episodes[-1][-1])
 
 
-class FutureIsWholeEpisode(ChoosesFrom, code="HB101"):
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(len(episode))])
-
-
 class FutureWithPresent(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         s = self.rng.integers(t, len(episode) + 1)
@@ -74,11 +69,6 @@ class FutureIsRounded(ChoosesFrom, code="HB190"):
 class FutureIsNear(ChoosesFrom, code="HB190"):
     def other_goal(self, episode, t):
         return achieved(episode[min(t + self.rng.geometric(0.4) - 1, len(episode) - 1)])
-
-
-class FutureIsFinal(ChoosesFrom, code="HB190"):
-    def other_goal(self, episode, t):
-        return achieved(episode[-1])
 
 
 class FinalIsLastButOne(ChoosesFrom, code="HB141"):
