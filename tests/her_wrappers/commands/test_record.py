@@ -250,7 +250,8 @@ def test_a_policy_of_the_present_folder_acts_in_the_workers(tmp_path, monkeypatc
 @pytest.mark.usefixtures("policies")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_noise_is_added_to_the_actions_of_a_policy(tmp_path, workers):
-    command = [*REACH, "--policy", "agents:right", "--episodes", 4, "--backend", "local", "--workers", workers]
+    command = [*REACH, "--policy", "agents:right", "--episodes", 4, "--workers", workers]
+    command += ["--backend", "local"]
     for name, seed in {"one": 0, "same": 0, "other": 1}.items():
         assert her(*command, "--noise", 0.1, "--seed", seed, "--out", name).exit_code == 0
     one, same, other = (

@@ -31,7 +31,8 @@ class OriginalRewardsAreRecomputed(Reference, code="HB304"):
 
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
-        return row | {"reward": np.array(self.env.compute_reward(row["next_achieved_goal"], goal, row["info"]))}
+        reward = self.env.compute_reward(row["next_achieved_goal"], goal, row["info"])
+        return row | {"reward": np.array(reward)}
 
 
 class InfosAreEmpty(Reference, code="HB705"):
