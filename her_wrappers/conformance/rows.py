@@ -148,7 +148,7 @@ class Rows:
                     yield f"{found}, the expected number is {expected[i]:.3g}"
 
     def _find_extra_and_missing(self) -> None:
-        """Set ``stored``: a violation ``extra`` if steps should not be sampled, ``missing`` if some never are."""
+        """Set ``stored``: ``extra`` if a step was sampled that may not be, ``missing`` if one never was."""
         self.stored: dict[str, Violation] = {}
         if self.has_wrong("transition"):  # some steps are unknown
             return
