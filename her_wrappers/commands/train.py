@@ -21,7 +21,7 @@ from her_agents.training.config import REMOVED, Config, make_config, merge_optio
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, Timeout, exits_with
-from her_wrappers.goals.environments import BrokenModuleError, absolute_name, make_env
+from her_wrappers.goals.environments import BrokenModuleError, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
 
@@ -323,8 +323,7 @@ def _new_runs(
                 f"{', '.join(map(repr, unused))}."
             )
         if run.check:
-            is_recipe = recipe and absolute_name(recipe.options["env"]) == config.env
-            known = recipe.known_findings if recipe and is_recipe else ()
+            known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
             _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)

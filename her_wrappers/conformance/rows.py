@@ -178,8 +178,8 @@ class Rows:
         expected = self.oracle.row(episode, t, goal if is_relabeled else None)
         may_end = {episode.saved_at, len(episode) if episode.was_interrupted else -1}
         first = self.first_state[number]
-        states = first + t, first + expected.end, goal_state
-        return Row(*states, is_relabeled, is_allowed, *expected[1:], expected.end in may_end)
+        here, there = first + t, first + expected.end
+        return Row(here, there, goal_state, is_relabeled, is_allowed, *expected[1:], expected.end in may_end)
 
     def _compare(self) -> None:
         """Compare all fields; set ``expected`` and ``wrong``."""

@@ -9,7 +9,7 @@ from her_wrappers.conformance import ReplayAdapter, check_replay
 from her_wrappers.rules import ReportError
 from tests.support.replay_specimens.reference import Full, Reference
 
-END = threading.Event()  # ends the calls of `hangs`
+END = threading.Event()  # ends the calls of `hangs` and `loops`
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +20,7 @@ def no_thread_remains():
     yield
     END.set()
     for thread in set(threading.enumerate()) - before:
+        assert thread.daemon, "the process cannot end"
         thread.join()
 
 
@@ -85,6 +86,11 @@ def hangs(self, batch_size):
     END.wait(60)
 
 
+def loops(self, batch_size):
+    while not END.is_set():
+        pass
+
+
 @pytest.mark.parametrize(
     ("methods", "code", "message"),
     [
@@ -98,6 +104,7 @@ def hangs(self, batch_size):
         ({"sample": replaced("reward", lambda x: x[:, None])}, "HB003", "(128, 1)"),
         ({"sample": replaced("reward", lambda x: [None] * len(x))}, "HB003", "object"),
         ({"sample": hangs}, "HB004", "0.5 seconds"),
+        ({"sample": loops}, "HB004", "0.5 seconds"),
         ({"sample": replaced("observation", np.zeros_like)}, "HB501", "observation of a row"),
     ],
 )
