@@ -82,8 +82,9 @@ def test_recipe_of_a_missing_package_names_the_command_that_installs_it(recipes)
 
 @pytest.mark.filterwarnings("ignore:.*compute_reward")
 def test_known_findings_of_a_recipe_do_not_prevent_its_training(recipes):
-    wrong = "tests.support.specimens.broken_rewards:"
-    recipe = RECIPE.replace("her_envs/PointReach-v0", f"{wrong}RewardOffset").replace("max_steps = 6", "")
+    module = "tests.support.specimens.broken_rewards"
+    recipe = RECIPE.replace("her_envs/PointReach-v0", f"{module}:OtherRadiusInStep")
+    recipe = recipe.replace("max_steps = 6", "")
     (recipes / "reach.toml").write_text(recipe)
     command = ["train", "--recipe", "reach", "--no-tensorboard", "--check-steps", 300]
     stopped = her(*command)
@@ -93,7 +94,7 @@ def test_known_findings_of_a_recipe_do_not_prevent_its_training(recipes):
     (recipes / "reach.toml").write_text(f"known_findings = {json.dumps(found)}\n{recipe}")
     result = her(*command)
     assert result.exit_code == 0, result.output
-    other = her(*command, f"{wrong}RewardScaled", "--seed", 1)
+    other = her(*command, f"{module}:RewardScaled", "--seed", 1)
     assert other.exit_code == 3, "the findings are known of the recipe's environment only"
 
 

@@ -203,7 +203,7 @@ def test_resume_accepts_only_other_steps_and_environments_with_the_same_spaces(t
 
 
 def test_environment_that_fails_the_check_is_trained_only_with_force(small, tmp_path):
-    arguments = ["tests.support.specimens.broken_rewards:RewardOffset", "--config", small]
+    arguments = ["tests.support.specimens.broken_rewards:OtherRadiusInStep", "--config", small]
     arguments += ["--steps", 100, "--no-tensorboard", "--check-steps", 300]
     stopped = her("train", *arguments, "--out", tmp_path / "a")
     assert stopped.exit_code == 3
@@ -234,18 +234,6 @@ def test_without_torch_the_error_names_the_extra(command):
     )
     assert result.returncode == 2
     assert result.stderr == 'Error: this command needs torch; run: pip install "her-toolkit[agents]"\n'
-
-
-def test_default_steps_are_4000_times_the_episode_length(tmp_path, monkeypatch):
-    configs = []
-
-    def stop(config, **_):
-        configs.append(config)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("her_wrappers.commands.train_runs.train", stop)
-    her("train", "her_envs/BitFlipping-v0", "-o", "n_bits=30", "--out", tmp_path / "a", "--no-check")
-    assert [(config.steps, config.algo) for config in configs] == [(30 * 4_000, "dqn")]
 
 
 def test_solved_run_stops_unless_no_stop_is_given(small, tmp_path):
