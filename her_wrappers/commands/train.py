@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, fields, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,15 +134,12 @@ def train(arguments: Sequence[str]) -> int:
 
 def _reject_removed(arguments: Sequence[str]) -> None:
     """Raise CommandError with the replacement of an option of an earlier version."""
-    for i, word in enumerate(arguments):
-        option, _, value = word.removeprefix("--").partition("=")
+    for word in (each for each in arguments if each.startswith("--")):
+        option = word.partition("=")[0].removeprefix("--")
         name = option.removeprefix("agent.").removeprefix("no-").replace("-", "_")
-        if word.startswith("--agent."):
-            values = [value] if value else list(takewhile(lambda each: each[:2] != "--", arguments[i + 1 :]))
-            value = ",".join(values) or ("false" if option.startswith("agent.no-") else "true")
-            value = f"[{value}]" if name == "hidden" or len(values) > 1 else value
-            raise terminal.CommandError(f"{word} is no longer an option; pass --agent {name}={value}")
-        if word.startswith("--") and name in REMOVED:
+        if option.startswith("agent."):
+            raise terminal.CommandError(f"{word} is no longer an option; pass --agent {name}=VALUE")
+        if name in REMOVED:
             raise terminal.CommandError(f"{word} is no longer an option: {REMOVED[name][1]}")
 
 

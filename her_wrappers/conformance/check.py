@@ -12,8 +12,6 @@ from her_wrappers.conformance.rules import REPLAY_RULES
 from her_wrappers.rules import Report, unmet_needs
 from her_wrappers.support.arguments import require_count
 
-MAX_SECONDS = 60.0
-
 
 def check_replay(
     adapter: type[ReplayAdapter],
@@ -21,7 +19,7 @@ def check_replay(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     seed: int = 0,
-    max_seconds: float = MAX_SECONDS,
+    max_seconds: float = 60.0,
 ) -> Report:
     """Check a HER replay buffer.
 

@@ -94,9 +94,8 @@ MISTAKES = [
     ([*DQN, "--agent", "tauu=1"], "'tauu' of dqn"),
     ([*DQN, "--agent", "tau"], "--agent must be NAME=VALUE"),
     (["her_envs/BitFlipping-v0", "--agent", "temperature=0.1"], "'temperature' of dqn"),  # of the default
-    (["x", "--agent.hidden", "8", "9"], "--agent hidden=[8,9]"),
-    (["x", "--agent.no-learn-temperature", "--seed", "1"], "--agent learn_temperature=false"),
-    (["x", "--agent.target-entropy=-2"], "--agent target_entropy=-2"),
+    (["x", "--agent.hidden", "8", "9"], "--agent hidden=VALUE"),
+    (["x", "--agent.no-learn-temperature", "--seed", "1"], "--agent learn_temperature=VALUE"),
     (["x", "--tensor-functions"], "NumPy arrays"),
     (["her_envs/BitFlipping-v0", "--goal-selection-strategy", "future", "0.5"], "must sum to 1, got 0.5"),
     (["her_envs/PointReach-v0", "--termination", "nothing:done"], "cannot load termination 'nothing:done'"),
