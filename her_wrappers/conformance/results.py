@@ -128,12 +128,7 @@ def _is_simple(name: str) -> bool:
 
 
 def call_within(seconds: float, function: Callable[[], Result]) -> Result:
-    """Call a function in a new thread with warnings ignored, and return its result.
-
-    Raises:
-        StoppedError: The function did not return within ``seconds``. The function is interrupted too, at its
-            next Python instruction.
-    """
+    """Call a function in a new thread, without warnings; raise StoppedError after ``seconds``."""
     future: Future[Any] = Future()
 
     def call() -> None:
@@ -149,7 +144,7 @@ def call_within(seconds: float, function: Callable[[], Result]) -> Result:
         thread.start()
         thread.join(seconds)
         if thread.is_alive():
-            stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
+            stop = ctypes.pythonapi.PyThreadState_SetAsyncExc  # raises at the next Python instruction
             stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StoppedError))
             thread.join(1)
             raise StoppedError

@@ -129,13 +129,10 @@ class Rows:
         }
 
     def uneven(self, steps: Values, among: Values, *clusters: Values, absent: bool = False) -> Iterator[str]:
-        """Yield a text on each group of steps that occurs too often or too rarely in the sample ``steps``.
+        """Yield a text on each group of steps that occurs too often or too rarely in a sample, (M,) ``steps``.
 
-        Args:
-            steps: (M,) numbers of steps.
-            among: (S,) numbers in proportion to which the steps should occur, or a mask.
-            *clusters: (M,) batches and clusters of the sample, as in `share_z`.
-            absent: Whether only groups that never occur are reported.
+        The steps should occur in proportion to ``among``, (S,). The (M,) ``clusters`` are the batches and
+        clusters of the sample, as in `share_z`. With ``absent``, only groups that never occur are reported.
         """
         for kind, values in self.features.items():
             different, group = np.unique(values, return_inverse=True)
@@ -231,12 +228,7 @@ class Rows:
         return not (self.stored or self.has_wrong("transition", *aspects))
 
     def faults(self, known: set[tuple[str, bool]]) -> Iterator[tuple[str, Violation]]:
-        """Yield (aspect, violation) for each field that is wrong in original or in relabeled rows.
-
-        Args:
-            known: Pairs (field, whether rows are relabeled) of earlier rows, which are not reported again;
-                the new ones are added.
-        """
+        """Yield (aspect, violation) for each pair (wrong field, is relabeled) that is not yet ``known``."""
         for aspect, key in ((aspect, key) for aspect, fields in FIELDS.items() for key in fields):
             kinds = {(key, bool(kind)) for kind in np.unique(self.is_relabeled[self.wrong[key]])} - known
             wrong = self.wrong[key] & np.isin(self.is_relabeled, [kind for _, kind in kinds])
