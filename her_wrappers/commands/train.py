@@ -102,12 +102,6 @@ def train(arguments: Sequence[str]) -> int:
     - her train her_envs/PointReach-v0 --seeds 5 --jobs 2 --out runs/reach
     - her train --config runs/mine/config.json --seed 1
     - her train --resume runs/PointReach-v0-sac-0 --no-stop
-
-    Args:
-        arguments: The command line after ``her train``.
-
-    Returns:
-        The exit code.
     """
     _reject_removed(arguments)
     # `her train --env ENV` is `her train ENV`, since other commands have an option --env.

@@ -176,13 +176,7 @@ def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:
 def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
     """Return the action of each key or combination of keys, for `gymnasium.utils.play.play`.
 
-    Args:
-        space: Action space. Discrete: a numbered key for each action. Box of shape (2,): arrow keys. Other
-            Box of shape (A,): a numbered key for each component, which sets this component to its upper bound
-            and all others to their lower bounds.
-
-    Raises:
-        CommandError: No keys are defined for the space.
+    In a Box, a numbered key sets one component to its upper bound and all others to their lower bounds.
     """
     if isinstance(space, spaces.Discrete) and space.n <= len(NUMBERED_KEYS):
         return {key: int(space.start) + i for i, key in enumerate(NUMBERED_KEYS[: space.n])}

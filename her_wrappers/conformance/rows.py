@@ -129,7 +129,7 @@ class Rows:
         }
 
     def uneven(self, steps: Values, among: Values, *clusters: Values, absent: bool = False) -> Iterator[str]:
-        """Yield a text on each group of steps that occurs too often or too rarely in a sample, (M,) ``steps``.
+        """Yield a text on each group of steps that occurs too often or too rarely in the sample ``steps``.
 
         The steps should occur in proportion to ``among``, (S,). The (M,) ``clusters`` are the batches and
         clusters of the sample, as in `share_z`. With ``absent``, only groups that never occur are reported.
