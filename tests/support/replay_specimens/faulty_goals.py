@@ -46,13 +46,6 @@ class FutureOfAnyEpisode(ChoosesFrom, code="HB101"):
         return achieved(other[s])
 
 
-class FinalOfNewestEpisode(ChoosesFrom, code="HB141"):
-    changed = "final"
-
-    def other_goal(self, episode, t):
-        return achieved(self.episodes[-1][-1])
-
-
 class FutureWithPresent(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         s = self.rng.integers(t, len(episode) + 1)
@@ -78,13 +71,6 @@ class FinalIsLastButOne(ChoosesFrom, code="HB141"):
 
     def other_goal(self, episode, t):
         return achieved(episode[-1], "obs")
-
-
-class EpisodeIsFuture(ChoosesFrom, code="HB192"):
-    changed = "episode"
-
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(t, len(episode))])
 
 
 class EpisodeWithoutLastState(ChoosesFrom, code="HB192"):

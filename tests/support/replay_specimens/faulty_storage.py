@@ -86,18 +86,10 @@ class ObservationsAreReshaped(Reference, code="HB607"):
 
 
 class ArgumentsAreNotCopied(Reference, code="HB527"):
-    kept = ("obs", "action", "next_obs")
-
-    def add(self, *transition, env_index=0):
-        super().add(*transition, env_index=env_index)
+    def add(self, obs, action, reward, next_obs, *others, env_index=0):
+        super().add(obs, action, reward, next_obs, *others, env_index=env_index)
         step = (self.open[env_index] or self.episodes[-1])[-1]
-        obs, action, _, next_obs = transition[:4]
-        values = {"obs": obs, "action": action, "next_obs": next_obs}
-        step |= {key: values[key] for key in self.kept}
-
-
-class ActionsAreNotCopied(ArgumentsAreNotCopied, code="HB527"):
-    kept = ("action",)
+        step |= {"obs": obs, "action": action, "next_obs": next_obs}
 
 
 class IndexIsOverwritten(Full, code="HB608"):
@@ -111,20 +103,6 @@ class IndexIsOverwritten(Full, code="HB608"):
         index = self.memory.setdefault(batch_size, batch["index"])
         index[...] = batch["index"]
         return batch | {"index": index}
-
-
-class BatchesAreReturnedAgain(Reference, code="HB720"):
-    """Every tenth batch is an earlier batch, if that has the same size."""
-
-    offers = Reference.offers - {"save generator"}
-
-    def sample(self, batch_size):
-        self.earlier = getattr(self, "earlier", [])
-        batch = super().sample(batch_size)
-        if len(self.earlier) % 10 == 9 and len(self.earlier[-3]["reward"]) == batch_size:
-            batch = self.earlier[-3]
-        self.earlier.append(batch)
-        return batch
 
 
 class SeedIsNotUsed(Reference, code="HB601"):

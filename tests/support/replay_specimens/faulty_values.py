@@ -136,11 +136,6 @@ class TerminationOfFirstStep(Full, code="HB450"):
         return row | {"terminated": self.row_of_window(row, 0)["terminated"]}
 
 
-class PrioritiesAreIgnored(Full, code="HB801"):
-    def priority(self, step):
-        return 20.0
-
-
 class PriorityDecidesRelabeling(Full, code="HB204"):
     def is_relabeled(self, episode, t, i, batch_size):
         if not self.priorities:
