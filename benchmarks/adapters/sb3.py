@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import stable_baselines3 as sb3
 
@@ -16,9 +16,8 @@ class StableBaselines3(OursForStableBaselines3):
     name = f"Stable-Baselines3 {sb3.__version__}"
     offers = offers_of("sb3:StableBaselines3")
     evicts = None
-    buffer_class: ClassVar[type[Any]] = sb3.HerReplayBuffer
 
     @staticmethod
-    def arguments(*, seed: int, **options: Any) -> dict[str, Any]:
-        """Return the arguments of the buffer, without ``seed``: it samples with NumPy's global generator."""
-        return options
+    def buffer_class(*, termination: str, seed: int, **options: Any) -> sb3.HerReplayBuffer:
+        """Make the buffer without ``seed``: it samples with NumPy's global generator."""
+        return sb3.HerReplayBuffer(**options)

@@ -38,11 +38,13 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
     return picture
 
 
-def require_writable(path: Path) -> None:
-    """Make the folder of a picture file; end the command if the file or its format cannot be written."""
-    packages = {"PIL": "pillow"} | (
-        {"imageio": "imageio", "av": "av"} if path.suffix.lower() == ".mp4" else {}
-    )
+def require_movie(path: Path) -> None:
+    """Make the folder of a movie file; end the command if the file or its format cannot be written."""
+    if path.suffix.lower() not in {".gif", ".mp4"}:
+        raise CommandError(f"--record must be a file that ends in .gif or .mp4, got {path}")
+    packages = {"PIL": "pillow"}
+    if path.suffix.lower() == ".mp4":
+        packages |= {"imageio": "imageio", "av": "av"}
     if missing := " ".join(package for module, package in packages.items() if find_spec(module) is None):
         raise CommandError(f"writing {path} needs {missing}; run: pip install {missing}", 3)
     with contextlib.suppress(OSError):

@@ -26,15 +26,7 @@ def is_run(name: str) -> bool:
 def open_policy(
     policy: str, env_name: str | None, options: dict[str, Any], max_episode_steps: int | None
 ) -> tuple[gym.Env[Any, Any], Policy]:
-    """Return an environment, and the policy that acts in it.
-
-    Args:
-        policy: random, module:function, path/to/file.py:function, or the folder of a run, a checkpoint or a
-            policy file.
-        env_name: Name of the environment; None for the environment of the run.
-        options: Options of the environment.
-        max_episode_steps: Steps after which episodes are truncated; None for the run's limit, if it has one.
-    """
+    """Return an environment, by default that of the run ``policy``, and the policy that acts in it."""
     if is_run(policy):
         agent, config = load_run(policy)
         if env_name is None:
@@ -67,10 +59,7 @@ def find_policy(name: str, env: Any) -> Policy | None:
 
 
 def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
-    """Load a run; return ``(policy_for, config)``, where ``policy_for(env)`` returns the policy for ``env``.
-
-    ``policy_for`` raises CommandError if ``env`` has other spaces than the run.
-    """
+    """Load a run; return ``(policy_for, config)``: ``policy_for(env)`` returns the policy for ``env``."""
     import torch
 
     from her_agents import make_config

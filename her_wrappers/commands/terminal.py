@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,9 +29,6 @@ TYRO_CONFIG = (tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff)
 
 REPEATABLE = {"--option", "--agent", "--select", "--ignore", "--info-keys", "--by"}
 """Options that may be given several times."""
-
-LEAST_COLUMNS = 40
-"""Least width of a help text."""
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 """Colors of severities."""
@@ -106,8 +101,6 @@ def parse(
     The parameters of ``form`` are the options. ``about`` is the docstring of the command; ``--help`` shows
     its part before ``Args:``.
     """
-    if shutil.get_terminal_size().columns < LEAST_COLUMNS:  # the layout of tyro never ends for 4 columns
-        os.environ["COLUMNS"] = str(LEAST_COLUMNS)
     lines = (about or "").partition("\n    Args:")[0].split("\n")  # no docstring with python -OO
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
     return tyro.cli(

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, fields, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +20,7 @@ from her_agents.training.config import REMOVED, Config, make_config, merge_optio
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, Timeout, exits_with
-from her_wrappers.goals.environments import BrokenModuleError, absolute_name, make_env
+from her_wrappers.goals.environments import BrokenModuleError, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
 
@@ -103,12 +102,6 @@ def train(arguments: Sequence[str]) -> int:
     - her train her_envs/PointReach-v0 --seeds 5 --jobs 2 --out runs/reach
     - her train --config runs/mine/config.json --seed 1
     - her train --resume runs/PointReach-v0-sac-0 --no-stop
-
-    Args:
-        arguments: The command line after ``her train``.
-
-    Returns:
-        The exit code.
     """
     _reject_removed(arguments)
     # `her train --env ENV` is `her train ENV`, since other commands have an option --env.
@@ -135,15 +128,12 @@ def train(arguments: Sequence[str]) -> int:
 
 def _reject_removed(arguments: Sequence[str]) -> None:
     """Raise CommandError with the replacement of an option of an earlier version."""
-    for i, word in enumerate(arguments):
-        option, _, value = word.removeprefix("--").partition("=")
+    for word in (each for each in arguments if each.startswith("--")):
+        option = word.partition("=")[0].removeprefix("--")
         name = option.removeprefix("agent.").removeprefix("no-").replace("-", "_")
-        if word.startswith("--agent."):
-            values = [value] if value else list(takewhile(lambda each: each[:2] != "--", arguments[i + 1 :]))
-            value = ",".join(values) or ("false" if option.startswith("agent.no-") else "true")
-            value = f"[{value}]" if name == "hidden" or len(values) > 1 else value
-            raise terminal.CommandError(f"{word} is no longer an option; pass --agent {name}={value}")
-        if word.startswith("--") and name in REMOVED:
+        if option.startswith("agent."):
+            raise terminal.CommandError(f"{word} is no longer an option; pass --agent {name}=VALUE")
+        if name in REMOVED:
             raise terminal.CommandError(f"{word} is no longer an option: {REMOVED[name][1]}")
 
 
@@ -323,8 +313,7 @@ def _new_runs(
                 f"{', '.join(map(repr, unused))}."
             )
         if run.check:
-            is_recipe = recipe and absolute_name(recipe.options["env"]) == config.env
-            known = recipe.known_findings if recipe and is_recipe else ()
+            known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
             _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)

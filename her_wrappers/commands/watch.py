@@ -16,7 +16,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from her_envs.canvas import Window, require_pygame
 from her_wrappers.commands import terminal
-from her_wrappers.commands.pictures import picture_of, require_writable, write_movie
+from her_wrappers.commands.pictures import picture_of, require_movie, write_movie
 from her_wrappers.commands.policies import is_run, open_policy, policy_of_recipe
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive
 from her_wrappers.goals.success_flag import flag_of
@@ -78,7 +78,7 @@ def watch(
     if keys and (policy or record or not show):
         raise CommandError("--keys cannot be combined with --policy, --record or --no-show; remove these")
     if record is not None:
-        _require_movie(record)
+        require_movie(record)
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
@@ -114,13 +114,6 @@ def watch(
                         window.show(picture_of(shown), caption, fps)
 
                     _run(shown, act, episodes, seed, show_step)
-
-
-def _require_movie(path: Path) -> None:
-    """Raise CommandError unless ``path`` is a file for a movie that can be written."""
-    if path.suffix.lower() not in {".gif", ".mp4"}:
-        raise CommandError(f"--record must be a file that ends in .gif or .mp4, got {path}")
-    require_writable(path)
 
 
 class _Quit(Exception):  # noqa: N818 - not an error
@@ -183,13 +176,7 @@ def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:
 def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
     """Return the action of each key or combination of keys, for `gymnasium.utils.play.play`.
 
-    Args:
-        space: Action space. Discrete: a numbered key for each action. Box of shape (2,): arrow keys. Other
-            Box of shape (A,): a numbered key for each component, which sets this component to its upper bound
-            and all others to their lower bounds.
-
-    Raises:
-        CommandError: No keys are defined for the space.
+    In a Box, a numbered key sets one component to its upper bound and all others to their lower bounds.
     """
     if isinstance(space, spaces.Discrete) and space.n <= len(NUMBERED_KEYS):
         return {key: int(space.start) + i for i, key in enumerate(NUMBERED_KEYS[: space.n])}

@@ -12,8 +12,6 @@ from her_wrappers.conformance.rules import REPLAY_RULES
 from her_wrappers.rules import Report, unmet_needs
 from her_wrappers.support.arguments import require_count
 
-MAX_SECONDS = 60.0
-
 
 def check_replay(
     adapter: type[ReplayAdapter],
@@ -21,7 +19,7 @@ def check_replay(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     seed: int = 0,
-    max_seconds: float = MAX_SECONDS,
+    max_seconds: float = 60.0,
 ) -> Report:
     """Check a HER replay buffer.
 
@@ -37,8 +35,8 @@ def check_replay(
         select: Rule codes or prefixes of codes to report, such as ``"HB1"``; empty for all.
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of buffers and episodes.
-        max_seconds: Time limit of a scenario in seconds; time in which the process is suspended does not
-            count. HB004 reports a scenario that exceeds the limit, and no further scenario is run.
+        max_seconds: Time limit of a scenario in seconds. HB004 reports a scenario that exceeds the limit, and
+            no further scenario is run.
 
     Returns:
         The report, which counts the episodes of all scenarios; call ``report.raise_if_errors()`` in a test.

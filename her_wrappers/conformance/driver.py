@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from her_wrappers.checker.comparing import identical
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.env import ENDS, ConformanceEnv, EndOfEpisode, Step, Transition
 from her_wrappers.conformance.oracle import Oracle, StoredEpisode
@@ -123,7 +124,7 @@ class BufferDriver:
         """Note which arguments of a method the block changes, by name."""
         before = copy.deepcopy(dict(arguments))
         yield
-        self.changed_arguments |= {key for key in before if not is_same(arguments[key], before[key])}
+        self.changed_arguments |= {key for key in before if not identical(arguments[key], before[key])}
 
     def batches(self, count: int, rows: int = 128) -> list[dict[str, np.ndarray]]:
         """Sample ``count`` batches of ``rows`` rows each, and return copies of their arrays."""
@@ -153,18 +154,10 @@ class BufferDriver:
             if array.dtype.kind not in "fiub":
                 raise ScenarioError("HB003", f"{key!r} has dtype {array.dtype}, which is not numeric")
         earlier, copies = self._last
-        self.changed_batches |= {key for key in copies if not is_same(earlier[key], copies[key])}
+        self.changed_batches |= {key for key in copies if not identical(earlier[key], copies[key])}
         self._last = batch, arrays
         return arrays
 
     def rows(self, count: int, rows: int = 128) -> Rows:
         """Sample ``count`` batches of ``rows`` rows each, and compare all rows with the oracle."""
         return Rows(self.batches(count, rows), self)
-
-
-def is_same(a: Any, b: Any) -> bool:
-    """Return whether two arrays, or all arrays of two dicts, are equal in shape, dtype and values."""
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
-    a, b = np.asarray(a), np.asarray(b)
-    return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=True))

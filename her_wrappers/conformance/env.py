@@ -134,34 +134,23 @@ class ConformanceEnv(gym.Env[Any, Any]):
         ``info`` is an info, a list of infos or a dict of columns, with the key ``cost`` if ``costs`` is set.
         """
         self.reward_calls += 1
-        return self.rewards(achieved_goal, desired_goal, info)
-
-    def rewards(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the same rewards as `compute_reward`, but do not increase ``reward_calls``."""
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
-        vectors = self.kind == "vector"  # decode is slow for single goals
-        codes = np.rint(achieved_goal[..., 1]) if vectors else self.decode(achieved_goal)[1]
         costs: Any = 0.0
         if self.costs:
             columns = isinstance(info, dict)
             costs = np.asarray(info["cost"]) if columns else np.array([each["cost"] for each in info])
-        return self._reward(reached, codes, costs)
+        return self._reward(reached, self.decode(achieved_goal)[1], costs)
 
     def _reward(self, reached: Any, code: Any, cost: Any) -> Any:
         return reached - 1.0 - (0.0 if self.sparse else code / ACTION_SCALE) - (cost if self.costs else 0.0)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return whether each achieved goal is (e, c) or (e, c + 1), where (e, c) is the desired goal."""
-        if self.kind == "vector":  # without decode, which is slow for single goals
-            difference = np.asarray(achieved_goal) - np.asarray(desired_goal)
-            if difference.ndim == 1:  # floats are faster than arrays of one element
-                number, t = difference.tolist()
-                return np.bool_(abs(number) < 0.5 and -0.5 < t < 1.5)
-            episodes, codes = difference[..., 0], difference[..., 1]
-        else:
-            (episode, code), (goal, goal_code) = self.decode(achieved_goal), self.decode(desired_goal)
-            episodes, codes = episode - goal, code - goal_code
-        return (abs(episodes) < 0.5) & (codes > -0.5) & (codes < 1.5)
+        if self.kind == "vector" and np.ndim(achieved_goal) == 1:  # floats are faster than small arrays
+            number, t = (np.asarray(achieved_goal) - np.asarray(desired_goal)).tolist()
+            return np.bool_(abs(number) < 0.5 and -0.5 < t < 1.5)
+        (episode, code), (goal, goal_code) = self.decode(achieved_goal), self.decode(desired_goal)
+        return (episode == goal) & ((code == goal_code) | (code == goal_code + 1))
 
     # --- the same functions of one step, with pairs (episode, code), for the oracle ---
 

@@ -59,9 +59,7 @@ class Oracle:
         buffer_size: Capacity in steps.
         n_steps: Number of steps of a return.
         gamma: Discount factor.
-        termination: When relabeled rows terminate, as in `ReplayAdapter.termination`.
-        samples_open: Whether open episodes are sampled; None if this is unknown.
-        evicts: Whether whole episodes or single steps are evicted; None if this is unknown.
+        termination, samples_open, evicts: As the attributes of `ReplayAdapter`.
     """
 
     def __init__(

@@ -29,9 +29,6 @@ OPTIONS = {
 }
 """Options of `ConformanceEnv`, each with the name of the scenario that tests only this option."""
 
-SLICE = 0.1
-"""Seconds between two checks of whether a scenario has exceeded its time limit."""
-
 
 class StoppedError(BaseException):
     """A scenario exceeded its time limit. Adapters that catch Exception do not catch this BaseException."""
@@ -131,12 +128,7 @@ def _is_simple(name: str) -> bool:
 
 
 def call_within(seconds: float, function: Callable[[], Result]) -> Result:
-    """Call a function in a new thread with warnings ignored, and return its result.
-
-    Raises:
-        StoppedError: The function did not return within ``seconds``. The function is interrupted too, at its
-            next Python instruction. Time in which the whole process is suspended does not count.
-    """
+    """Call a function in a new thread, without warnings; raise StoppedError after ``seconds``."""
     future: Future[Any] = Future()
 
     def call() -> None:
@@ -150,12 +142,9 @@ def call_within(seconds: float, function: Callable[[], Result]) -> Result:
         warnings.simplefilter("ignore")
         thread = threading.Thread(target=call, daemon=True)
         thread.start()
-        waited = 0.0
-        while thread.is_alive() and waited < seconds:
-            thread.join(SLICE)
-            waited += SLICE  # a clock would also count the minutes of a suspended computer
+        thread.join(seconds)
         if thread.is_alive():
-            stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
+            stop = ctypes.pythonapi.PyThreadState_SetAsyncExc  # raises at the next Python instruction
             stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StoppedError))
             thread.join(1)
             raise StoppedError

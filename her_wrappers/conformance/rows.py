@@ -131,11 +131,8 @@ class Rows:
     def uneven(self, steps: Values, among: Values, *clusters: Values, absent: bool = False) -> Iterator[str]:
         """Yield a text on each group of steps that occurs too often or too rarely in the sample ``steps``.
 
-        Args:
-            steps: (M,) numbers of steps.
-            among: (S,) numbers in proportion to which the steps should occur, or a mask.
-            *clusters: (M,) batches and clusters of the sample, as in `share_z`.
-            absent: Whether only groups that never occur are reported.
+        The steps should occur in proportion to ``among``, (S,). The (M,) ``clusters`` are the batches and
+        clusters of the sample, as in `share_z`. With ``absent``, only groups that never occur are reported.
         """
         for kind, values in self.features.items():
             different, group = np.unique(values, return_inverse=True)
@@ -148,18 +145,18 @@ class Rows:
                     yield f"{found}, the expected number is {expected[i]:.3g}"
 
     def _find_extra_and_missing(self) -> None:
-        """Set ``extra`` and ``missing``, violations if steps should not be sampled, or never are."""
-        self.extra: list[Violation] = []
-        self.missing: list[Violation] = []
+        """Set ``stored``: ``extra`` if a step was sampled that may not be, ``missing`` if one never was."""
+        self.stored: dict[str, Violation] = {}
         if self.has_wrong("transition"):  # some steps are unknown
             return
         extra = ~self.may_be_sampled[self.here]
-        for i in np.flatnonzero(extra)[:1].tolist():
+        if extra.any():
+            i = int(extra.argmax())
             is_open = self.features["end of the episode"][self.here[i]] == "open"
             state = "is open" if is_open else "was evicted, or is not part of the saved buffer"
-            self.extra.append(self.violation(extra, f"episode {self.episode[i]} {state}"))
-        missing = self.uneven(self.here, self.must_be_sampled, absent=True)
-        self.missing.extend(map(Violation, itertools.islice(missing, 1)))
+            self.stored["extra"] = self.violation(extra, f"episode {self.episode[i]} {state}")
+        for text in itertools.islice(self.uneven(self.here, self.must_be_sampled, absent=True), 1):
+            self.stored["missing"] = Violation(text)
 
     # --- the oracle ---
 
@@ -178,15 +175,8 @@ class Rows:
         expected = self.oracle.row(episode, t, goal if is_relabeled else None)
         may_end = {episode.saved_at, len(episode) if episode.was_interrupted else -1}
         first = self.first_state[number]
-        return Row(
-            first + t,
-            first + expected.end,
-            goal_state,
-            is_relabeled,
-            is_allowed,
-            *expected[1:],
-            expected.end in may_end,
-        )
+        here, there = first + t, first + expected.end
+        return Row(here, there, goal_state, is_relabeled, is_allowed, *expected[1:], expected.end in may_end)
 
     def _compare(self) -> None:
         """Compare all fields; set ``expected`` and ``wrong``."""
@@ -235,28 +225,24 @@ class Rows:
 
     def is_sound(self, *aspects: str) -> bool:
         """Return whether all rows are of stored steps and right in these aspects, as statistics need."""
-        return not (self.extra or self.missing or self.has_wrong("transition", *aspects))
+        return not (self.stored or self.has_wrong("transition", *aspects))
 
     def faults(self, known: set[tuple[str, bool]]) -> Iterator[tuple[str, Violation]]:
-        """Yield (aspect, violation) for each field that is wrong in original or in relabeled rows.
-
-        Args:
-            known: Pairs (field, whether rows are relabeled) of earlier rows, which are not reported again;
-                the new ones are added.
-        """
+        """Yield (aspect, violation) for each pair (wrong field, is relabeled) that is not yet ``known``."""
         for aspect, key in ((aspect, key) for aspect, fields in FIELDS.items() for key in fields):
             kinds = {(key, bool(kind)) for kind in np.unique(self.is_relabeled[self.wrong[key]])} - known
             wrong = self.wrong[key] & np.isin(self.is_relabeled, [kind for _, kind in kinds])
             known |= kinds
             if wrong.any():
                 yield aspect, self.violation(wrong, self._explain(key, wrong))
-        for key, found in (("extra", self.extra), ("missing", self.missing)):
-            yield from (("stored", each) for each in found if (key, False) not in known)
-            known |= {(key, False) for _ in found}
+        for key, fault in self.stored.items():
+            if (key, False) not in known:
+                yield "stored", fault
+            known.add((key, False))
 
     def violation(self, wrong: Values, message: str) -> Violation:
         """Return a violation that names the first row in the mask ``wrong``."""
-        i = int(np.flatnonzero(wrong)[0])
+        i = int(wrong.argmax())
         goal = f"goal of state {self.goal_code[i]} of episode {self.goal_episode[i]}"
         goal = goal if self.is_relabeled[i] else "its desired goal"
         place = f"step {self.step[i]} of episode {self.episode[i]} with {goal}"
@@ -264,7 +250,7 @@ class Rows:
 
     def _explain(self, key: str, wrong: Values) -> str:
         """Return a text on the wrong value of a field in the first row in the mask ``wrong``."""
-        i, columns = int(np.flatnonzero(wrong)[0]), self.columns
+        i, columns = int(wrong.argmax()), self.columns
         if self.here[i] < 0:
             return "the row matches no step that was added"
         if key == "desired_goal" and not self.is_allowed[i]:
@@ -286,15 +272,14 @@ class Rows:
         if columns[key].dtype != self.expected[key].dtype and found == expected:
             text += f" with dtype {columns[key].dtype} instead of {self.expected[key].dtype}"
         if key == "reward" and self.is_relabeled[i]:
-            before, goal, after = (
-                columns[f"{name}_goal"] for name in ("achieved", "desired", "next_achieved")
-            )
+            before, after = columns["achieved_goal"], columns["next_achieved_goal"]
+            goal = columns["desired_goal"]
             infos = {"cost": self.env.cost(self.episode, self.step)}
             of_step = np.array([reward for each in self.episodes for reward in (*each.rewards, 0.0)])
             for rewards, reason in (
                 (of_step[self.here], "it is the reward for the original goal"),
-                (self.env.rewards(before, goal, infos), "it is that of the goal before the action"),
-                (self.env.rewards(goal, after, infos), "both goals were swapped"),
+                (self.env.compute_reward(before, goal, infos), "it is that of the goal before the action"),
+                (self.env.compute_reward(goal, after, infos), "both goals were swapped"),
             ):
                 if np.allclose(columns[key][wrong], rewards[wrong], atol=TOLERANCE):
                     return f"{text}; {reason}"

@@ -42,9 +42,7 @@ def share_z(chosen: Any, probability: Any, batch: Any, *clusters: np.ndarray) ->
 def dependence(values: np.ndarray, cluster: np.ndarray) -> tuple[float, float]:
     """Return how far values of one cluster are from being independent of each other, and their correlation.
 
-    Args:
-        values: (B,) values with one expectation.
-        cluster: (B,) number of the cluster of each value.
+    ``values`` are (B,) values with one expectation, ``cluster`` (B,) the number of the cluster of each.
     """
     if not len(values) or values.std() < 1e-9:  # equal up to rounding
         return 0.0, 0.0

@@ -116,12 +116,6 @@ class IntegerActions(WithActions):
     space = spaces.Box(-1, 1, (2,), np.int64)
 
 
-class UnboundedActions(WithActions):
-    """`Silent` with actions without bounds."""
-
-    space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
-
-
 class HalfBoundedActions(WithActions):
     """`Silent` with actions of which one component has no upper bound."""
 

@@ -22,17 +22,10 @@ class Ours(ReplayAdapter):
     samples_open_episodes, evicts, ends_all_episodes = False, "episodes", True
 
     def __init__(self, env: Any, *, num_envs: int = 1, **options: Any) -> None:
-        self._num_envs = num_envs
+        self._env, self._num_envs = env, num_envs
         self._steps: list[tuple[Any, ...]] = []
-        functions = ("compute_reward", "compute_terminated")
-        self._functions: Any = {name: getattr(env, name) for name in functions}
-        self.buffer = HindsightReplayBuffer(
-            env.observation_space,
-            env.action_space,
-            termination=self.termination,
-            **self._functions,
-            **buffer_options(**options),
-        )
+        options = buffer_options(**options)
+        self.buffer = HindsightReplayBuffer.for_env(env, termination=self.termination, **options)
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
         """Collect transitions until each environment has provided one, then add them in one call."""
@@ -42,7 +35,6 @@ class Ours(ReplayAdapter):
             self._steps = []
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch = self.buffer.sample(batch_size)
         return {
             **states(batch),
@@ -56,20 +48,16 @@ class Ours(ReplayAdapter):
         }
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Truncate the open episode."""
         self.buffer.truncate_open_episode()
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set the priorities of sampled transitions."""
         self.buffer.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:
-        """Save the buffer."""
         self.buffer.save(path)
 
     def load(self, path: str) -> None:
-        """Replace this buffer with a saved buffer."""
-        self.buffer = HindsightReplayBuffer.load(path, **self._functions)
+        self.buffer = HindsightReplayBuffer.load(path, self._env)
 
 
 def buffer_options(

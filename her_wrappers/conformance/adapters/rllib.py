@@ -49,7 +49,6 @@ class OursForRLlib(ReplayAdapter):
         self.buffer.add([chunk.to_numpy()])
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
         transitions = self.buffer.sample(batch_size, n_step=self._n_steps, gamma=self._gamma)
         columns = self._columns(rl_module=None, batch={}, episodes=transitions)
         batch: Any = self.buffer.last_batch

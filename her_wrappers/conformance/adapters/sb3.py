@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -27,7 +28,7 @@ class OursForStableBaselines3(ReplayAdapter):
     name = "her-toolkit, for Stable-Baselines3"
     offers = frozenset(OFFERS) - {"save generator", "priorities"}
     samples_open_episodes, evicts, ends_all_episodes = False, "episodes", True
-    buffer_class: ClassVar[type[Any]] = HerReplayBuffer
+    buffer_class: ClassVar[Callable[..., Any]] = HerReplayBuffer
 
     def __init__(
         self, env: Any, *, strategy: str, max_episode_steps: int, num_envs: int = 1, **options: Any
@@ -43,13 +44,9 @@ class OursForStableBaselines3(ReplayAdapter):
             n_envs=num_envs,
             goal_selection_strategy=strategy,
             copy_info_dict=True,
-            **self.arguments(**options),
+            termination=self.termination,
+            **options,
         )
-
-    @staticmethod
-    def arguments(**options: Any) -> dict[str, Any]:
-        """Convert options of the adapter to arguments of ``buffer_class``; subclasses can override this."""
-        return {"termination": "recompute", **options}
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
         """Collect transitions until each environment has provided one, then add them in one call."""
@@ -62,7 +59,6 @@ class OursForStableBaselines3(ReplayAdapter):
             self.buffer.add(obs, next_obs, action, reward, done, infos)
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch: Any = self.buffer.sample(batch_size)
         arrays = states_of_shape(self._space, batch.observations, batch.next_observations)
         arrays |= {"reward": batch.rewards.numpy()[:, 0], "terminated": batch.dones.numpy()[:, 0]}

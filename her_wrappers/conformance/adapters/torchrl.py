@@ -43,7 +43,6 @@ class OursForTorchRL(ReplayAdapter):
             self.buffer.extend(TensorDict.stack(rows))
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
         self._extend()
         batch: Any = self.buffer.sample(batch_size)
         arrays = as_arrays(batch, self._env.observation_space)

@@ -81,9 +81,8 @@ def random_not_uniform(result: Result) -> Iterator[Violation]:
         inside = (rows.features["step"] > 0) & (rows.features["steps to the end"] > 0)
         chosen = rows.is_relabeled & (rows.goal_state >= 0) & inside[rows.goal_state]
         goals, stored = rows.goal_state[chosen], inside
-        if rows.may_be_sampled[goals].sum() > 0.95 * len(
-            goals
-        ):  # otherwise, goals of all episodes so far are right too
+        # If many goals are of evicted episodes, goals of all episodes so far are right too.
+        if rows.may_be_sampled[goals].sum() > 0.95 * len(goals):
             stored = inside & rows.must_be_sampled
         judged = stored[goals]
         clusters = rows.batch[chosen][judged], rows.here[chosen][judged]
@@ -114,6 +113,5 @@ def geometric_prefers_far_states(result: Result) -> Iterator[Violation]:
         judged = rows.has_own_goal & (rows.goal_step < rows.length) & (excess != 0)
         far = (excess > 0)[judged]
         if far.sum() > len(far) / 2 and share_z(far, 0.5, rows.batch[judged], rows.here[judged]) > LIMIT:
-            yield Violation(
-                f"{far.mean():.0%} of the goals are in the second half of the states after the step"
-            )
+            share = f"{far.mean():.0%} of the goals"
+            yield Violation(f"{share} are in the second half of the states after the step")

@@ -80,23 +80,11 @@ def test_recipe_of_a_missing_package_names_the_command_that_installs_it(recipes)
         assert "the recipe 'reach' needs no_such_arm; run: pip install no-such-arm" in result.output
 
 
-WRONG_REWARDS = """
-import gymnasium as gym
-
-
-class Env(gym.Wrapper):
-    def __init__(self):
-        super().__init__(gym.make("her_envs:her_envs/PointReach-v0", max_steps=6))
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -1 - self.env.get_wrapper_attr("compute_reward")(achieved_goal, desired_goal, info)
-"""
-
-
 @pytest.mark.filterwarnings("ignore:.*compute_reward")
 def test_known_findings_of_a_recipe_do_not_prevent_its_training(recipes):
-    (recipes.parent / "wrong.py").write_text(WRONG_REWARDS)
-    recipe = RECIPE.replace("her_envs/PointReach-v0", "wrong.py:Env").replace("max_steps = 6", "")
+    module = "tests.support.specimens.broken_rewards"
+    recipe = RECIPE.replace("her_envs/PointReach-v0", f"{module}:OtherRadiusInStep")
+    recipe = recipe.replace("max_steps = 6", "")
     (recipes / "reach.toml").write_text(recipe)
     command = ["train", "--recipe", "reach", "--no-tensorboard", "--check-steps", 300]
     stopped = her(*command)
@@ -106,8 +94,7 @@ def test_known_findings_of_a_recipe_do_not_prevent_its_training(recipes):
     (recipes / "reach.toml").write_text(f"known_findings = {json.dumps(found)}\n{recipe}")
     result = her(*command)
     assert result.exit_code == 0, result.output
-    (recipes.parent / "other.py").write_text(WRONG_REWARDS)
-    other = her(*command, "other.py:Env", "--seed", 1)
+    other = her(*command, f"{module}:RewardScaled", "--seed", 1)
     assert other.exit_code == 3, "the findings are known of the recipe's environment only"
 
 

@@ -176,13 +176,11 @@ def test_json_has_null_for_returns_that_are_not_finite(tmp_path):
 
 
 def test_a_summary_has_counts_ranges_and_shares(tmp_path):
+    flags = [[0, 1], [1, 1, 1, 0], [0, 0, 1], [0, 0, 0]]
+    first = {"terminated": True, "rewards": np.array([-1.0, 0])}
     episodes = [
-        counting_episode(
-            0, 2, terminated=True, rewards=np.array([-1.0, 0]), infos={"is_success": np.array([0, 1])}
-        ),
-        counting_episode(1, 4, infos={"is_success": np.array([1, 1, 1, 0])}),
-        counting_episode(2, 3, infos={"is_success": np.array([0, 0, 1])}),
-        counting_episode(3, 3, infos={"is_success": np.array([0, 0, 0])}),
+        counting_episode(i, len(each), infos={"is_success": np.array(each)}, **({} if i else first))
+        for i, each in enumerate(flags)
     ]
     summary = summarize(archive_of(tmp_path, episodes))
     assert summary == {
@@ -252,17 +250,8 @@ def test_a_policy_of_the_present_folder_acts_in_the_workers(tmp_path, monkeypatc
 @pytest.mark.usefixtures("policies")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_noise_is_added_to_the_actions_of_a_policy(tmp_path, workers):
-    command = [
-        *REACH,
-        "--policy",
-        "agents:right",
-        "--episodes",
-        4,
-        "--backend",
-        "local",
-        "--workers",
-        workers,
-    ]
+    command = [*REACH, "--policy", "agents:right", "--episodes", 4, "--workers", workers]
+    command += ["--backend", "local"]
     for name, seed in {"one": 0, "same": 0, "other": 1}.items():
         assert her(*command, "--noise", 0.1, "--seed", seed, "--out", name).exit_code == 0
     one, same, other = (
@@ -279,16 +268,8 @@ def test_noise_is_added_to_the_actions_of_a_policy(tmp_path, workers):
 @pytest.mark.parametrize("workers", [0, 1])
 def test_only_successes_are_recorded(tmp_path, workers, monkeypatch):
     """Each third episode of this environment ends with a success."""
-    command = [
-        "record",
-        "her_envs/BitFlipping-v0",
-        "-o",
-        "n_bits=2",
-        "--backend",
-        "local",
-        "--only-successes",
-    ]
-    command += ["--workers", workers]
+    command = ["record", "her_envs/BitFlipping-v0", "-o", "n_bits=2", "--only-successes"]
+    command += ["--backend", "local", "--workers", workers]
     result = her(*command, "--episodes", 5, "--seed", 0, "--out", tmp_path / "some")
     assert result.exit_code == 0, result.output
     episodes = list(EpisodeArchive(tmp_path / "some"))

@@ -36,9 +36,8 @@ def test_records_ten_episodes_of_an_agent_and_prints_their_results(trained, tmp_
     assert np.ptp(frames) > 100
 
 
-@pytest.mark.parametrize("drawn", [None, np.zeros(4)])
-def test_no_show_does_not_render(trained, tmp_path, monkeypatch, drawn):
-    monkeypatch.setattr(TaskEnv, "render", lambda self: drawn)
+def test_no_show_does_not_render(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(TaskEnv, "render", lambda self: None)
     result = her("watch", trained, "--record", tmp_path / "out.gif")
     assert (result.exit_code, "must return a (height, width, 3) array, got" in result.stderr) == (3, True)
     assert not (tmp_path / "out.gif").exists()
@@ -120,8 +119,6 @@ WRONG = [
     ([*BITS, "--record", "out.avi"], 2, "--record"),
     ([*BITS, "--keys", "--record", "out.gif"], 2, "--keys"),
     (["best.pt", "--policy", "math:sin"], 2, "needs an environment"),
-    (["nowhere.pt"], 3, "nowhere.pt"),
-    (["unfinished.py:Env", "--policy", "best.pt"], 3, "unfinished.py, line 1"),
     (["CartPole-v1", "--policy", "best.pt"], 3, "must be a Dict"),
     (["best.pt", "--record", "best.pt/out.gif"], 3, "cannot write best.pt/out.gif"),
 ]
@@ -130,7 +127,6 @@ WRONG = [
 @pytest.mark.parametrize(("arguments", "exit_code", "message"), WRONG)
 def test_what_cannot_be_shown_is_named(trained, arguments, exit_code, message, monkeypatch):
     monkeypatch.chdir(trained)
-    (trained / "unfinished.py").write_text("def make_env(\n")
     result = her("watch", *arguments)
     assert (result.exit_code, message in result.stderr) == (exit_code, True), result.output
 

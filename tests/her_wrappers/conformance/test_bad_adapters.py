@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from her_wrappers.conformance import ReplayAdapter, check_replay
+from her_wrappers.conformance.results import StoppedError, call_within
 from her_wrappers.rules import ReportError
 from tests.support.replay_specimens.reference import Full, Reference
 
@@ -20,6 +21,7 @@ def no_thread_remains():
     yield
     END.set()
     for thread in set(threading.enumerate()) - before:
+        assert thread.daemon, "the process cannot end"
         thread.join()
 
 
@@ -81,7 +83,7 @@ def exits(self, batch_size):
     raise SystemExit(3)
 
 
-def hangs(self, batch_size):
+def hangs(*arguments, **options):
     END.wait(60)
 
 
@@ -97,7 +99,7 @@ def hangs(self, batch_size):
         ({"sample": without("next_achieved_goal")}, "HB002", "next_achieved_goal"),
         ({"sample": replaced("reward", lambda x: x[:, None])}, "HB003", "(128, 1)"),
         ({"sample": replaced("reward", lambda x: [None] * len(x))}, "HB003", "object"),
-        ({"sample": hangs}, "HB004", "0.5 seconds"),
+        ({"__init__": hangs}, "HB004", "0.5 seconds"),
         ({"sample": replaced("observation", np.zeros_like)}, "HB501", "observation of a row"),
     ],
 )
@@ -110,6 +112,15 @@ def test_a_failure_of_the_first_scenario_is_one_finding(methods, code, message):
     assert {"HB120", "HB606"} <= set(gap.codes)
     with pytest.raises(ReportError, match=code):
         report.raise_if_errors()
+
+
+def test_a_loop_is_stopped():
+    def loop():
+        while True:
+            pass
+
+    with pytest.raises(StoppedError):
+        call_within(0.3, loop)
 
 
 def test_a_scenario_that_does_not_end_is_the_last_one():

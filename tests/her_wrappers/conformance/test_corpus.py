@@ -57,7 +57,6 @@ CONSEQUENCES = {
     "NewTransitionsAreNeverSampled": {"HB805"},
     "OneRandomNumberPerBatch": {"HB190"},
     "OneRandomNumberPerEpisode": {"HB190"},
-    "GoalsAreSharedByEpisodesAndRows": {"HB204", "HB206"},  # a buffer with several faults, like Tianshou's
 }
 """Findings of other families that a fault causes too, by the name of the buffer."""
 

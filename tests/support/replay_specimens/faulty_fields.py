@@ -16,11 +16,10 @@ class ActionOfLastStep(Full, code="HB550"):
 
 class NextGoalOfWindowIsRecorded(Full, code="HB150"):
     def sample_row(self, i, batch_size):
-        row = super().sample_row(i, batch_size)
-        is_window = len(row["window"]) > 1
-        return row | (
-            {"next_desired_goal": row["window"][-1]["next_obs"]["desired_goal"]} if is_window else {}
-        )
+        row, recorded = super().sample_row(i, batch_size), {}
+        if len(row["window"]) > 1:
+            recorded["next_desired_goal"] = row["window"][-1]["next_obs"]["desired_goal"]
+        return row | recorded
 
 
 class TruncationOfFirstStep(Full, code="HB450"):
@@ -115,16 +114,13 @@ class OpenEpisodesAreLostByLoad(Reference, code="HB730"):
 
 
 class BatchOfOneRowIsShared(Reference, code="HB528"):
+    def row(self, step, goal, relabeled):
+        self.last = step["obs"]["observation"]
+        return super().row(step, goal, relabeled)
+
     def sample(self, batch_size):
         batch = super().sample(batch_size)
-        if batch_size > 1:
-            return batch
-        step = next(
-            episode[t]
-            for episode, t in self.rows
-            if np.array_equal(episode[t]["obs"]["observation"], batch["observation"][0])
-        )
-        return batch | {"observation": step["obs"]["observation"][None]}
+        return batch | {"observation": self.last[None]} if batch_size == 1 else batch
 
 
 class NewestIsNeverSampledByPriority(Full, code="HB805"):

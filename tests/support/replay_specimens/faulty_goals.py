@@ -19,12 +19,6 @@ class ActionOfAnotherStep(Reference, code="HB501"):
         return super().row(step | {"action": other[t]["action"]}, goal, relabeled)
 
 
-class GoalIsObservation(Reference, code="HB101"):
-    def goal(self, episode, t):
-        goal = super().goal(episode, t)
-        return episode[-1]["next_obs"]["observation"][:2].astype(float) if goal.shape == (2,) else goal
-
-
 class GoalHasNoise(Reference, code="HB101"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
@@ -52,52 +46,10 @@ class FutureOfAnyEpisode(ChoosesFrom, code="HB101"):
         return achieved(other[s])
 
 
-class FutureOfNextEpisode(ChoosesFrom, code="HB101"):
-    def other_goal(self, episode, t):
-        place = next(i for i, each in enumerate(self.episodes) if each is episode)
-        return achieved(self.episodes[(place + 1) % len(self.episodes)][-1])
-
-
-class FinalOfNewestEpisode(ChoosesFrom, code="HB141"):
-    changed = "final"
-
-    def other_goal(self, episode, t):
-        return achieved(self.episodes[-1][-1])
-
-
-class FutureIsWholeEpisode(ChoosesFrom, code="HB101"):
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(len(episode))])
-
-
-class FutureIsPast(ChoosesFrom, code="HB101"):
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(t + 1)], "obs")
-
-
-class FutureOfPresentStates(ChoosesFrom, code="HB101"):
-    """Goals are the achieved goals before steps, as in TorchRL by default."""
-
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(t, len(episode))], "obs")
-
-
 class FutureWithPresent(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         s = self.rng.integers(t, len(episode) + 1)
         return achieved(episode[t], "obs") if s == t else achieved(episode[s - 1])
-
-
-class FutureWithoutLastState(ChoosesFrom, code="HB190"):
-    """The last state is a goal only at the last step; Stable-Baselines 2 excludes the last state too."""
-
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(t, max(len(episode) - 1, t + 1))])
-
-
-class FutureIsNextState(ChoosesFrom, code="HB190"):
-    def other_goal(self, episode, t):
-        return achieved(episode[t])
 
 
 class FutureIsRounded(ChoosesFrom, code="HB190"):
@@ -112,11 +64,6 @@ class FutureIsNear(ChoosesFrom, code="HB190"):
         return achieved(episode[min(t + self.rng.geometric(0.4) - 1, len(episode) - 1)])
 
 
-class FutureIsFinal(ChoosesFrom, code="HB190"):
-    def other_goal(self, episode, t):
-        return achieved(episode[-1])
-
-
 class FinalIsLastButOne(ChoosesFrom, code="HB141"):
     """The goal is the last but one state, as in Stable-Baselines 2, issue 666."""
 
@@ -124,20 +71,6 @@ class FinalIsLastButOne(ChoosesFrom, code="HB141"):
 
     def other_goal(self, episode, t):
         return achieved(episode[-1], "obs")
-
-
-class FinalIsFuture(ChoosesFrom, code="HB141"):
-    changed = "final"
-
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(t, len(episode))])
-
-
-class EpisodeIsFuture(ChoosesFrom, code="HB192"):
-    changed = "episode"
-
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(t, len(episode))])
 
 
 class EpisodeWithoutLastState(ChoosesFrom, code="HB192"):
@@ -174,13 +107,6 @@ class GoalOfFirstStep(Reference, code="HB103"):
         super().store(episode)
 
 
-class GoalOfLastStep(Reference, code="HB103"):
-    def store(self, episode):
-        for step in episode:
-            step["obs"]["desired_goal"] = episode[-1]["next_obs"]["desired_goal"]
-        super().store(episode)
-
-
 class ShareIsOneMinusOneOverK(Reference, code="HB201"):
     """The share is 1 - 1 / k, as in Tianshou."""
 
@@ -200,14 +126,9 @@ class AlwaysRelabels(Reference, code="HB201"):
         return True
 
 
-class ShareIsRounded(Reference, code="HB202"):
-    """The number of relabeled rows is rounded down, as in Stable-Baselines3."""
-
-    def is_relabeled(self, episode, t, i, batch_size):
-        return i < int(batch_size * self.k / (self.k + 1))
-
-
 class OneRowIsNeverRelabeled(Reference, code="HB202"):
+    """In batches of one row, none is relabeled, as in Stable-Baselines3."""
+
     def is_relabeled(self, *arguments):
         return arguments[-1] > 1 and super().is_relabeled(*arguments)
 

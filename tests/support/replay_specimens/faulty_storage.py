@@ -11,11 +11,6 @@ class RingWrapsOneTooEarly(Ring, code="HB120"):
         return slot if slot < self.buffer_size else (slot + 1) % self.buffer_size
 
 
-class RingWrapsToItsMiddle(Ring, code="HB120"):
-    def wrap(self, slot):
-        return slot if slot < self.buffer_size else slot - self.buffer_size // 2
-
-
 class RingRemembersBoundsOfALapAgo(Ring, code="HB120"):
     """Bounds are updated only if length or cursor changed since the previous batch, as in TorchRL."""
 
@@ -41,33 +36,10 @@ class NothingIsStoredWhenFull(Reference, code="HB720"):
             super().store(episode)
 
 
-class NewestEpisodeIsEvicted(Reference, code="HB720"):
-    def store(self, episode):
-        self.rows += [(episode, t) for t in range(len(episode))]
-        self.episodes.append(episode)
-        while len(self.rows) > self.buffer_size:
-            del self.rows[len(self.rows) - len(self.episodes.pop()) :]
-
-
 class OldRowsStay(Reference, code="HB720"):
     def store(self, episode):
         self.episodes.append(episode)
         self.rows += [(episode, t) for t in range(len(episode))]
-
-
-class LengthOfFirstEpisode(Reference, code="HB140"):
-    def goal(self, episode, t):
-        if self.strategy != "future":
-            return super().goal(episode, t)
-        length = len(self.episodes[0])
-        here = next(i for i, row in enumerate(self.rows) if row[0] is episode) + t
-        ahead = (
-            self.rng.integers(max(length - t, 1))
-            if length != len(episode)
-            else self.rng.integers(len(episode) - t)
-        )
-        other, s = self.rows[min(here + ahead, len(self.rows) - 1)]
-        return other[s]["next_obs"]["achieved_goal"]
 
 
 class EpisodeAsLongAsTheBufferIsLost(Reference, code="HB722"):
@@ -113,37 +85,11 @@ class ObservationsAreReshaped(Reference, code="HB607"):
         obs["desired_goal"] = obs["desired_goal"].reshape(1, -1)
 
 
-class ActionsAreClippedInPlace(Reference, code="HB607"):
-    def add(self, obs, action, *others, **options):
-        super().add(obs, action, *others, **options)
-        np.clip(action, -0.5, 0.5, out=action)
-
-
 class ArgumentsAreNotCopied(Reference, code="HB527"):
-    kept = ("obs", "action", "next_obs")
-
-    def add(self, *transition, env_index=0):
-        super().add(*transition, env_index=env_index)
+    def add(self, obs, action, reward, next_obs, *others, env_index=0):
+        super().add(obs, action, reward, next_obs, *others, env_index=env_index)
         step = (self.open[env_index] or self.episodes[-1])[-1]
-        obs, action, _, next_obs = transition[:4]
-        values = {"obs": obs, "action": action, "next_obs": next_obs}
-        step |= {key: values[key] for key in self.kept}
-
-
-class ActionsAreNotCopied(ArgumentsAreNotCopied, code="HB527"):
-    kept = ("action",)
-
-
-class BatchesAreOverwritten(Reference, code="HB608"):
-    """All arrays of a batch are overwritten by the next batch, as index and weights in cpprb."""
-
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        self.out = getattr(self, "out", {})
-        kept = self.out.setdefault(batch_size, batch)
-        for key, values in batch.items():
-            kept[key][...] = values
-        return kept
+        step |= {"obs": obs, "action": action, "next_obs": next_obs}
 
 
 class IndexIsOverwritten(Full, code="HB608"):
@@ -159,39 +105,12 @@ class IndexIsOverwritten(Full, code="HB608"):
         return batch | {"index": index}
 
 
-class BatchesAreReturnedAgain(Reference, code="HB720"):
-    """Every tenth batch is an earlier batch, if that has the same size."""
-
-    offers = Reference.offers - {"save generator"}
-
-    def sample(self, batch_size):
-        self.earlier = getattr(self, "earlier", [])
-        batch = super().sample(batch_size)
-        if len(self.earlier) % 10 == 9 and len(self.earlier[-3]["reward"]) == batch_size:
-            batch = self.earlier[-3]
-        self.earlier.append(batch)
-        return batch
-
-
 class SeedIsNotUsed(Reference, code="HB601"):
     offers = Reference.offers - {"save generator"}
 
     def __init__(self, env, **options):
         super().__init__(env, **options)
         self.rng = np.random.default_rng()
-
-
-class GoalsAreNotSeeded(Reference, code="HB601"):
-    """Goals are selected by an unseeded generator, as in cpprb and Tianshou."""
-
-    offers = Reference.offers - {"save generator"}
-
-    def goal(self, episode, t):
-        rng, self.rng = self.rng, np.random.default_rng()
-        try:
-            return super().goal(episode, t)
-        finally:
-            self.rng = rng
 
 
 class SeedIsFixed(Reference, code="HB601"):

@@ -8,21 +8,6 @@ from tests.support.replay_specimens.reference import Demonstrated, Full, Referen
 # --- importance weights ---------------------------------------------------------------------------
 
 
-class WeightsAreOnes(Full, code="HB804"):
-    def weights(self, priorities):
-        return np.ones(len(priorities))
-
-
-class WeightsAreInverted(Full, code="HB804"):
-    def weights(self, priorities):
-        return (priorities / priorities.max()) ** 0.5
-
-
-class WeightsAreOfOtherRows(Full, code="HB804"):
-    def weights(self, priorities):
-        return np.roll(super().weights(priorities), 1)
-
-
 class WeightsAreTooDifferent(Full, code="HB804"):
     def weights(self, priorities):
         return (priorities.min() / priorities) ** 2
@@ -34,12 +19,6 @@ class WeightsAreNaN(Full, code="HB804"):
 
 
 class WeightsOfLoadedBufferAreOnes(Full, code="HB804"):
-    is_loaded = False
-
-    def load(self, path):
-        super().load(path)
-        self.is_loaded = True
-
     def weights(self, priorities):
         return np.ones(len(priorities)) if self.is_loaded else super().weights(priorities)
 
@@ -69,12 +48,6 @@ class PrioritiesStayInTheirSlots(Full, code="HB805"):
         return next((self.priorities[i] for i in numbers if i in self.priorities), 20.0)
 
 
-class AddingResetsPriorities(Full, code="HB801"):
-    def store(self, episode):
-        super().store(episode)
-        self.priorities = dict.fromkeys(self.priorities, 20.0)
-
-
 class PrioritiesAreSetOnce(Full, code="HB801"):
     def update_priorities(self, index, priorities):
         earlier = self.priorities.copy()
@@ -94,12 +67,6 @@ class LoadForgetsPriorities(Full, code="HB801"):
         self.priorities = {}
 
 
-class LoadShiftsPriorities(Full, code="HB801"):
-    def load(self, path):
-        super().load(path)
-        self.priorities = {i + 1: priority for i, priority in self.priorities.items()}
-
-
 class IndexIsNotUniqueAfterLoad(Full, code="HB803"):
     """Numbers begin at 0 again after loading, so new and loaded transitions share them."""
 
@@ -114,12 +81,6 @@ class PrioritiesAreScaledInPlace(Full, code="HB607"):
 
 
 # --- other fields of a batch ----------------------------------------------------------------------
-
-
-class NextGoalOfOriginalRowsIsZero(Reference, code="HB101"):
-    def row(self, step, goal, relabeled):
-        row = super().row(step, goal, relabeled)
-        return row if relabeled else row | {"next_desired_goal": goal * 0}
 
 
 class NextGoalOfLastStepIsOfOtherEpisode(Reference, code="HB101"):
@@ -146,23 +107,11 @@ class RelabeledRowsAreNotTruncated(Reference, code="HB402"):
         return row | {"truncated": False} if relabeled else row
 
 
-class RelabeledRowsAreTruncated(Reference, code="HB401"):
-    def row(self, step, goal, relabeled):
-        row = super().row(step, goal, relabeled)
-        return row | {"truncated": True} if relabeled else row
-
-
 class NextGoalsAreFloat32(Reference, code="HB101"):
     def sample(self, batch_size):
         batch = super().sample(batch_size)
         goals = batch["next_desired_goal"]
         return batch | {"next_desired_goal": goals.astype(np.float32) if goals.dtype == float else goals}
-
-
-class ObservationsHaveNoise(Reference, code="HB501"):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        return batch | {"observation": batch["observation"] + np.float32(0.02)}
 
 
 # --- rows of the same batch -----------------------------------------------------------------------
@@ -213,22 +162,6 @@ class WholeEpisodesAreDrawn(Reference, code="HB206"):
         return self.drawn.pop()
 
 
-class GoalsAreSharedByEpisodesAndRows(Reference, code="HB101"):
-    """Each episode of a batch is relabeled or not, and has one goal, as in Tianshou."""
-
-    def sample(self, batch_size):
-        self.shared, self.decisions = {}, {}
-        return super().sample(batch_size)
-
-    def is_relabeled(self, episode, t, i, batch_size):
-        return self.decisions.setdefault(id(episode), super().is_relabeled(episode, t, i, batch_size))
-
-    def goal(self, episode, t):
-        if self.strategy != "future":
-            return super().goal(episode, t)
-        return self.shared.setdefault(id(episode), super().goal(episode, t))
-
-
 class EachStepHasOneGoal(ChoosesFrom, code="HB206"):
     """The goal of a step is selected once for all its rows."""
 
@@ -244,17 +177,6 @@ class EachStepHasOneGoal(ChoosesFrom, code="HB206"):
 class CrashesAreNotRelabeled(Reference, code="HB204"):
     def is_relabeled(self, episode, t, i, batch_size):
         return not episode[-1]["crashed"] and super().is_relabeled(episode, t, i, batch_size)
-
-
-class SuccessesAreNotRelabeled(Reference, code="HB204"):
-    def is_relabeled(self, episode, t, i, batch_size):
-        success = episode[-1]["terminated"] and not episode[-1]["crashed"]
-        return not success and super().is_relabeled(episode, t, i, batch_size)
-
-
-class LongEpisodesAreNotRelabeled(Reference, code="HB204"):
-    def is_relabeled(self, episode, t, i, batch_size):
-        return len(episode) < 9 and super().is_relabeled(episode, t, i, batch_size)
 
 
 class InterruptedEpisodesAreNotRelabeled(Reference, code="HB204"):
@@ -294,17 +216,12 @@ class CrashesAreSampledTwiceAsOften(Reference, code="HB205"):
 
 class NewestTransitionsAreSampledMoreWhenFull(Reference, code="HB205"):
     def choose(self):
-        if self.steps_stored > self.buffer_size and self.rng.random() < 0.5:
+        if self.is_full and self.rng.random() < 0.5:
             return self.rows[-1 - self.rng.integers(len(self.rows) // 2)]
         return super().choose()
 
 
 # --- long episodes --------------------------------------------------------------------------------
-
-
-class FutureIsAtMostEightStepsAhead(ChoosesFrom, code="HB190"):
-    def other_goal(self, episode, t):
-        return achieved(episode[self.rng.integers(t, min(t + 8, len(episode)))])
 
 
 class OffsetIsInt8(ChoosesFrom, code="HB140"):
@@ -341,19 +258,9 @@ class RandomIsOfTheFirstEpisodes(ChoosesFrom, code="HB193"):
 
     def other_goal(self, episode, t):
         goals = [achieved(step) for each in self.episodes for step in each]
-        if self.steps_stored <= self.buffer_size or not self.first:
+        if not self.is_full or not self.first:
             self.first = goals
         return self.first[self.rng.integers(len(self.first))]
-
-
-class RandomIsBeforeTheCursor(ChoosesFrom, code="HB193"):
-    changed = "random"
-
-    def other_goal(self, episode, t):
-        newest = min(self.steps_stored, len(self.rows))
-        newest = newest if self.steps_stored <= self.buffer_size else newest // 3
-        other, s = self.rows[-1 - self.rng.integers(newest)]
-        return achieved(other[s])
 
 
 class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB121"):
@@ -361,20 +268,17 @@ class FinalIsOfThePreviousEpisodeWhenFull(ChoosesFrom, code="HB121"):
 
     def other_goal(self, episode, t):
         place = next(i for i, each in enumerate(self.episodes) if each is episode)
-        is_full = self.steps_stored > self.buffer_size
-        return achieved(self.episodes[max(place - is_full, 0)][-1])
+        return achieved(self.episodes[max(place - self.is_full, 0)][-1])
 
 
 class InfosAreLostWhenFull(Reference, code="HB320"):
     def rewards(self, batch, infos):
-        is_full = self.steps_stored > self.buffer_size
-        return super().rewards(batch, [{"cost": 0.0}] * len(infos) if is_full else infos)
+        return super().rewards(batch, [{"cost": 0.0}] * len(infos) if self.is_full else infos)
 
 
 class CrashesAreForgottenWhenFull(Reference, code="HB420"):
     def terminated(self, step, goal):
-        is_full = self.steps_stored > self.buffer_size
-        return self.is_reached(step["next_obs"], goal) if is_full else super().terminated(step, goal)
+        return self.is_reached(step["next_obs"], goal) if self.is_full else super().terminated(step, goal)
 
 
 class ChangedGoalsAreLostWhenFull(Reference, code="HB120"):
@@ -388,7 +292,7 @@ class ChangedGoalsAreLostWhenFull(Reference, code="HB120"):
 class WindowIsOneStepWhenFull(Full, code="HB550"):
     def window(self, episode, t, goal, relabeled):
         steps = super().window(episode, t, goal, relabeled)
-        return steps[:1] if self.steps_stored > self.buffer_size and t % 2 else steps
+        return steps[:1] if self.is_full and t % 2 else steps
 
 
 class WindowHasTheFirstInfo(Full, code="HB350"):
@@ -414,20 +318,6 @@ class BatchesAreOverwrittenByAdding(Reference, code="HB608"):
 # --- seeds and files ------------------------------------------------------------------------------
 
 
-class AddingForgetsTheSeed(Reference, code="HB601"):
-    offers = Reference.offers - {"save generator"}
-    is_sampled = False
-
-    def store(self, episode):
-        super().store(episode)
-        if self.is_sampled:
-            self.rng = np.random.default_rng()
-
-    def sample(self, batch_size):
-        self.is_sampled = True
-        return super().sample(batch_size)
-
-
 class EvictionForgetsTheSeed(Reference, code="HB601"):
     offers = Reference.offers - {"save generator"}
 
@@ -443,12 +333,6 @@ class EvictionUsesTheGlobalGenerator(Reference, code="HB603"):
 
 
 class AddingToALoadedBufferForgetsTheSequence(Reference, code="HB606"):
-    is_loaded = False
-
-    def load(self, path):
-        super().load(path)
-        self.is_loaded = True
-
     def store(self, episode):
         super().store(episode)
         if self.is_loaded:
@@ -478,18 +362,6 @@ class SaveForgetsCrashes(Reference, code="HB430"):
         super().load(path)
         for episode in self.episodes:
             episode[-1]["crashed"] = False
-
-
-class ALoadedBufferStoresNothing(Reference, code="HB730"):
-    is_loaded = False
-
-    def load(self, path):
-        super().load(path)
-        self.is_loaded = True
-
-    def store(self, episode):
-        if not self.is_loaded:
-            super().store(episode)
 
 
 # --- demonstrations -------------------------------------------------------------------------------

@@ -5,16 +5,6 @@ import numpy as np
 from tests.support.replay_specimens.reference import Full, Reference
 
 
-class RewardsAreShifted(Reference, code="HB301"):
-    def rewards(self, batch, infos):
-        return super().rewards(batch, infos) + 1
-
-
-class RewardsAreOfOtherRows(Reference, code="HB301"):
-    def rewards(self, batch, infos):
-        return np.roll(super().rewards(batch, infos), 1)
-
-
 class RewardsAreOfPresentGoals(Reference, code="HB301"):
     def rewards(self, batch, infos):
         return self.env.compute_reward(batch["achieved_goal"], batch["desired_goal"], infos)
@@ -41,7 +31,8 @@ class OriginalRewardsAreRecomputed(Reference, code="HB304"):
 
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
-        return row | {"reward": np.array(self.env.rewards(row["next_achieved_goal"], goal, row["info"]))}
+        reward = self.env.compute_reward(row["next_achieved_goal"], goal, row["info"])
+        return row | {"reward": np.array(reward)}
 
 
 class InfosAreEmpty(Reference, code="HB705"):
@@ -61,22 +52,10 @@ class GoalsAreFloat32(Reference, code="HB501"):
         return batch | (goals if batch["desired_goal"].dtype == np.float64 else {})
 
 
-class GoalsAreRounded(Reference, code="HB501"):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        return batch | {key: np.round(values, 4) for key, values in batch.items() if "goal" in key}
-
-
 class ImagesAreScaled(Reference, code="HB106"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal / 255 if goal.dtype == np.uint8 else goal
-
-
-class ImagesAreTransposed(Reference, code="HB106"):
-    def goal(self, episode, t):
-        goal = super().goal(episode, t)
-        return goal.T if goal.dtype == np.uint8 else goal
 
 
 class DiscreteGoalsAreInt8(Reference, code="HB107"):
@@ -92,19 +71,9 @@ class SuccessContinues(Reference, code="HB401"):
         return step["terminated"]
 
 
-class SuccessNeverTerminates(Reference, code="HB401"):
-    def terminated(self, step, goal):
-        return step["crashed"]
-
-
 class OldSuccessTerminates(Reference, code="HB402"):
     def terminated(self, step, goal):
         return super().terminated(step, goal) or bool(step["terminated"])
-
-
-class RelabeledRowsTerminate(Reference, code="HB401"):
-    def terminated(self, step, goal):
-        return True
 
 
 class CrashIsForgotten(Reference, code="HB402"):
@@ -116,12 +85,6 @@ class TimeLimitTerminates(Reference, code="HB401"):
     def add(self, *transition, env_index=0):
         *values, terminated, truncated, info = transition
         super().add(*values, terminated or truncated, truncated, info, env_index=env_index)
-
-
-class OriginalRowsNeverTerminate(Reference, code="HB402"):
-    def row(self, step, goal, relabeled):
-        row = super().row(step, goal, relabeled)
-        return row if relabeled else row | {"terminated": False}
 
 
 class OriginalCrashesAreForgotten(Reference, code="HB402"):
@@ -157,11 +120,6 @@ class WindowOfOriginalRowsIsOneStep(Full, code="HB550"):
         return steps if relabeled else steps[:1]
 
 
-class ReturnIsNotDiscounted(Full, code="HB350"):
-    def power(self, m):
-        return 1.0
-
-
 class ReturnIsDiscountedOnceMore(Full, code="HB350"):
     def power(self, m):
         return self.gamma ** (m + (self.n > 1))
@@ -176,16 +134,6 @@ class TerminationOfFirstStep(Full, code="HB450"):
     def sample_row(self, i, batch_size):
         row = super().sample_row(i, batch_size)
         return row | {"terminated": self.row_of_window(row, 0)["terminated"]}
-
-
-class PrioritiesAreIgnored(Full, code="HB801"):
-    def priority(self, step):
-        return 20.0
-
-
-class PrioritiesAreInverted(Full, code="HB801"):
-    def priority(self, step):
-        return 21.0 - super().priority(step)
 
 
 class PriorityDecidesRelabeling(Full, code="HB204"):

@@ -39,7 +39,11 @@ class Reference(ReplayAdapter):
         self.open = [[] for _ in range(num_envs)]
         self.episodes, self.rows = [], []
         self.n, self.gamma, self.prioritized = n_steps, gamma, prioritized
-        self.priorities, self.steps_stored = {}, 0
+        self.priorities, self.steps_stored, self.is_loaded = {}, 0, False
+
+    @property
+    def is_full(self):
+        return self.steps_stored > self.buffer_size
 
     def add(self, *transition, env_index=0):
         obs, action, reward, next_obs, terminated, truncated, info = transition
@@ -188,7 +192,7 @@ class Reference(ReplayAdapter):
         self.steps_stored = episodes[0][0].get("number", 0)
         for episode in episodes:
             self.store(episode)
-        vars(self).update(state)
+        vars(self).update(state, is_loaded=True)
 
 
 class Full(Reference):
