@@ -114,21 +114,13 @@ def _likely_cause(lab: Lab, mismatches: list[tuple[StepRecord, CallResult]]) -> 
     )
     if swaps_values and matches >= len(mismatches):
         return f"step() may decide success by another threshold: {matches} rewards match"
-    return constant_difference(rewards, computed)
-
-
-def constant_difference(rewards: np.ndarray, computed: np.ndarray) -> str:
-    """Return a sentence about a constant offset or factor between two or more rewards, or an empty text."""
-    offsets = rewards - computed
-    fits = [f"offset {show(offsets[0])}"] if _all_equal(offsets) else []
-    # Equal rewards, as in a sparse task without success, fit an offset and a factor; a factor of 0 says less.
-    if computed.all() and (rewards.all() or not fits) and _all_equal(rewards / computed):
-        fits.append(f"factor {show(rewards[0] / computed[0])}")
+    relations = {"offset": rewards - computed, "factor": rewards / computed}
+    fits = [
+        f"{name} {show(values[0])}"
+        for name, values in relations.items()
+        if np.isfinite(values).all() and close(values, np.full_like(values, values[0]))
+    ]
     return f"all wrong rewards differ by the constant {' or '.join(fits)}" if fits else ""
-
-
-def _all_equal(values: np.ndarray) -> bool:
-    return close(values, np.full(len(values), values[0]))
 
 
 @rule(
@@ -136,10 +128,8 @@ def _all_equal(values: np.ndarray) -> bool:
     fix="write to a new array",
     needs=REWARD_NEEDS,
     passive=True,
-    wrong="""
-achieved_goal -= desired_goal
-return -np.linalg.norm(achieved_goal, axis=-1)""",
-    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+    wrong="achieved_goal -= desired_goal",
+    right="difference = achieved_goal - desired_goal",
 )
 def reward_mutates_input(lab: Lab) -> Iterator[Violation]:
     """A goal function changes its arguments in place, which corrupts the data of a replay buffer."""
@@ -209,10 +199,8 @@ def reward_nondeterministic(lab: Lab) -> Iterator[Violation]:
     "GE112",
     fix="do not write to attributes or draw random numbers in the function",
     needs=(*REWARD_NEEDS, "replica"),
-    wrong="""
-self.last_distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-return -self.last_distance""",
-    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+    wrong="self.last_distance = distance  # which step() reads",
+    right="return -distance",
 )
 def reward_side_effect(lab: Lab) -> Iterator[Violation]:
     """Calling a goal function changes the following steps of the environment."""

@@ -13,7 +13,7 @@ from gymnasium.vector import SyncVectorEnv
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.checker import GOAL_ENV_RULES, goal_env_checker
-from her_wrappers.checker.goal_env_checker import HELD, STRIDE
+from her_wrappers.checker.goal_env_checker import STRIDE
 from her_wrappers.repairs import CopyObservation
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
@@ -49,7 +49,6 @@ PASSIVE_FAULTS = [
         "TerminationNotImplemented",
         "MutatesInfo",
         "LogAtZero",
-        "DividesByDistance",
         "TerminatesBeforeSuccess",
     }
 ]
@@ -86,8 +85,7 @@ def few_first_steps(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_first_steps")
-@pytest.mark.parametrize("end", ["steps", "report", "close"])
-def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_end(end):
+def test_a_fault_after_the_first_steps_is_found():
     class Late(DenseReach):
         steps = 0
 
@@ -98,11 +96,8 @@ def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_en
     env = GoalEnvChecker(Late())
     use(env, WATCHED_CLOSELY)
     assert not env.report().findings
-    if end != "steps":
-        use(env, STRIDE)
-    until_the_end = {"steps": lambda: use(env, STRIDE * HELD), "report": env.report, "close": env.close}
     with pytest.warns(UserWarning, match="GE101 reward-mismatch"):
-        until_the_end[end]()
+        use(env, STRIDE)
     assert env.report().codes == ["GE101"]
 
 
@@ -163,7 +158,7 @@ def pops_a_key(observation, info):
 @pytest.mark.usefixtures("few_first_steps")
 @pytest.mark.parametrize("change", [annotates_info, empties_info, relabels, pops_a_key])
 @pytest.mark.parametrize(
-    "steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["first steps", "later steps"]
+    "steps", [60, WATCHED_CLOSELY + 2 * STRIDE], ids=["first steps", "later steps"]
 )
 def test_changes_by_the_receiver_are_not_findings(change, steps):
     env = GoalEnvChecker(Reach())

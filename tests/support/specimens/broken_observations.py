@@ -3,15 +3,15 @@
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import SQUARE, DenseReach, Reach, goal_dict
 
 
 class Relative(Reach):
     """The observation is the position and the values of ``extra``."""
 
     def make_space(self):
-        box = spaces.Box(-9, 9, (2 + len(self.extra(np.zeros(2), np.ones(2))),), np.float32)
-        return spaces.Dict(super().make_space().spaces | {"observation": box})
+        size = 2 + len(self.extra(np.zeros(2), np.ones(2)))
+        return goal_dict(SQUARE, spaces.Box(-99, 99, (size,), np.float32))
 
     def observe(self):
         values = [*self.position, *self.extra(self.position, self.goal)]
@@ -33,21 +33,17 @@ class ObservesTheDistance(Relative, DenseReach, breaks="GE304"):
         return [np.linalg.norm(goal - position)]
 
 
-class RemembersRewards(Reach):
+class RemembersRewards(Relative):
     """The observation is the position and a value that step() computes from former rewards or distances."""
 
     value = np.float32(0)
 
-    def make_space(self):
-        box = spaces.Box(-99, 99, (3,), np.float32)
-        return spaces.Dict(super().make_space().spaces | {"observation": box})
+    def extra(self, position, goal):
+        return [self.value]
 
     def draw_start(self):
         self.value = np.float32(0)
         return super().draw_start()
-
-    def observe(self):
-        return super().observe() | {"observation": np.float32([*self.position, self.value])}
 
     def move(self, action):
         moved = super().move(action)
