@@ -372,10 +372,7 @@ class Lab:
     # Experiments with the environment itself
 
     def on_env(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
-        """Return the result of an experiment with the environment after further resets and steps.
-
-        The result is None if a call of the environment raised, in the run or in an experiment.
-        """
+        """Return the result of an experiment after further resets and steps; None if a call raised."""
         for name in self.functions:  # first, since further steps could affect these results
             self.step_results(name)
             self.pair_results(name)

@@ -197,7 +197,7 @@ def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
     for owner in (env.unwrapped, *vars(env.unwrapped).values()):  # the goal may be in a task object
         attributes = owner if isinstance(owner, dict) else getattr(owner, "__dict__", {})
         for name, value in attributes.items():
-            if re.search("goal|target", name) and first_difference(own, value) is None:
+            if re.search("goal|target", str(name)) and first_difference(own, value) is None:
                 attributes[name] = copy_tree(goal)
     return env
 

@@ -157,9 +157,7 @@ def pops_a_key(observation, info):
 
 @pytest.mark.usefixtures("few_first_steps")
 @pytest.mark.parametrize("change", [annotates_info, empties_info, relabels, pops_a_key])
-@pytest.mark.parametrize(
-    "steps", [60, WATCHED_CLOSELY + 2 * STRIDE], ids=["first steps", "later steps"]
-)
+@pytest.mark.parametrize("steps", [60, WATCHED_CLOSELY + 2 * STRIDE], ids=["first steps", "later steps"])
 def test_changes_by_the_receiver_are_not_findings(change, steps):
     env = GoalEnvChecker(Reach())
     use(env, steps, on_return=change)

@@ -15,11 +15,9 @@ from tests.support.specimens.broken_values import (
     InfoFromTheGlobalGenerator,
     KeepsTheFirstGoal,
     LosesTheCost,
-    OnlyOwnGoals,
     RadiusInMillimetres,
     ReadsInfo,
     SuccessTruncates,
-    TerminatesBeforeSuccess,
 )
 from tests.support.specimens.broken_vectors import Reaches
 from tests.support.specimens.correct import CostInInfo

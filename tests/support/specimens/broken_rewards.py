@@ -4,7 +4,14 @@ from functools import cached_property
 
 import numpy as np
 
-from tests.support.specimens.reach import DenseReach, DistanceReward, FlagReward, NeverTerminates, Reach, from_infos
+from tests.support.specimens.reach import (
+    DenseReach,
+    DistanceReward,
+    FlagReward,
+    NeverTerminates,
+    Reach,
+    from_infos,
+)
 
 
 class RewardBeforeTheMove(Reach, breaks="GE101"):
