@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.checker.comparing import close, show
-from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat, reward_number
+from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, Pair, between, flat, reward_number
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord
 from her_wrappers.data.trees import try_as_array
@@ -160,23 +160,17 @@ def reward_depends_on_state(lab: Lab) -> Iterator[Violation]:
 
 def _ignores_goal(lab: Lab) -> bool:
     """Whether the reward never changes with the desired goal, if achieved goal and info stay the same."""
-    rewards: dict[tuple[bytes, int], list[float]] = {}
-    goals: dict[tuple[bytes, int], set[bytes]] = {}
-    for pair, result in zip(lab.pairs, lab.pair_results(REWARD), strict=True):
-        if result.number is None or not np.isfinite(result.number):
-            return False
-        key = flat(pair.achieved).tobytes(), id(pair.info)
-        rewards.setdefault(key, []).append(result.number)
-        goals.setdefault(key, set()).add(flat(pair.desired).tobytes())
-    compared = [key for key, desired in goals.items() if len(desired) > 1]
-    if not compared or not all(close(min(rewards[key]), max(rewards[key])) for key in compared):
-        return False
+    pairs = list(lab.pairs)
     # The pairs may contain no goal that is reached, so try the step with the best reward, too.
     step = max(lab.steps, key=lambda step: reward_number(step.reward))
-    desired_goals = [step.observation["desired_goal"], *(pair.desired for pair in lab.pairs)]
-    achieved = step.observation["achieved_goal"]
-    results = [lab.call(REWARD, achieved, goal, step.info) for goal in desired_goals]
-    return all(map(results[0].agrees_with, results))
+    goals = [step.observation["desired_goal"], *(pair.desired for pair in pairs)]
+    pairs += [Pair(step.observation["achieved_goal"], goal, step.info) for goal in goals]
+    first: dict[int, CallResult] = {}  # result for an info; pairs with the same info have one achieved goal
+    for pair in pairs:
+        result = lab.call(REWARD, pair.achieved, pair.desired, pair.info)
+        if result.number is None or not result.agrees_with(first.setdefault(id(pair.info), result)):
+            return False
+    return len({flat(goal).tobytes() for goal in goals}) > 1
 
 
 @rule(

@@ -205,22 +205,3 @@ def test_wrappers_outside_the_checker_give_no_finding(wrapper):
 def test_a_vector_environment_is_rejected_with_the_call_that_works():
     with pytest.raises(TypeError, match="env must be a single environment, got SyncVectorEnv; call check_"):
         GoalEnvChecker(SyncVectorEnv([Reach]))
-
-
-def test_a_run_of_stable_baselines3_with_monitors_inside_and_outside_gives_no_finding():
-    sb3 = pytest.importorskip("stable_baselines3")
-    monitor = sb3.common.monitor.Monitor
-    checker = GoalEnvChecker(monitor(gym.make("her_envs/PointReach-v0", max_steps=20)))
-    sb3.SAC(
-        "MultiInputPolicy",
-        monitor(checker),
-        replay_buffer_class=sb3.HerReplayBuffer,
-        learning_starts=50,
-        train_freq=8,
-        batch_size=16,
-        policy_kwargs={"net_arch": [16]},
-        seed=0,
-        device="cpu",
-    ).learn(150)
-    assert checker.report().steps >= 150
-    assert checker.report().findings == ()
