@@ -1,5 +1,7 @@
 """Specimens whose observation contains values that depend on the desired goal."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from gymnasium import spaces
 
@@ -34,7 +36,7 @@ class ObservesTheDistance(Relative, DenseReach, breaks="GE304"):
 
 
 class RemembersRewards(Relative):
-    """The observation is the position and a value that step() computes from former rewards or distances."""
+    """The observation is the position and a value that step() computes from former rewards."""
 
     value = np.float32(0)
 
@@ -47,21 +49,23 @@ class RemembersRewards(Relative):
 
     def move(self, action):
         moved = super().move(action)
-        reward = self.compute_reward(moved, self.goal, {})
-        self.value = np.float32(self.remember(reward, self.distance(moved, self.goal)))
+        self.value = np.float32(self.remember(self.compute_reward(moved, self.goal, {})))
         return moved
 
 
 class ObservesTheLastReward(RemembersRewards, breaks="GE304"):
-    def remember(self, reward, distance):
+    def remember(self, reward):
         return reward
 
 
 class ObservesTheReturn(RemembersRewards, DenseReach, breaks="GE304"):
-    def remember(self, reward, distance):
+    def remember(self, reward):
         return self.value + reward
 
 
-class ObservesTheBestDistance(RemembersRewards, breaks="GE304"):
-    def remember(self, reward, distance):
-        return min(self.value or np.inf, distance)
+class ObservesTheReturnOfATask(ObservesTheReturn, breaks="GE304"):
+    """The goal is an attribute of a task object."""
+
+    goal = property(
+        lambda self: self.task.goal, lambda self, goal: setattr(self, "task", SimpleNamespace(goal=goal))
+    )
