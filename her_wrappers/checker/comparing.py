@@ -140,9 +140,7 @@ def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
 
 def share_memory(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether both arrays are writeable and share memory."""
-    if not (a.flags.writeable and b.flags.writeable) or not np.may_share_memory(a, b):
-        return False
-    return bool(np.shares_memory(a, b))
+    return bool(a.flags.writeable and b.flags.writeable and np.shares_memory(a, b))
 
 
 def type_name(value: Any) -> str:

@@ -21,32 +21,24 @@ from her_wrappers.support.user_warning import warn_user
 WATCHED_CLOSELY = 1000
 """Number of first steps that are all checked; resets are checked only during these steps."""
 
-STRIDE = 16
+STRIDE = 25
 """After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
-
-HELD = 8
-"""Later steps are checked in groups of this size, since each application of the rules is slow."""
 
 CHANGES_LATER = GOAL_ENV_RULES["GE301"]
 """Rule on returned objects that change later; it is applied after the next call of the environment."""
 
-FIRST_RULES = [rule for rule in GOAL_ENV_RULES.values() if rule.passive and rule is not CHANGES_LATER]
-"""Rules for the first `WATCHED_CLOSELY` steps."""
-
-LATER_RULES = [rule for rule in FIRST_RULES if rule.code != "GE302"]
-"""Rules for later steps, without the rule on shared memory, which the first steps already show."""
+RULES = [rule for rule in GOAL_ENV_RULES.values() if rule.passive and rule is not CHANGES_LATER]
+"""Rules that are applied to each reset and step when it returns."""
 
 
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Checks an environment while it is used, and warns once for each finding.
 
     The wrapper checks each of the first 1000 steps, and the resets before and between them. From then on, it
-    checks only every 16th step and no reset. Eight of these later steps are collected and then checked
-    together; `report` and `close` check those collected so far. The wrapper applies the rules that need no
-    additional steps or relabeled goals. These rules find wrong spaces; rewards, success flags and
-    terminations that contradict the goal functions; returned arrays that change later; returned arrays that
-    share memory (first 1000 steps only); and goals that change within an episode. The wrapper does not change
-    the values that ``reset`` and ``step`` take and return.
+    checks only every 25th step and no reset. The wrapper applies the rules that need no additional steps or
+    relabeled goals. These rules find wrong spaces; rewards, success flags and terminations that contradict
+    the goal functions; returned arrays that change later or share memory; and goals that change within an
+    episode. The wrapper does not change the values that ``reset`` and ``step`` take and return.
 
     Args:
         env: A single goal environment, with any wrappers.
@@ -80,7 +72,6 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._success_reward: float | None = None  # reward if both goals are equal
         self._findings: dict[tuple[str, str], Finding] = {}
         self._last: ResetRecord | StepRecord | None = None
-        self._pending: list[StepRecord] = []
         self._before: Any = None  # a copy of the last observation if the next step is checked
         self._ended = False
         self._steps = self._successes = self._t = 0
@@ -104,12 +95,12 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._episode, self._t, self._ended = self._episode + 1, 0, False
         if self._steps < WATCHED_CLOSELY:
             self._last = ResetRecord.of(self._episode, seed, options, to_arrays(returned))
-            self._judge([self._last], [])
+            self._judge(self._last)
         self._before = self._copy_for_next_step(returned[0])
         return returned
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment; check each of the first 1000 steps, and then every 16th step.
+        """Step the environment; check each of the first 1000 steps, and then every 25th step.
 
         Args:
             action: Element of the action space.
@@ -126,16 +117,13 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         if is_checked and not (self._ended and not has_ended):
             arrays = to_arrays(action), to_arrays(returned)
             self._last = StepRecord.of((self._episode, self._t), self._before, action_copy, *arrays)
-            self._pending.append(self._last)
-            if self._steps < WATCHED_CLOSELY or len(self._pending) == HELD:
-                self._judge_pending()
+            self._judge(self._last)
         self._steps, self._t, self._ended = self._steps + 1, self._t + 1, has_ended
         self._before = self._copy_for_next_step(returned[0])
         return returned
 
     def report(self) -> Report:
         """Return a report of all findings so far; its number of successes includes only checked steps."""
-        self._judge_pending()
         findings = GOAL_ENV_RULES.without_hidden(list(self._findings.values()))
         experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
         return Report(
@@ -150,11 +138,6 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             ),
         )
 
-    def close(self) -> None:
-        """Apply the rules to the steps that are not checked yet, and close the environment."""
-        self._judge_pending()
-        super().close()
-
     def _is_checked(self) -> bool:
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
@@ -166,8 +149,8 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _find_changes(self, record: ResetRecord | StepRecord | None) -> None:
         """Add findings for objects in ``record`` that the environment changed after it had returned them."""
         if record is not None:
-            rollout = Rollout([record]) if isinstance(record, ResetRecord) else Rollout([], [record])
-            self._add_findings(apply_rules([CHANGES_LATER], Lab(self.observation_space, rollout)))
+            lab = Lab(self.observation_space, _rollout_of(record))
+            self._add_findings(apply_rules([CHANGES_LATER], lab))
 
     def _copy_for_next_step(self, observation: Any) -> Any:
         """Return a copy of the observation if the next step is checked, else None."""
@@ -175,26 +158,20 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             return self._last.observation
         return copy_tree(to_arrays(observation)) if self._is_checked() else None
 
-    def _judge_pending(self) -> None:
-        if self._pending:
-            steps, self._pending = self._pending, []
-            self._judge([], steps)
-
-    def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
-        """Apply the rules that need no experiments to the given resets and steps."""
+    def _judge(self, record: ResetRecord | StepRecord) -> None:
+        """Apply the rules that need no experiments to a reset or a step."""
         with ignore_warnings():
-            lab = Lab(self.observation_space, Rollout(resets, steps), self._functions)
-            if resets:  # once in an episode, since the search for arrays is slow
+            lab = Lab(self.observation_space, _rollout_of(record), self._functions)
+            if isinstance(record, ResetRecord):  # once in an episode, since the search for arrays is slow
                 lab.state = arrays_in(self.env.unwrapped)
-            results = lab.step_results(REWARD)
-            if results:
+            for result in lab.step_results(REWARD):
                 if self._success_reward is None:
-                    achieved = steps[0].observation["achieved_goal"]
-                    self._success_reward = lab.call(REWARD, achieved, achieved, steps[0].info).number
-                numbers = [self._success_reward, *(result.number for result in results)]
-                self._reward_values = distinct([*self._reward_values, *numbers])
+                    achieved = record.observation["achieved_goal"]
+                    self._success_reward = lab.call(REWARD, achieved, achieved, record.info).number
+                numbers = [*self._reward_values, self._success_reward, result.number]
+                self._reward_values = distinct(numbers)
             lab.reward_values, lab.success_reward = self._reward_values, self._success_reward
-            findings = apply_rules(FIRST_RULES if self._steps < WATCHED_CLOSELY else LATER_RULES, lab)
+            findings = apply_rules(RULES, lab)
         self._successes += len(lab.successes)
         self._add_findings(findings)
 
@@ -210,6 +187,10 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             elif finding.code in codes:
                 known[key] = finding
                 warn_user(str(finding))
+
+
+def _rollout_of(record: ResetRecord | StepRecord) -> Rollout:
+    return Rollout([record]) if isinstance(record, ResetRecord) else Rollout([], [record])
 
 
 def _is_true(flag: Any) -> bool:

@@ -372,44 +372,14 @@ class Lab:
     # Experiments with the environment itself
 
     def on_env(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
-        """Return the result of an experiment with the environment after further resets and steps.
-
-        The result is None if a call of the environment raised, in the run or in an experiment.
-        """
-        _ = self.new_generators
-        return self._on_env(experiment)
-
-    @cached_property
-    def new_generators(self) -> list[str]:
-        """Names of random generators that each reset replaces by a generator in the same state.
-
-        This takes the further steps of `on_env`, after the calls that the state of the environment could
-        affect.
-        """
-        for name in self.functions:
+        """Return the result of an experiment after further resets and steps; None if a call raised."""
+        for name in self.functions:  # first, since further steps could affect these results
             self.step_results(name)
             self.pair_results(name)
-
-        def experiment(env: CheckedEnv) -> list[str]:
-            env.reset()
-            generators = _generators(env)
-            steps = walk(env, self.policy, self.seed, seeds_reset=False)
-            next(steps)
-            replaced = [
-                name
-                for name, new in _generators(env).items()
-                if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
-            ]
-            for _ in range(STEPS_BEFORE_REPEATING):
-                next(steps)
-            return replaced
-
-        return self._on_env(experiment) or []
-
-    def _on_env(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
         if self.env is None or self.rollout.failure is not None or not self.run.steps:
             return None
         try:
+            _ = self.new_generators
             return experiment(self.env)
         except PolicyError:
             raise
@@ -417,6 +387,25 @@ class Lab:
             self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
             self.failure = self.failure or self.rollout.failure
             return None
+
+    @cached_property
+    def new_generators(self) -> list[str]:
+        """Names of random generators that each reset replaces by a generator in the same state.
+
+        This takes the further steps of `on_env`; use it after another experiment only.
+        """
+        self.env.reset()
+        generators = _generators(self.env)
+        steps = walk(self.env, self.policy, self.seed, seeds_reset=False)
+        next(steps)
+        replaced = [
+            name
+            for name, new in _generators(self.env).items()
+            if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
+        ]
+        for _ in range(STEPS_BEFORE_REPEATING):
+            next(steps)
+        return replaced
 
     @memoized
     def later_results(self, name: str) -> list[CallResult]:

@@ -112,12 +112,7 @@ class _StoppedRunError(Exception):
 
 
 class _Runner:
-    """Runs a single environment or, with ``num_envs``, a vector environment, and records the calls.
-
-    In the records of a vector environment, an episode lasts from one call of ``reset`` to the next. ``reset``
-    is called after a limited number of steps and, in autoreset mode DISABLED, also when the episode of any
-    environment ends.
-    """
+    """Runs and records an environment; an episode of a vector one lasts from one reset to the next."""
 
     def __init__(self, env: Any, budget: Budget, num_envs: int | None) -> None:
         self.rollout = Rollout()
@@ -368,16 +363,14 @@ def _fit_discrete(space: Any, actions: np.ndarray, goals_before: np.ndarray, goa
     return steer
 
 
-def call_reset(env: Any, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+def call_reset(env: Any, seed: int | None = None, options: Any = None) -> Any:
     """Call ``reset``, and return observation and info; raise TypeError unless it returns a pair."""
-    observation, info = _arrays(env.reset(seed=seed, options=copy_tree(options)), 2)
-    return observation, info
+    return _arrays(env.reset(seed=seed, options=copy_tree(options)), 2)
 
 
-def call_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+def call_step(env: Any, action: Any) -> Any:
     """Call ``step``, and return its five values; raise TypeError unless it returns a tuple of 5 values."""
-    observation, reward, terminated, truncated, info = _arrays(env.step(action), 5)
-    return observation, reward, terminated, truncated, info
+    return _arrays(env.step(action), 5)
 
 
 def _arrays(returned: Any, length: int) -> Any:

@@ -25,7 +25,7 @@ def are_trivial(compute_reward: GoalFunction, achieved_goal: Any, goal: Any, inf
     """Return whether each of B new goals is trivial, (B,) bool: achieved before the step already.
 
     A goal g is trivial if ``compute_reward(ag_t, g) == compute_reward(g, g)``; ag_t is the achieved goal
-    before the step. This is the only definition of the word in statistics, diagnosis and logs.
+    before the step. This is the definition of the word in statistics and logs.
     """
     trivial: np.ndarray = np.equal(
         compute_reward(achieved_goal, goal, info), compute_reward(goal, goal, info)

@@ -30,12 +30,8 @@ REPEATED_CALLS, REPEATED_SIZE = 4, 3
     "GE104",
     fix="compute norms and sums over axis=-1, the components of a goal, and use np.where instead of `if`",
     needs=REWARD_NEEDS,
-    wrong="""
-distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-return 0.0 if distance < 0.05 else -1.0""",
-    right="""
-distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-return np.where(distance < 0.05, 0.0, -1.0)""",
+    wrong="return 0.0 if distance < 0.05 else -1.0",
+    right="return np.where(distance < 0.05, 0.0, -1.0)",
 )
 def reward_not_vectorised(lab: Lab) -> Iterator[Violation]:
     """compute_reward raises an exception on a batch of goals, with every form of the info argument."""
@@ -178,10 +174,8 @@ def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
     fix="compute the reward that reward_type names, and raise ValueError for unknown names",
     needs=REWARD_NEEDS,
     wrong="""
-if self.reward_type == "sparse":
-    return -(distance > 0.05).astype(np.float32)
 if self.reward_type == "dense":
-    return -distance""",
+    return -distance  # and None for all other values""",
     right="""
 if reward_type not in ("sparse", "dense"):
     raise ValueError(f"unknown reward_type {reward_type!r}")""",
@@ -251,10 +245,8 @@ def _as_int64(goal: Any) -> Any:
     "GE119",
     fix="compute each row in the same way for every batch size",
     needs=BATCH_NEEDS,
-    wrong="""
-rewards = -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-return np.where(np.arange(len(rewards)) < 100, rewards, 0)""",
-    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+    wrong="return np.where(np.arange(len(distance)) < 100, -distance, 0)",
+    right="return -distance",
 )
 def reward_batch_size(lab: Lab) -> Iterator[Violation]:
     """For large batches, compute_reward raises or returns other rewards than for single goals."""
@@ -273,11 +265,8 @@ def reward_batch_size(lab: Lab) -> Iterator[Violation]:
     "GE121",
     fix="never write to an argument; call np.ascontiguousarray where the memory layout matters",
     needs=BATCH_NEEDS,
-    wrong="""
-achieved_goal -= desired_goal
-reward = -np.linalg.norm(achieved_goal, axis=-1)
-achieved_goal += desired_goal""",
-    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+    wrong="achieved_goal -= desired_goal  # and added again afterwards",
+    right="difference = achieved_goal - desired_goal",
 )
 def goals_read_only(lab: Lab) -> Iterator[Violation]:
     """A goal function raises or returns other values for read-only strided goals in the space's order."""
@@ -319,9 +308,7 @@ def _read_only_view(space: Any, goals: Tree) -> Any:
     "GE122",
     fix="return a new array at each call",
     needs=BATCH_NEEDS,
-    wrong="""
-np.negative(distance, out=self._rewards[: len(distance)])
-return self._rewards[: len(distance)]""",
+    wrong="return np.negative(distance, out=self._rewards[: len(distance)])",
     right="return -distance",
 )
 def output_reused(lab: Lab) -> Iterator[Violation]:

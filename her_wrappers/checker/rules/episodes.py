@@ -27,7 +27,7 @@ from her_wrappers.checker.lab import MAX_STATES, Lab, compare_reset, rule
 from her_wrappers.checker.records import STATE, StepRecord, spread
 from her_wrappers.checker.replicas import CheckedEnv
 from her_wrappers.checker.rollout import call_step
-from her_wrappers.data.trees import copy_tree, leaf_arrays
+from her_wrappers.data.trees import copy_tree
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal, fit_function
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.rules import Violation
@@ -55,12 +55,8 @@ of `LATE`. Errors are squared, and shares of the squared moves; the latter also 
     fix="return copies of arrays that the environment changes later",
     repair="CopyObservation",
     passive=True,
-    wrong="""
-self._position += action
-return {"achieved_goal": self._position, ...}""",
-    right="""
-self._position = self._position + action
-return {"achieved_goal": self._position.copy(), ...}""",
+    wrong='return {"achieved_goal": self._position, ...}  # and self._position += action in step()',
+    right='return {"achieved_goal": self._position.copy(), ...}',
 )
 def data_changes_later(lab: Lab) -> Iterator[Violation]:
     """An observation, info, reward or flag changes after it was returned, since its object is reused."""
@@ -77,10 +73,8 @@ def data_changes_later(lab: Lab) -> Iterator[Violation]:
     fix="return and store copies",
     repair="CopyObservation",
     passive=True,
-    wrong="""
-return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.goal}""",
-    right="""
-return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}""",
+    wrong='return {"observation": state, "achieved_goal": state[:2], ...}',
+    right='return {"observation": state, "achieved_goal": state[:2].copy(), ...}',
 )
 def shared_memory(lab: Lab) -> Iterator[Violation]:
     """Writing to one array changes another, or step() changes the action.
@@ -126,9 +120,7 @@ def _shares(name: str, other: str, place: str = "") -> Violation:
     fix="draw goals in reset() only, or end the episode in the step that changes the goal",
     needs=("goals",),
     passive=True,
-    wrong="""
-if reached:
-    self.goal = self._draw_goal()  # in the middle of an episode""",
+    wrong="self.goal = self._draw_goal()  # in step(), after a success",
     right="terminated = reached  # reset() draws the next goal",
 )
 def goal_changes_in_episode(lab: Lab) -> Iterator[Violation]:
@@ -137,32 +129,10 @@ def goal_changes_in_episode(lab: Lab) -> Iterator[Violation]:
     def equal(a: np.ndarray, b: np.ndarray) -> bool:  # the same goal in another dtype may be rounded
         return identical(a, b) if a.dtype == b.dtype else close(a, b)
 
-    goals = ((step.before["desired_goal"], step.observation["desired_goal"]) for step in lab.steps)
-    is_changed = [any(differences(before, after, equal)) for before, after in goals]
-    changes = [step for step, changed in zip(lab.steps, is_changed, strict=True) if changed]
-    for step in changes:
-        before, after = show(step.before["desired_goal"]), show(step.observation["desired_goal"])
-        cause = _cause_of_change(lab.steps, is_changed) if step is changes[0] else ""
-        yield Violation(f"step() changed desired_goal from {before} to {after}{cause}", step.place)
-
-
-def _cause_of_change(steps: list[StepRecord], is_changed: list[bool]) -> str:
-    """Return the likely cause of the first change of the desired goal, or an empty text."""
-    first = is_changed.index(True)
-    try:
-        before, after = (
-            np.stack([flat(observation["achieved_goal"]) for observation in observations])
-            for observations in ([step.before for step in steps], [step.observation for step in steps])
-        )
-        if not (before[first].any() or flat(steps[first].before["desired_goal"]).any()):
-            return "; both goals were zero before, as in the first observations of DelayObservation"
-    except (TypeError, ValueError):
-        return ""  # goals of different shapes
-    moves = np.linalg.norm(after - before, axis=1)
-    others = moves[~np.array(is_changed)]
-    if others.size and moves[first] > JUMP * others.max():
-        return "; the achieved goal jumps in the same step, as if step() calls reset()"
-    return ""
+    for step in lab.steps:
+        before, after = step.before["desired_goal"], step.observation["desired_goal"]
+        if any(differences(before, after, equal)):
+            yield Violation(f"step() changed desired_goal from {show(before)} to {show(after)}", step.place)
 
 
 @rule(
@@ -195,23 +165,6 @@ def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
         return None  # GE005 reports observations that are not arrays of one shape
 
 
-@contextlib.contextmanager
-def _other_goal(env: CheckedEnv, own: Any, goal: Any) -> Iterator[CheckedEnv]:
-    """Write ``goal`` to the arrays of the environment that contain its ``own`` goal; then restore them."""
-    written = []
-    try:
-        for name, array in arrays_in(env.unwrapped):
-            for old, new in zip(leaf_arrays(own), leaf_arrays(goal), strict=True):
-                is_equal = array.size == old.size and close(array.ravel(), old.ravel())
-                if is_equal and re.match("(?!.*space).*(goal|target)", name):
-                    written.append((array, array.copy()))
-                    array[...] = new.reshape(array.shape)
-        yield env
-    finally:  # a copy may share arrays, such as constants of a module, with other environments
-        for array, values in reversed(written):
-            array[...] = values
-
-
 def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
     """Repeat the first episode with other desired goals, and find the first difference of the observation."""
     start, steps = lab.rollout.resets[0], [step for step in lab.steps if step.episode == 0]
@@ -220,22 +173,33 @@ def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
     own = start.observation["desired_goal"]
     with contextlib.suppress(Exception):  # of copies, which no user makes
         for goal in (own, *(step.observation["achieved_goal"] for step in spread(steps, 3))):
-            with _other_goal(copy.deepcopy(replica), own, goal) as env:
-                for step in steps:
-                    observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
-                    part, known = observation["observation"], step.observation["observation"]
-                    goals = step.observation | {"desired_goal": goal, "observation": part}
-                    if first_difference(goals, observation) or step.terminated or step.truncated:
-                        break  # the goal was not set, it changes the dynamics too, or the episode ended
-                    if found := first_difference(known, part):
-                        if goal is own:
-                            return None  # copies differ for another reason, such as a common simulator
-                        values = f"{show(found[1])}, but {show(found[2])} if another goal is desired"
-                        message = f"observation{found[0]} is {values} and all else is equal"
-                        return Violation(message, step.place)
-                    if terminated or truncated:
-                        break
+            env = _with_goal(replica, own, goal)
+            for step in steps:
+                observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
+                part, known = observation["observation"], step.observation["observation"]
+                goals = step.observation | {"desired_goal": goal, "observation": part}
+                if first_difference(goals, observation) or step.terminated or step.truncated:
+                    break  # the goal was not set, it changes the dynamics too, or the episode ended
+                if found := first_difference(known, part):
+                    if goal is own:
+                        return None  # copies differ for another reason, such as a common simulator
+                    values = f"{show(found[1])}, but {show(found[2])} if another goal is desired"
+                    message = f"observation{found[0]} is {values} and all else is equal"
+                    return Violation(message, step.place)
+                if terminated or truncated:
+                    break
     return None
+
+
+def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
+    """Return a copy of an environment in which ``goal`` replaces the attributes with its ``own`` goal."""
+    env = copy.deepcopy(env)
+    for owner in (env.unwrapped, *vars(env.unwrapped).values()):  # the goal may be in a task object
+        attributes = owner if isinstance(owner, dict) else getattr(owner, "__dict__", {})
+        for name, value in attributes.items():
+            if re.search("goal|target", str(name)) and first_difference(own, value) is None:
+                attributes[name] = copy_tree(goal)
+    return env
 
 
 @rule(
@@ -243,7 +207,6 @@ def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
     fix="compute the achieved goal after the state has changed, in reset() too: call mj_forward in MuJoCo",
     needs=("steps", "goals"),
     wrong="""
-mujoco.mj_resetData(self.model, self.data)
 self.data.qpos[:] = self._draw_start()
 return self._observation(), {}""",
     right="""
@@ -305,10 +268,8 @@ def _size(moves: np.ndarray) -> float:
     severity="warning",
     fix="put what determines the achieved goal, such as the position of the object, into observation",
     needs=("steps", "goals"),
-    wrong="""
-return {"observation": gripper, "achieved_goal": block, "desired_goal": self.goal}""",
-    right="""
-return {"observation": np.concatenate([gripper, block]), "achieved_goal": block.copy(), ...}""",
+    wrong='return {"observation": gripper, "achieved_goal": block, ...}',
+    right='return {"observation": np.concatenate([gripper, block]), "achieved_goal": block, ...}',
 )
 def achieved_goal_hidden(lab: Lab) -> Iterator[Violation]:
     """The observation does not show an achieved goal, such as an object, so that most agents do not see it.

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.checker.comparing import close, show
-from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, between, flat, reward_number
+from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, Pair, between, flat, reward_number
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord
 from her_wrappers.data.trees import try_as_array
@@ -114,21 +114,13 @@ def _likely_cause(lab: Lab, mismatches: list[tuple[StepRecord, CallResult]]) -> 
     )
     if swaps_values and matches >= len(mismatches):
         return f"step() may decide success by another threshold: {matches} rewards match"
-    return constant_difference(rewards, computed)
-
-
-def constant_difference(rewards: np.ndarray, computed: np.ndarray) -> str:
-    """Return a sentence about a constant offset or factor between two or more rewards, or an empty text."""
-    offsets = rewards - computed
-    fits = [f"offset {show(offsets[0])}"] if _all_equal(offsets) else []
-    # Equal rewards, as in a sparse task without success, fit an offset and a factor; a factor of 0 says less.
-    if computed.all() and (rewards.all() or not fits) and _all_equal(rewards / computed):
-        fits.append(f"factor {show(rewards[0] / computed[0])}")
+    relations = {"offset": rewards - computed, "factor": rewards / computed}
+    fits = [
+        f"{name} {show(values[0])}"
+        for name, values in relations.items()
+        if np.isfinite(values).all() and close(values, np.full_like(values, values[0]))
+    ]
     return f"all wrong rewards differ by the constant {' or '.join(fits)}" if fits else ""
-
-
-def _all_equal(values: np.ndarray) -> bool:
-    return close(values, np.full(len(values), values[0]))
 
 
 @rule(
@@ -136,10 +128,8 @@ def _all_equal(values: np.ndarray) -> bool:
     fix="write to a new array",
     needs=REWARD_NEEDS,
     passive=True,
-    wrong="""
-achieved_goal -= desired_goal
-return -np.linalg.norm(achieved_goal, axis=-1)""",
-    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+    wrong="achieved_goal -= desired_goal",
+    right="difference = achieved_goal - desired_goal",
 )
 def reward_mutates_input(lab: Lab) -> Iterator[Violation]:
     """A goal function changes its arguments in place, which corrupts the data of a replay buffer."""
@@ -170,23 +160,17 @@ def reward_depends_on_state(lab: Lab) -> Iterator[Violation]:
 
 def _ignores_goal(lab: Lab) -> bool:
     """Whether the reward never changes with the desired goal, if achieved goal and info stay the same."""
-    rewards: dict[tuple[bytes, int], list[float]] = {}
-    goals: dict[tuple[bytes, int], set[bytes]] = {}
-    for pair, result in zip(lab.pairs, lab.pair_results(REWARD), strict=True):
-        if result.number is None or not np.isfinite(result.number):
-            return False
-        key = flat(pair.achieved).tobytes(), id(pair.info)
-        rewards.setdefault(key, []).append(result.number)
-        goals.setdefault(key, set()).add(flat(pair.desired).tobytes())
-    compared = [key for key, desired in goals.items() if len(desired) > 1]
-    if not compared or not all(close(min(rewards[key]), max(rewards[key])) for key in compared):
-        return False
+    pairs = list(lab.pairs)
     # The pairs may contain no goal that is reached, so try the step with the best reward, too.
     step = max(lab.steps, key=lambda step: reward_number(step.reward))
-    desired_goals = [step.observation["desired_goal"], *(pair.desired for pair in lab.pairs)]
-    achieved = step.observation["achieved_goal"]
-    results = [lab.call(REWARD, achieved, goal, step.info) for goal in desired_goals]
-    return all(map(results[0].agrees_with, results))
+    goals = [step.observation["desired_goal"], *(pair.desired for pair in pairs)]
+    pairs += [Pair(step.observation["achieved_goal"], goal, step.info) for goal in goals]
+    first: dict[int, CallResult] = {}  # result for an info; pairs with the same info have one achieved goal
+    for pair in pairs:
+        result = lab.call(REWARD, pair.achieved, pair.desired, pair.info)
+        if result.number is None or not result.agrees_with(first.setdefault(id(pair.info), result)):
+            return False
+    return len({flat(goal).tobytes() for goal in goals}) > 1
 
 
 @rule(
@@ -209,10 +193,8 @@ def reward_nondeterministic(lab: Lab) -> Iterator[Violation]:
     "GE112",
     fix="do not write to attributes or draw random numbers in the function",
     needs=(*REWARD_NEEDS, "replica"),
-    wrong="""
-self.last_distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-return -self.last_distance""",
-    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+    wrong="self.last_distance = distance  # which step() reads",
+    right="return -distance",
 )
 def reward_side_effect(lab: Lab) -> Iterator[Violation]:
     """Calling a goal function changes the following steps of the environment."""

@@ -44,14 +44,12 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
             message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
             yield Violation(message, subject=f"info {path}", severity="warning")
         return
-    cause = "step() draws from a generator that the seed does not set"
-    if found.at_reset and _subject(found) == "goal" and "options=" not in found.place:
-        cause = "the goal is drawn from a generator that the seed does not set"
-    elif "options=" in found.place:
-        cause = "the seed does not determine the reset with these options"
-    elif found.at_reset:
-        cause = "reset() uses a generator that the seed does not set, or keeps state of the last episode"
-    yield _difference(found, other, cause)
+    causes = {
+        "dynamics": "step() draws from a generator that the seed does not set",
+        "goal": "the goal is drawn from a generator that the seed does not set",
+        "reset": "reset() uses a generator that the seed does not set, or keeps state of the last episode",
+    }
+    yield _difference(found, other, causes[_subject(found)])
 
 
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
@@ -74,14 +72,8 @@ def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     "GE402",
     fix="restore in reset() everything that step() changes, including random generators",
     needs=("replica",),
-    wrong="""
-def reset(self, *, seed=None, options=None):
-    super().reset(seed=seed)
-    self.position = self._draw_start()  # self.velocity keeps its value""",
-    right="""
-def reset(self, *, seed=None, options=None):
-    super().reset(seed=seed)
-    self.position, self.velocity = self._draw_start(), np.zeros(2)""",
+    wrong="self.position = self._draw_start()  # self.velocity keeps its value",
+    right="self.position, self.velocity = self._draw_start(), np.zeros(2)",
 )
 def state_survives_reset(lab: Lab) -> Iterator[Violation]:
     """After a reset with a seed, an environment that was used before differs from a new one."""
@@ -101,13 +93,8 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
     "GE403",
     fix="call super().reset(seed=seed) with and without options, and draw from self.np_random only",
     needs=("replica",),
-    wrong="""
-if options is not None:
-    return self._reset_to(options)  # without super().reset(seed=seed)""",
-    right="""
-super().reset(seed=seed)
-if options is not None:
-    return self._reset_to(options)""",
+    wrong="super().reset(seed=seed if options is None else None)",
+    right="super().reset(seed=seed)",
 )
 def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
     """Two calls of reset with the same seed and options return different observations."""
@@ -137,10 +124,8 @@ def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
     "GE404",
     fix="draw from self.np_random, or from a separate generator: numpy.random.default_rng(seed)",
     needs=("replica",),
-    wrong="""
-np.random.seed(0)
-noise = np.random.normal(size=2)""",
-    right="noise = self.np_random.normal(size=2)",
+    wrong="np.random.seed(seed)",
+    right="super().reset(seed=seed)  # then draw from self.np_random",
 )
 def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
     """The environment seeds a global random generator, so random numbers of other code repeat."""

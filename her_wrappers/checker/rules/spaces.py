@@ -23,12 +23,8 @@ from her_wrappers.support.error_texts import describe, raised_at
     "GE000",
     is_last=True,
     fix="read the exception; correct the line that raised it, or the values that the method returned",
-    wrong="""
-def step(self, action):
-    return observation, reward, done, {}""",
-    right="""
-def step(self, action):
-    return observation, reward, terminated, truncated, {}""",
+    wrong="return observation, reward, done, {}  # by step()",
+    right="return observation, reward, terminated, truncated, {}",
 )
 def environment_raises(lab: Lab) -> Iterator[Violation]:
     """reset, step or compute_reward raised an exception, or a space attribute is not a space."""
@@ -49,10 +45,7 @@ def environment_raises(lab: Lab) -> Iterator[Violation]:
     fix="use spaces.Dict with observation, achieved_goal and desired_goal",
     repair="AsGoalEnv",
     wrong="observation_space = spaces.Box(-1, 1, (6,))",
-    right="""
-observation_space = spaces.Dict(
-    observation=spaces.Box(-1, 1, (6,)), achieved_goal=goal_space, desired_goal=goal_space
-)""",
+    right="spaces.Dict(observation=..., achieved_goal=goal_space, desired_goal=goal_space)",
 )
 def not_dict_observation(lab: Lab) -> Iterator[Violation]:
     """The observation space is not a Dict, so there is no goal to relabel."""
@@ -67,9 +60,8 @@ def not_dict_observation(lab: Lab) -> Iterator[Violation]:
     "GE002",
     fix="add the key to the space and to the observations of reset() and step()",
     repair="AsGoalEnv",
-    wrong='return {"observation": position, "desired_goal": self.goal}',
-    right="""
-return {"observation": position, "achieved_goal": position.copy(), "desired_goal": self.goal.copy()}""",
+    wrong='return {"observation": position, "desired_goal": self.goal.copy()}',
+    right='return {"observation": position, "achieved_goal": position.copy(), ...}',
 )
 def missing_goal_key(lab: Lab) -> Iterator[Violation]:
     """The observation space or an observation lacks a goal key."""
@@ -92,9 +84,7 @@ def missing_goal_key(lab: Lab) -> Iterator[Violation]:
     fix="define compute_reward(achieved_goal, desired_goal, info) on the environment",
     repair="AsGoalEnv",
     needs=("goals",),
-    wrong="""
-def step(self, action):
-    reward = -np.linalg.norm(self.position - self.goal)""",
+    wrong="reward = -np.linalg.norm(self.position - self.goal)  # in step() only",
     right="""
 def compute_reward(self, achieved_goal, desired_goal, info):
     return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)""",
@@ -154,12 +144,8 @@ def goal_bounds_differ(lab: Lab) -> Iterator[Violation]:
     "GE007",
     severity="warning",
     fix="create spaces in __init__ only",
-    wrong="""
-def reset(self, *, seed=None, options=None):
-    self.action_space = spaces.Discrete(4)""",
-    right="""
-def __init__(self):
-    self.action_space = spaces.Discrete(4)""",
+    wrong="self.action_space = spaces.Discrete(4)  # in reset()",
+    right="self.action_space = spaces.Discrete(4)  # in __init__()",
 )
 def spaces_rebuilt(lab: Lab) -> Iterator[Violation]:
     """reset() or step() replaces a space object, so that a seed set on the space is lost."""
@@ -172,10 +158,7 @@ def spaces_rebuilt(lab: Lab) -> Iterator[Violation]:
     fix="apply the wrapper to `observation` only, or define compute_reward for the new goals in the wrapper",
     needs=REWARD_NEEDS,
     wrong="env = gym.wrappers.FrameStackObservation(env, 2)  # stacks the goals too",
-    right="""
-class StackedObservation(gym.ObservationWrapper):
-    def observation(self, observation):
-        return {**observation, "observation": self._stack(observation["observation"])}""",
+    right='return {**observation, "observation": self._stack(observation["observation"])}',
 )
 def goals_reshaped(lab: Lab) -> Iterator[Violation]:
     """A wrapper changes the shape of goals, such as by stacking frames, but not compute_reward."""

@@ -41,12 +41,8 @@ def no_success_flag(lab: Lab) -> Iterator[Violation]:
     needs=("goals", "reward", "sparse"),
     inconclusive_without=("success",),
     passive=True,
-    wrong="""
-info = {"is_success": distance < 0.1}
-reward = -float(distance > 0.05)""",
-    right="""
-success = distance < 0.05
-info, reward = {"is_success": success}, success - 1.0""",
+    wrong='info, reward = {"is_success": distance < 0.1}, -float(distance > 0.05)',
+    right='info, reward = {"is_success": success}, success - 1.0',
 )
 def success_mismatch(lab: Lab) -> Iterator[Violation]:
     """The success flag and the reward disagree on whether the goal is reached."""
@@ -149,11 +145,8 @@ def no_compute_terminated(lab: Lab) -> Iterator[Violation]:
     needs=REWARD_NEEDS,
     inconclusive_without=("success", "ended"),
     passive=True,
-    wrong="""
-def compute_terminated(self, achieved_goal, desired_goal, info):
-    return np.zeros(len(achieved_goal), bool)  # though step() terminates on success""",
-    right="""
-terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
+    wrong="return np.zeros(len(achieved_goal), bool)  # though step() terminates on success",
+    right="terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))  # in step()",
 )
 def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
     """compute_terminated disagrees with step() or returns no bool, or episodes end just before success."""
@@ -224,13 +217,8 @@ def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
     "GE209",
     fix="use only the goals; return time limits as truncated, and other reasons from step()",
     needs=("replica", *REWARD_NEEDS),
-    wrong="""
-def compute_terminated(self, achieved_goal, desired_goal, info):
-    reached = self._is_reached(achieved_goal, desired_goal)
-    return reached | (self.elapsed >= self.horizon)""",
-    right="""
-def compute_terminated(self, achieved_goal, desired_goal, info):
-    return self._is_reached(achieved_goal, desired_goal)""",
+    wrong="return self._is_reached(achieved_goal, desired_goal) | (self.elapsed >= self.horizon)",
+    right="return self._is_reached(achieved_goal, desired_goal)",
 )
 def terminated_depends_on_state(lab: Lab) -> Iterator[Violation]:
     """compute_terminated later returns other values for the same arguments.

@@ -161,11 +161,7 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
 
 
 def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
-    """Return how badly distances explain ``values``, which are larger at the goal: 0 for a function of them.
-
-    For two values, that is the share of steps on the wrong side of the best radius; otherwise 1 minus the
-    correlation of the ranks.
-    """
+    """Return the share of two values on the wrong side of the best radius, or 1 - correlation of ranks."""
     scaled = [each / max(float(abs(each).max(initial=0)), 1e-9) for each in (distances, values)]
     near, rank = (np.unique(each.round(5), return_inverse=True)[1] for each in scaled)
     if rank.max(initial=0) > 1:

@@ -13,7 +13,7 @@ from gymnasium.vector import SyncVectorEnv
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.checker import GOAL_ENV_RULES, goal_env_checker
-from her_wrappers.checker.goal_env_checker import HELD, STRIDE
+from her_wrappers.checker.goal_env_checker import STRIDE
 from her_wrappers.repairs import CopyObservation
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
@@ -49,7 +49,6 @@ PASSIVE_FAULTS = [
         "TerminationNotImplemented",
         "MutatesInfo",
         "LogAtZero",
-        "DividesByDistance",
         "TerminatesBeforeSuccess",
     }
 ]
@@ -86,8 +85,7 @@ def few_first_steps(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_first_steps")
-@pytest.mark.parametrize("end", ["steps", "report", "close"])
-def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_end(end):
+def test_a_fault_after_the_first_steps_is_found():
     class Late(DenseReach):
         steps = 0
 
@@ -98,11 +96,8 @@ def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_en
     env = GoalEnvChecker(Late())
     use(env, WATCHED_CLOSELY)
     assert not env.report().findings
-    if end != "steps":
-        use(env, STRIDE)
-    until_the_end = {"steps": lambda: use(env, STRIDE * HELD), "report": env.report, "close": env.close}
     with pytest.warns(UserWarning, match="GE101 reward-mismatch"):
-        until_the_end[end]()
+        use(env, STRIDE)
     assert env.report().codes == ["GE101"]
 
 
@@ -162,9 +157,7 @@ def pops_a_key(observation, info):
 
 @pytest.mark.usefixtures("few_first_steps")
 @pytest.mark.parametrize("change", [annotates_info, empties_info, relabels, pops_a_key])
-@pytest.mark.parametrize(
-    "steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["first steps", "later steps"]
-)
+@pytest.mark.parametrize("steps", [60, WATCHED_CLOSELY + 2 * STRIDE], ids=["first steps", "later steps"])
 def test_changes_by_the_receiver_are_not_findings(change, steps):
     env = GoalEnvChecker(Reach())
     use(env, steps, on_return=change)
@@ -212,22 +205,3 @@ def test_wrappers_outside_the_checker_give_no_finding(wrapper):
 def test_a_vector_environment_is_rejected_with_the_call_that_works():
     with pytest.raises(TypeError, match="env must be a single environment, got SyncVectorEnv; call check_"):
         GoalEnvChecker(SyncVectorEnv([Reach]))
-
-
-def test_a_run_of_stable_baselines3_with_monitors_inside_and_outside_gives_no_finding():
-    sb3 = pytest.importorskip("stable_baselines3")
-    monitor = sb3.common.monitor.Monitor
-    checker = GoalEnvChecker(monitor(gym.make("her_envs/PointReach-v0", max_steps=20)))
-    sb3.SAC(
-        "MultiInputPolicy",
-        monitor(checker),
-        replay_buffer_class=sb3.HerReplayBuffer,
-        learning_starts=50,
-        train_freq=8,
-        batch_size=16,
-        policy_kwargs={"net_arch": [16]},
-        seed=0,
-        device="cpu",
-    ).learn(150)
-    assert checker.report().steps >= 150
-    assert checker.report().findings == ()

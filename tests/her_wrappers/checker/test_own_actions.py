@@ -11,7 +11,6 @@ from gymnasium.vector import SyncVectorEnv
 from her_wrappers import check_goal_env
 from her_wrappers.diagnosis import diagnose
 from her_wrappers.support.policies import PolicyError
-from tests.support.specimens.arms import ArmKeepsLastTip
 from tests.support.specimens.reach import Reach
 from tests.support.specimens.unusual_observations import ActionMask
 
@@ -144,7 +143,3 @@ def test_a_policy_may_return_a_tuple_of_numbers():
     assert not check_goal_env(Reach, max_steps=30, policy=lambda observation: (0.5, -0.5)).of_severity(
         "error"
     )
-
-
-def test_the_last_tip_of_the_former_episode_is_stale():
-    assert set(check_goal_env(ArmKeepsLastTip, max_steps=250).codes) == {"GE305", "GE401"}

@@ -108,10 +108,9 @@ def trembling(each, number):
     return tiled(each, "achieved_goal") + noise
 
 
-def with_wrong_sign(missed, reached):
-    return lambda: [
-        replace(each, infos={}, rewards=np.where(each.infos["is_success"], reached, missed))
-        for each in healthy()
+def with_wrong_sign():
+    return [
+        replace(each, infos={}, rewards=np.where(each.infos["is_success"], -1.0, 0.0)) for each in healthy()
     ]
 
 
@@ -193,11 +192,8 @@ CASES = {
     "the radius is half a step": (lambda: judged(healthy(), radius=0.04), {}, ""),
     "an action component is constant in each episode": (with_constant_component, {}, ""),
     "an action component has no effect": (planted("GD106"), {}, "GD106 info action[2]"),
-    "rewards of -1 and 0 have the wrong sign": (with_wrong_sign(0.0, -1.0), {}, "GD304 error"),
-    "rewards of 0 and 1 have the wrong sign": (with_wrong_sign(1.0, 0.0), {}, "GD304 error"),
-    "an observation copies the goal": (with_sensor(lambda achieved, desired: desired), {}, "GD506 error"),
+    "rewards of -1 and 0 have the wrong sign": (with_wrong_sign, {}, "GD304 error"),
     "an observation is the distance to the goal": (with_sensor(distance), {}, "GD506 error"),
-    "an observation is the way to the goal": (with_sensor(lambda a, d: 2 * (a - d) + 1), {}, "GD506 error"),
     "an observation is the achieved goal": (with_sensor(lambda achieved, _: 2 * achieved + 1), {}, ""),
     "nine episodes are too few for shares": (lambda: planted("GD102")()[:9], {}, ""),
     "options are usual": (healthy, DEFAULTS | {"relabeled_share": 0.5, "gamma": 0.995}, ""),
@@ -250,11 +246,6 @@ CASES = {
         {},
         "GD201 error",
     ),
-    "achieved goals are recorded in centimeters": (
-        lambda: failed(changed_goals(healthy(), lambda goals: 100 * goals, "achieved_goal")),
-        {},
-        "GD201 error",
-    ),
     "goals are in millimeters, but successes are those in meters": (
         lambda: changed_goals(healthy(act=towards_goal), lambda goals: 1000 * goals, "desired_goal"),
         {},
@@ -264,11 +255,6 @@ CASES = {
         lambda: changed_goals(healthy(), lambda goals: goals.round(1), "desired_goal"),
         {},
         "GD507 warning desired_goal",
-    ),
-    "achieved goals are rounded": (
-        lambda: changed_goals(healthy(), lambda goals: goals.round(1), "achieved_goal"),
-        {},
-        "GD507 warning achieved_goal",
     ),
     "goals are multiples of 0.1": (lambda: healthy(goal=lambda rng: rng.uniform(0, 1, 2).round(1)), {}, ""),
     "last states are those of other episodes": (
@@ -282,13 +268,6 @@ CASES = {
         "GD103 warning",
     ),
     "episodes are joined": (lambda: joined(healthy(80)), {}, "GD508 error"),
-    "joined episodes have one goal": (
-        lambda: judged(
-            with_observations(joined(healthy(80)), desired_goal=lambda e, i: tiled(e, "desired_goal"))
-        ),
-        {},
-        "GD508 error",
-    ),
     "goals change within episodes": (with_second_goals, {}, ""),
     "actions come two steps early": (
         lambda: with_actions(healthy(), lambda each, i: np.roll(each.actions, -2, axis=0)),
@@ -300,11 +279,6 @@ CASES = {
         {},
         "GD509 warning action[0]",
     ),
-    "the second motor has a random sign": (
-        lambda: with_actions(healthy(), lambda each, i: each.actions * [1, (-1) ** (i % 3)]),
-        {},
-        "GD509 warning action[1]",
-    ),
     "an observation shows the sign of the motors": (
         lambda: with_actions(
             with_observations(healthy(), wiring=lambda each, i: np.full(len(each) + 1, (-1.0) ** i)),
@@ -313,7 +287,6 @@ CASES = {
         {},
         "",
     ),
-    "success rises fast": (healthy, {"history": history(40)}, ""),
     "success no longer rises": (
         healthy,
         {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.4, 40).clip(0, 0.2)))},

@@ -3,12 +3,13 @@
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import Reach
+from tests.support.specimens.reach import Reach, goal_dict
 
 
 class Arm(Reach):
     """An arm of three joints; the observation has their angles, and the goal is the place of the tip."""
 
+    may_start_solved = True
     fixed_start = False
     noise = 0.0
 
@@ -19,7 +20,7 @@ class Arm(Reach):
     def make_space(self):
         wide = spaces.Box(-9, 9, self.joints(np.zeros(3)).shape, np.float64)
         square = spaces.Box(-1, 1, (2,), np.float64)
-        return spaces.Dict({"observation": wide, "achieved_goal": square, "desired_goal": square})
+        return goal_dict(square, wide)
 
     def place(self, angles):
         angles = np.cumsum(angles)
@@ -28,14 +29,11 @@ class Arm(Reach):
     def joints(self, angles):
         return angles.copy()
 
-    def reset(self, *, seed=None, options=None):
-        super(Reach, self).reset(seed=seed)
-        self.elapsed, self.last = 0, np.zeros(3)
+    def draw_start(self):
+        self.last = np.zeros(3)
         self.position = np.full(3, 0.3) if self.fixed_start else self.np_random.uniform(-1, 1, 3)
         self.tip = self.tip_at_reset()
-        self.goal = self.place(self.np_random.uniform(-1, 1, 3))
-        observation = self.observe()
-        return observation, self.inform(observation)
+        return self.position, self.place(self.np_random.uniform(-1, 1, 3))
 
     def tip_at_reset(self):
         return self.place(self.position)
@@ -62,15 +60,6 @@ class ArmWithoutForward(Arm, breaks="GE305"):
 
     def tip_at_reset(self):
         return self.place(np.zeros(3))
-
-
-class ArmKeepsLastTip(Arm):
-    """The tip at reset is that of the last episode, as of a simulator that is not reset."""
-
-    tip = np.zeros(2)
-
-    def tip_at_reset(self):
-        return self.tip
 
 
 class ArmOneStepLate(Arm, breaks="GE305"):
@@ -132,8 +121,7 @@ class Pushes(Reach):
         def box(size):
             return spaces.Box(self.low, self.high, (size,), self.dtype)
 
-        size = len(self.seen(np.zeros(2), np.zeros(2)))
-        return spaces.Dict({"observation": box(size), "achieved_goal": box(2), "desired_goal": box(2)})
+        return goal_dict(box(2), box(len(self.seen(np.zeros(2), np.zeros(2)))))
 
     def seen(self, hand, thing):
         return np.concatenate([hand, thing])

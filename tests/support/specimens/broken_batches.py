@@ -2,18 +2,12 @@
 
 import numpy as np
 
-from tests.support.specimens.reach import DenseReach, DistanceReward, FlagReward, Reach
+from tests.support.specimens.reach import DenseReach, FlagReward, Reach
 
 
 class BranchesOnDistance(Reach, breaks="GE104"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return 0.0 if self.is_success(achieved_goal, desired_goal) else -1.0
-
-
-class UnpacksOneGoal(DenseReach, breaks="GE104"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        x, y = achieved_goal - desired_goal
-        return -float(np.hypot(x, y))
 
 
 class MadeForPairs(Reach, breaks="GE104"):
@@ -26,13 +20,6 @@ class MadeForPairs(Reach, breaks="GE104"):
 class NormOverEverything(DenseReach, breaks="GE105"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.linalg.norm(achieved_goal - desired_goal)
-
-
-class KeepsDimensions(DistanceReward, breaks="GE105"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        difference = np.atleast_2d(achieved_goal - desired_goal)
-        reward = -np.linalg.norm(difference, axis=-1, keepdims=True)
-        return reward if np.ndim(achieved_goal) > 1 else reward[0, 0]
 
 
 class ReducesFirstAxis(DenseReach, breaks="GE105"):
@@ -53,18 +40,6 @@ class LooksAtFirstGoalOnly(Reach, breaks="GE106"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         desired_goal = desired_goal[0] if np.ndim(desired_goal) > 1 and len(desired_goal) else desired_goal
         return super().compute_reward(achieved_goal, desired_goal, info)
-
-
-class NormalizesBatch(DenseReach, breaks="GE106"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        return reward if np.ndim(reward) == 0 or not len(reward) else reward / max(1.0, np.abs(reward).max())
-
-
-class IntegerRewardsInBatches(DenseReach, breaks="GE106"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        return reward if np.ndim(reward) == 0 else reward.astype(int)
 
 
 class OneGoalGivesOneRow(FlagReward, breaks="GE108"):
@@ -102,11 +77,6 @@ class NeedsInfoAsDict(Reach, breaks="GE113"):
 class ReversedComparison(Reach, breaks="GE115"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.is_success(achieved_goal, desired_goal).astype(np.float32)
-
-
-class RewardsDistance(DenseReach, breaks="GE115"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return self.distance(achieved_goal, desired_goal)
 
 
 class SparseThatIsDense(DenseReach, breaks="GE116"):

@@ -1,19 +1,10 @@
 """Specimens whose goal functions fail only when they are called as in a replay buffer."""
 
-import functools
-
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import DenseReach, Reach
-
-
-class FillsAHundredRows(DenseReach, breaks="GE119"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        if np.ndim(reward):
-            reward[100:] = 0
-        return reward
+from tests.support.specimens.correct_goals import GridGoals
+from tests.support.specimens.reach import DenseReach, Reach, goal_dict
 
 
 class DropsTheLastChunk(DenseReach, breaks="GE119"):
@@ -46,25 +37,6 @@ class ReadsTheBuffer(DenseReach, breaks="GE121"):
         return base.ravel()[: goal.size].reshape(goal.shape)
 
 
-class MakesArraysWriteable(DenseReach, breaks="GE121"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        achieved_goal.flags.writeable = True
-        return super().compute_reward(achieved_goal, desired_goal, info)
-
-
-class ViewsAsOneVector(Reach, breaks="GE121"):
-    """compute_reward casts the memory of an array to one vector, which only contiguous arrays allow."""
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        if not achieved_goal.size:
-            return super().compute_reward(achieved_goal, desired_goal, info)
-        flat = [
-            np.frombuffer(memoryview(goal).cast("B"), goal.dtype) for goal in (achieved_goal, desired_goal)
-        ]
-        rows = (part.reshape(achieved_goal.shape) for part in flat)
-        return super().compute_reward(*rows, info)
-
-
 class TerminationSortsInPlace(DenseReach, breaks="GE121"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         order = achieved_goal.copy()
@@ -86,22 +58,6 @@ class OneOutputArray(DenseReach, breaks="GE122"):
         return self.output[: len(reward)]
 
 
-@functools.cache
-def output_of(shape):
-    """Return the output array for goals of one shape."""
-    return np.zeros(shape)
-
-
-class OutputOfEachShape(Reach, breaks="GE122"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        if not np.ndim(reward):
-            return reward
-        output = output_of(reward.shape)
-        output[:] = reward
-        return output
-
-
 class TerminationInOneArray(Reach, breaks="GE122"):
     output = np.zeros(5000, bool)
 
@@ -120,7 +76,7 @@ class IntegerReach(DenseReach):
 
     def make_space(self):
         grid = spaces.Box(-self.bound, self.bound, (2,), self.dtype)
-        return spaces.Dict({"observation": grid, "achieved_goal": grid, "desired_goal": grid})
+        return goal_dict(grid, grid)
 
     def draw_start(self):
         return self.np_random.integers(-self.bound, self.bound + 1, (2, 2)).astype(self.dtype)
@@ -156,21 +112,6 @@ class SquaresOverflowAtTheEdges(SquaresOverflow, breaks="GE118"):
     bound = 92
 
 
-class WrapsUnsigned(DenseReach, breaks="GE118"):
-    dtype = np.uint8
-
-    def make_space(self):
-        cells = spaces.Box(0, 20, (2,), np.uint8)
-        return spaces.Dict({"observation": cells, "achieved_goal": cells, "desired_goal": cells})
-
-    def draw_start(self):
-        return self.np_random.integers(0, 21, (2, 2)).astype(np.uint8)
-
-    def move(self, action):
-        return (self.position + np.round(action)).clip(0, 20).astype(np.uint8)
-
-    def is_success(self, achieved_goal, desired_goal):
-        return (achieved_goal == desired_goal).all(-1)
-
+class WrapsUnsigned(GridGoals, breaks="GE118"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.abs(achieved_goal - desired_goal).sum(-1).astype(np.float32)

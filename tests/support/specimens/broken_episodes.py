@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, NeverTerminates, Reach
 
 
 class NoFlag(Reach, breaks="GE201"):
@@ -19,21 +19,6 @@ class FlagWithOtherRadius(Reach, breaks="GE202"):
 class FlagAlwaysFalse(Reach, breaks="GE202"):
     def inform(self, observation):
         return {"is_success": False}
-
-
-class FlagOneStepLate(Reach, breaks="GE202"):
-    last = False
-
-    def inform(self, observation):
-        now = super().inform(observation)["is_success"]
-        flag, self.last = self.last and self.elapsed > 0, now
-        return {"is_success": flag}
-
-    def terminated(self, observation, info):
-        return False
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, desired_goal) & False
 
 
 class FlagIsFloat(Reach, breaks="GE203"):
@@ -93,19 +78,12 @@ class TerminationRaisesOnBatches(Reach, breaks="GE206"):
 
 
 class StartsSolved(Reach, breaks="GE207"):
-    def draw_start(self):
-        self.radius = 0.25
-        start = self.np_random.uniform(-1, 1, 2)
-        return np.stack([start, (start + self.np_random.uniform(-0.1, 0.1, 2)).clip(-1, 1)]).astype(
-            np.float32
-        )
+    may_start_solved = True
 
-    def reset(self, *, seed=None, options=None):
-        super(Reach, self).reset(seed=seed)
-        self.position, self.goal = self.draw_start()
-        self.elapsed = 0
-        observation = self.observe()
-        return observation, self.inform(observation)
+    def draw_start(self):
+        start = self.np_random.uniform(-1, 1, 2)
+        goal = start + self.np_random.uniform(-0.1, 0.1, 2)
+        return np.stack([start, goal]).clip(-1, 1).astype(np.float32)
 
 
 class ReusesArrays(Reach, breaks="GE301"):
@@ -171,16 +149,13 @@ class GoalMoves(DenseReach, breaks="GE303"):
         return super().move(action)
 
 
-class NewGoalOnSuccess(Reach, breaks="GE303"):
+class NewGoalOnSuccess(NeverTerminates, breaks="GE303"):
     def step(self, action):
         observation, *rest = super().step(action)
         if rest[-1]["is_success"]:
             self.goal = -self.goal
             observation = self.observe()
-        return observation, rest[0], False, rest[1] or rest[2], rest[3]
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, desired_goal) & False
+        return observation, *rest
 
 
 class GoalFromOtherGenerator(Reach, breaks="GE401"):

@@ -1,17 +1,19 @@
 """Specimens whose observation contains values that depend on the desired goal."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import SQUARE, DenseReach, Reach, goal_dict
 
 
 class Relative(Reach):
     """The observation is the position and the values of ``extra``."""
 
     def make_space(self):
-        box = spaces.Box(-9, 9, (2 + len(self.extra(np.zeros(2), np.ones(2))),), np.float32)
-        return spaces.Dict(super().make_space().spaces | {"observation": box})
+        size = 2 + len(self.extra(np.zeros(2), np.ones(2)))
+        return goal_dict(SQUARE, spaces.Box(-99, 99, (size,), np.float32))
 
     def observe(self):
         values = [*self.position, *self.extra(self.position, self.goal)]
@@ -33,39 +35,37 @@ class ObservesTheDistance(Relative, DenseReach, breaks="GE304"):
         return [np.linalg.norm(goal - position)]
 
 
-class RemembersRewards(Reach):
-    """The observation is the position and a value that step() computes from former rewards or distances."""
+class RemembersRewards(Relative):
+    """The observation is the position and a value that step() computes from former rewards."""
 
     value = np.float32(0)
 
-    def make_space(self):
-        box = spaces.Box(-99, 99, (3,), np.float32)
-        return spaces.Dict(super().make_space().spaces | {"observation": box})
+    def extra(self, position, goal):
+        return [self.value]
 
     def draw_start(self):
         self.value = np.float32(0)
         return super().draw_start()
 
-    def observe(self):
-        return super().observe() | {"observation": np.float32([*self.position, self.value])}
-
     def move(self, action):
         moved = super().move(action)
-        reward = self.compute_reward(moved, self.goal, {})
-        self.value = np.float32(self.remember(reward, self.distance(moved, self.goal)))
+        self.value = np.float32(self.remember(self.compute_reward(moved, self.goal, {})))
         return moved
 
 
 class ObservesTheLastReward(RemembersRewards, breaks="GE304"):
-    def remember(self, reward, distance):
+    def remember(self, reward):
         return reward
 
 
 class ObservesTheReturn(RemembersRewards, DenseReach, breaks="GE304"):
-    def remember(self, reward, distance):
+    def remember(self, reward):
         return self.value + reward
 
 
-class ObservesTheBestDistance(RemembersRewards, breaks="GE304"):
-    def remember(self, reward, distance):
-        return min(self.value or np.inf, distance)
+class ObservesTheReturnOfATask(ObservesTheReturn, breaks="GE304"):
+    """The goal is an attribute of a task object."""
+
+    goal = property(
+        lambda self: self.task.goal, lambda self, goal: setattr(self, "task", SimpleNamespace(goal=goal))
+    )

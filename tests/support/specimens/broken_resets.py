@@ -2,45 +2,14 @@
 
 import random
 
-import gymnasium as gym
 import numpy as np
 
-from tests.support.specimens.reach import DenseReach, Reach, Specimen
+from tests.support.specimens.reach import DenseReach, Reach
 
 
 class TerminatesAtTheHorizon(Reach, breaks="GE208"):
     def terminated(self, observation, info):
         return info["is_success"] or self.elapsed >= self.horizon
-
-
-class TerminatesAfterSeconds(Reach, breaks="GE208"):
-    """The time limit is a number of simulated seconds, and terminates the episode."""
-
-    seconds = 0.0
-
-    def reset(self, *, seed=None, options=None):
-        self.seconds = 0.0
-        return super().reset(seed=seed)
-
-    def terminated(self, observation, info):
-        self.seconds += 0.04
-        return info["is_success"] or self.seconds > 0.5
-
-
-class OldTimeLimit(Specimen, gym.Wrapper, breaks="GE208"):
-    """A time limit that terminates the episode, as in old Gym versions."""
-
-    def __init__(self):
-        super().__init__(Reach())
-
-    def reset(self, *, seed=None, options=None):
-        self.steps = 0
-        return super().reset(seed=seed)
-
-    def step(self, action):
-        self.steps += 1
-        observation, reward, terminated, _, info = super().step(action)
-        return observation, reward, terminated or self.steps == 12, False, info
 
 
 class TerminationReadsTheClock(Reach, breaks="GE209"):
@@ -61,32 +30,12 @@ class FlagOfLastEpisode(Reach, breaks="GE202"):
         return {"is_success": before if self.elapsed == 0 else self.succeeded}
 
 
-class FlagOfLastPosition(Reach, breaks="GE202"):
-    """``is_success`` at reset is computed from the last position of the previous episode."""
-
-    def reset(self, *, seed=None, options=None):
-        flag = hasattr(self, "goal") and bool(self.is_success(self.position, self.goal))
-        observation, _ = super().reset(seed=seed)
-        return observation, {"is_success": flag}
-
-
 class VelocityStays(Reach, breaks="GE402"):
     velocity = np.zeros(2)
 
     def move(self, action):
         self.velocity = 0.5 * self.velocity + action
         return super().move(self.velocity)
-
-
-class ClockStays(Reach, breaks="GE402"):
-    """The step counter of the time limit is not reset between episodes."""
-
-    total = 0
-
-    def step(self, action):
-        self.total += 1
-        observation, reward, terminated, _, info = super().step(action)
-        return observation, reward, terminated, self.total % 13 == 0 and not terminated, info
 
 
 class GeneratorWithFixedSeed(Reach, breaks="GE402"):
@@ -132,12 +81,6 @@ class ResetSeedsGlobally(Reach, breaks="GE404"):
     def reset(self, *, seed=None, options=None):
         np.random.seed(0 if seed is None else seed)  # noqa: NPY002 - the fault
         return super().reset(seed=seed)
-
-
-class StepSeedsPython(Reach, breaks="GE404"):
-    def move(self, action):
-        random.seed(self.elapsed)
-        return super().move(action)
 
 
 class RewardSeedsGlobally(DenseReach, breaks="GE404"):

@@ -4,7 +4,14 @@ from functools import cached_property
 
 import numpy as np
 
-from tests.support.specimens.reach import DenseReach, DistanceReward, FlagReward, Reach
+from tests.support.specimens.reach import (
+    DenseReach,
+    DistanceReward,
+    FlagReward,
+    NeverTerminates,
+    Reach,
+    from_infos,
+)
 
 
 class RewardBeforeTheMove(Reach, breaks="GE101"):
@@ -38,19 +45,9 @@ class OtherRadiusInStep(Reach, breaks="GE101"):
         return float(self.distance(observation["achieved_goal"], observation["desired_goal"]) < 0.4) - 1.0
 
 
-class SparseStepDenseFunction(DenseReach, breaks="GE101"):
-    def reward(self, observation, info):
-        return info["is_success"] - 1.0
-
-
 class RewardRounded(DenseReach, breaks="GE103"):
     def reward(self, observation, info):
         return round(super().reward(observation, info), 3)
-
-
-class RewardFromHalfPrecision(DenseReach, breaks="GE103"):
-    def reward(self, observation, info):
-        return float(-self.distance(self.position.astype(np.float16), self.goal.astype(np.float16)))
 
 
 class ThresholdDecidedTwice(Reach, breaks="GE103"):
@@ -76,13 +73,6 @@ class MutatesAchieved(DistanceReward, breaks="GE109"):
         return -np.linalg.norm(achieved_goal, axis=-1)
 
 
-class MutatesDesired(DistanceReward, breaks="GE109"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        desired_goal[:] = np.round(desired_goal, 1)
-        return reward
-
-
 class MutatesInfo(Reach, breaks="GE109"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         if isinstance(info, dict):
@@ -98,17 +88,6 @@ class UsesOwnGoal(Reach, breaks="GE110"):
 class UsesElapsedTime(DenseReach, breaks="GE110"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.distance(achieved_goal, desired_goal) - 0.1 * self.elapsed
-
-
-class RemembersBestDistance(DenseReach, breaks="GE110"):
-    best = 0.0
-
-    def move(self, action):
-        self.best = float(self.distance(self.position, self.goal))
-        return super().move(action)
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return self.best - self.distance(achieved_goal, desired_goal)
 
 
 class IgnoresGoals(Reach, breaks="GE110"):
@@ -127,18 +106,14 @@ class RewardFromDistanceInInfo(DenseReach, breaks="GE110"):
         return super().inform(observation) | {"distance": float(distance)}
 
     def compute_reward(self, achieved_goal, desired_goal, info):
-        if isinstance(info, dict):
-            return -info.get("distance", 0.0)
-        return -np.array([row.get("distance", 0.0) for row in info])
+        return -from_infos("distance", info, 0.0)
 
 
 class RewardFromSuccessInInfo(FlagReward, breaks="GE110"):
     """The info contains the success flag of the recorded goal."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
-        rows = [info] if isinstance(info, dict) else info
-        reward = np.array([float(row.get("is_success", False)) - 1.0 for row in rows])
-        return reward if np.ndim(achieved_goal) > 1 else reward[0]
+        return from_infos("is_success", info, False) - 1.0
 
 
 class NoisyReward(DenseReach, breaks="GE111"):
@@ -147,7 +122,7 @@ class NoisyReward(DenseReach, breaks="GE111"):
         return -distance + np.random.default_rng().normal(0, 0.01, distance.shape)
 
 
-class NoisyThreshold(Reach, breaks="GE111"):
+class NoisyThreshold(NeverTerminates, breaks="GE111"):
     @cached_property
     def noise(self):
         return np.random.default_rng(0)  # seeded, since rare sequences show another finding or none
@@ -158,9 +133,6 @@ class NoisyThreshold(Reach, breaks="GE111"):
 
     def inform(self, observation):
         return {}
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return np.zeros(np.shape(achieved_goal)[:-1], bool)
 
 
 class DrawsRandomNumbers(FlagReward, breaks="GE112"):
@@ -177,12 +149,8 @@ class CountsCalls(Reach, breaks="GE112"):
     calls = 0
 
     def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        self.calls += self.is_counted(reward, info)
-        return reward
-
-    def is_counted(self, reward, info):
-        return True
+        self.calls += 1
+        return super().compute_reward(achieved_goal, desired_goal, info)
 
     def move(self, action):
         calls, self.calls = self.calls, 0
@@ -192,13 +160,6 @@ class CountsCalls(Reach, breaks="GE112"):
 class LogAtZero(DenseReach, breaks="GE114"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.log(self.distance(achieved_goal, desired_goal))
-
-
-class DividesByDistance(DenseReach, breaks="GE114"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        difference = achieved_goal - desired_goal
-        cosine = difference[..., 0] / np.linalg.norm(difference, axis=-1)
-        return cosine - self.distance(achieved_goal, desired_goal)
 
 
 class ReturnsNothing(DenseReach, breaks="GE114"):

@@ -4,13 +4,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import DistanceReward, FlagReward, Reach, Specimen
-
-SQUARE = spaces.Box(-1, 1, (2,), np.float32)
-
-
-def goal_space(**parts):
-    return spaces.Dict({"observation": SQUARE, "achieved_goal": SQUARE, "desired_goal": SQUARE} | parts)
+from tests.support.specimens.reach import SQUARE, DistanceReward, FlagReward, Reach, Specimen, goal_dict
 
 
 class StepRaises(Reach, breaks="GE000"):
@@ -81,7 +75,7 @@ class NoComputeReward(FlagReward, breaks="GE003"):
 
 class GoalsOfOtherDtype(Reach, breaks="GE004"):
     def make_space(self):
-        return goal_space(desired_goal=spaces.Box(-1, 1, (2,), np.float64))
+        return goal_dict(SQUARE, desired_goal=spaces.Box(-1, 1, (2,), np.float64))
 
     def observe(self):
         return super().observe() | {"desired_goal": self.goal.astype(np.float64)}
@@ -89,7 +83,7 @@ class GoalsOfOtherDtype(Reach, breaks="GE004"):
 
 class GoalsOfOtherShape(Reach, breaks="GE004"):
     def make_space(self):
-        return goal_space(achieved_goal=spaces.Box(-1, 1, (3,), np.float32))
+        return goal_dict(SQUARE, achieved_goal=spaces.Box(-1, 1, (3,), np.float32))
 
     def observe(self):
         return super().observe() | {"achieved_goal": np.append(self.position, np.float32(0))}
@@ -117,22 +111,12 @@ class GoalAsList(FlagReward, breaks="GE005"):
         return np.linalg.norm(np.asarray(achieved_goal) - np.asarray(desired_goal), axis=-1)
 
 
-class OutOfBounds(Reach, breaks="GE005"):
-    def observe(self):
-        return super().observe() | {"observation": 1.5 * self.position}
-
-
 class NanInObservation(Reach, breaks="GE005"):
     def observe(self):
         observation = super().observe()
         if self.elapsed == 3:
             observation["observation"][1] = np.nan
         return observation
-
-
-class WrongShape(Reach, breaks="GE005"):
-    def observe(self):
-        return super().observe() | {"observation": self.position[None].copy()}
 
 
 class UndeclaredKey(Reach, breaks="GE005"):
@@ -142,7 +126,7 @@ class UndeclaredKey(Reach, breaks="GE005"):
 
 class GoalBoundsDiffer(Reach, breaks="GE006"):
     def make_space(self):
-        return goal_space(desired_goal=spaces.Box(-2, 2, (2,), np.float32))
+        return goal_dict(SQUARE, desired_goal=spaces.Box(-2, 2, (2,), np.float32))
 
 
 class SpacesRebuilt(Reach, breaks="GE007"):

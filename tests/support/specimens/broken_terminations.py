@@ -4,28 +4,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tests.support.specimens.broken_buffer_use import IntegerReach
-from tests.support.specimens.reach import DenseReach, Reach, Specimen
-
-
-def from_infos(key, info, default):
-    """Return one info of each row of a batch, or of one info."""
-    if isinstance(info, dict):
-        return info.get(key, default)
-    return np.array([row.get(key, default) for row in info])
+from tests.support.specimens.reach import DenseReach, Reach, Specimen, from_infos
 
 
 class TerminationReadsTheFlag(Reach, breaks="GE209"):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return from_infos("is_success", info, False)
-
-
-class TerminationReadsTheDistance(Reach, breaks="GE209"):
-    def inform(self, observation):
-        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
-        return super().inform(observation) | {"distance": float(distance)}
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return from_infos("distance", info, np.inf) < self.radius
 
 
 class TerminationReadsTheOldGoal(Reach, breaks="GE209"):
@@ -78,14 +62,6 @@ class TerminationMovesThePoint(Reach, breaks="GE112"):
         return self.is_success(achieved_goal, desired_goal)
 
 
-class TerminationDrawsNumbers(Reach, breaks="GE112"):
-    """compute_terminated draws numbers, which the next reset draws from the same generator."""
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        self.np_random.random()
-        return self.is_success(achieved_goal, desired_goal)
-
-
 class TerminationNeedsInfoKey(Reach, breaks="GE113"):
     def inform(self, observation):
         return super().inform(observation) | {"crashed": False}
@@ -96,11 +72,6 @@ class TerminationNeedsInfoKey(Reach, breaks="GE113"):
         return self.is_success(achieved_goal, desired_goal) | crashed
 
 
-class TerminationNeedsInfoAsDict(Reach, breaks="GE113"):
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, desired_goal) | info.get("crashed", False)
-
-
 class RewardNeedsInfoAsList(Reach, breaks="GE113"):
     """compute_reward reads infos of a list, but not of an array."""
 
@@ -108,10 +79,8 @@ class RewardNeedsInfoAsList(Reach, breaks="GE113"):
         return super().inform(observation) | {"cost": 0.0}
 
     def compute_reward(self, achieved_goal, desired_goal, info):
-        rows = info if isinstance(info, list) else [info]
-        cost = np.array([row.get("cost", 0.0) for row in rows])
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        return reward - (cost if np.ndim(reward) else cost[0])
+        cost = from_infos("cost", info, 0.0) if isinstance(info, list) else info.get("cost", 0.0)
+        return super().compute_reward(achieved_goal, desired_goal, info) - cost
 
 
 class TerminationChangesGoals(DenseReach, breaks="GE109"):

@@ -6,10 +6,11 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from tests.support.specimens.broken_terminations import from_infos
+from tests.support.specimens.broken_steps import RepeatsTheLastSeed
 from tests.support.specimens.broken_vectors import Reaches
-from tests.support.specimens.reach import DenseReach, Reach
-from tests.support.specimens.unusual_goals import SQUARE, GoalFromPosition, UnboundedGoals, goal_dict
+from tests.support.specimens.correct import CostInInfo
+from tests.support.specimens.reach import SQUARE, DenseReach, Reach, from_infos, goal_dict
+from tests.support.specimens.unusual_goals import GoalFromPosition
 
 
 class FurtherKey(Reach):
@@ -27,13 +28,6 @@ class FurtherKey(Reach):
         return super().observe() | {"more": self.value()}
 
 
-class KeyMissingAtReset(FurtherKey, breaks="GE005"):
-    def reset(self, *, seed=None, options=None):
-        observation, info = super().reset(seed=seed)
-        del observation["more"]
-        return observation, info
-
-
 class TextInObservation(FurtherKey, breaks="GE009"):
     more = spaces.Text(20)
 
@@ -49,19 +43,6 @@ class TextAsGoal(GoalFromPosition, breaks="GE009"):
 
     def is_success(self, achieved_goal, desired_goal):
         return np.asarray(achieved_goal) == np.asarray(desired_goal)
-
-
-class ActionSpaceIsAClass(Reach, breaks="GE000"):
-    def __init__(self):
-        super().__init__()
-        self.action_space = spaces.Discrete
-
-
-class InfiniteGoal(UnboundedGoals, breaks="GE005"):
-    def observe(self):
-        observation = super().observe()
-        observation["achieved_goal"][0] = np.inf if self.elapsed == 3 else observation["achieved_goal"][0]
-        return observation
 
 
 class ListOfObservations(Reaches, breaks="GE603"):
@@ -120,11 +101,6 @@ class ReadsInfo(Reach):
         return super().compute_reward(achieved_goal, desired_goal, info) + from_infos("term", info, 0.0)
 
 
-class BonusInInfo(ReadsInfo, breaks="GE110"):
-    def term(self, observation, info):
-        return 10.0 * info["is_success"]
-
-
 class ProgressInInfo(ReadsInfo, breaks="GE110"):
     """The term is the distance by which the last step came closer to the recorded goal."""
 
@@ -137,17 +113,7 @@ class ProgressInInfo(ReadsInfo, breaks="GE110"):
 
 class RowsRepeatTheirFirstEpisode(Reaches, breaks="GE405"):
     mode = AutoresetMode.NEXT_STEP
-
-    @property
-    def single(self):
-        class Repeats(Reach):
-            first = None
-
-            def reset(self, *, seed=None, options=None):
-                self.first = self.first if seed is None else seed
-                return super().reset(seed=self.first)
-
-        return Repeats
+    single = RepeatsTheLastSeed
 
 
 class FlagsAtTheReset(Reaches, breaks="GE606"):
@@ -210,13 +176,7 @@ class OnlyOwnGoals(Reach, breaks="GE115"):
 
 class RadiusInMillimetres(Reach, breaks="GE207"):
     radius = 250.0
-
-    def reset(self, *, seed=None, options=None):
-        super(Reach, self).reset(seed=seed)
-        self.position, self.goal = self.draw_start()
-        self.elapsed = 0
-        observation = self.observe()
-        return observation, self.inform(observation)
+    may_start_solved = True
 
 
 class Diverges(Reach, breaks="GE307"):
@@ -246,21 +206,12 @@ class SuccessTruncates(Reach, breaks="GE208"):
         return observation, reward, terminated, truncated or info["is_success"], info
 
 
-class LosesTheCost(Reach, breaks="GE113"):
+class LosesTheCost(CostInInfo, breaks="GE113"):
     """The reward contains the cost of the action, unless infos are an array."""
 
-    cost = 0.0
-
-    def move(self, action):
-        self.cost = 0.1 * float(np.square(action).sum())
-        return super().move(action)
-
-    def inform(self, observation):
-        return super().inform(observation) | {"cost": self.cost}
-
     def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        return reward - (from_infos("cost", info, 0.0) if isinstance(info, dict | list) else 0.0)
+        infos = {} if isinstance(info, np.ndarray) else info
+        return super().compute_reward(achieved_goal, desired_goal, infos)
 
 
 class InfoFromTheGlobalGenerator(Reach, breaks="GE401"):

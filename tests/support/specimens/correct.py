@@ -12,7 +12,7 @@ from tests.support.specimens.correct_goals import (
     ImageGoals,
     OneDimensionalGoals,
 )
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, Reach, from_infos
 
 
 class NegativeZero(Reach):
@@ -77,20 +77,17 @@ class NeverEnds(NoTermination):
 class CostInInfo(Reach):
     """The reward depends on a cost in the info, and works without the cost."""
 
+    cost = 0.0
+
     def move(self, action):
         self.cost = 0.1 * float(np.square(action).sum())
         return super().move(action)
-
-    cost = 0.0
 
     def inform(self, observation):
         return super().inform(observation) | {"cost": self.cost if self.elapsed else 0.0}
 
     def compute_reward(self, achieved_goal, desired_goal, info):
-        rows = [info] if isinstance(info, dict) else info
-        cost = np.array([row.get("cost", 0.0) for row in rows])
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        return reward - (cost if np.ndim(reward) else cost[0])
+        return super().compute_reward(achieved_goal, desired_goal, info) - from_infos("cost", info, 0.0)
 
 
 class NestedObservation(Reach):
@@ -130,16 +127,15 @@ class LargeInfo(Reach):
     def inform(self, observation):
         bodies = np.empty(2, dtype=object)
         bodies[:] = [np.arange(2), np.arange(self.elapsed)]
-        return (
-            super().inform(observation)
-            | {
-                "distance": float(self.elapsed),
-                "contacts": np.zeros(3),
-                "bodies": bodies,
-                "nested": {"phase": "reach", "step": self.elapsed},
-            }
-            | ({"first": 1} if self.elapsed == 0 else {})
-        )
+        return super().inform(observation) | {
+            "distance": float(self.elapsed),
+            "contacts": np.zeros((2, 3), np.float32),
+            "nothing": None,
+            "bodies": bodies,
+            "nested": {"phase": "reach", "step": self.elapsed},
+            "TimeLimit.truncated": False,
+            **({"first": 1} if self.elapsed == 0 else {}),
+        }
 
 
 def wrapped():

@@ -3,7 +3,7 @@
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import Reach
+from tests.support.specimens.reach import Reach, goal_dict
 
 
 class GridGoals(Reach):
@@ -11,7 +11,7 @@ class GridGoals(Reach):
 
     def make_space(self):
         cells = spaces.Box(0, 4, (2,), np.uint8)
-        return spaces.Dict({"observation": cells, "achieved_goal": cells, "desired_goal": cells})
+        return goal_dict(cells, cells)
 
     def draw_start(self):
         return self.np_random.integers(0, 5, (2, 2)).astype(np.uint8)
@@ -26,9 +26,11 @@ class GridGoals(Reach):
 class ImageGoals(Reach):
     """Goals are images of the point."""
 
+    may_start_solved = True
+
     def make_space(self):
         image = spaces.Box(0, 255, (1, 8, 8), np.uint8)
-        return spaces.Dict({"observation": image, "achieved_goal": image, "desired_goal": image})
+        return goal_dict(image, image)
 
     def draw_start(self):
         return self.np_random.integers(0, 8, (2, 2))
@@ -37,23 +39,12 @@ class ImageGoals(Reach):
         return (self.position + np.sign(action).astype(int)).clip(0, 7)
 
     def observe(self):
-        return {
-            "observation": self.picture(self.position),
-            "achieved_goal": self.picture(self.position),
-            "desired_goal": self.picture(self.goal),
-        }
+        return super().observe() | {"observation": self.goal_of(self.position)}
 
-    def picture(self, cell):
+    def goal_of(self, position):
         image = np.zeros((1, 8, 8), np.uint8)
-        image[0, *cell] = 255
+        image[0, *position] = 255
         return image
-
-    def reset(self, *, seed=None, options=None):
-        super(Reach, self).reset(seed=seed)
-        self.position, self.goal = self.draw_start()
-        self.elapsed = 0
-        observation = self.observe()
-        return observation, self.inform(observation)
 
     def is_success(self, achieved_goal, desired_goal):
         return (achieved_goal == desired_goal).all((-3, -2, -1))
@@ -64,19 +55,14 @@ class GoalsInPairs(Reach):
 
     def make_space(self):
         line = spaces.Box(-1, 1, (1,), self.dtype)
-        pair = spaces.Tuple([line, line])
-        return spaces.Dict(super().make_space().spaces | {"achieved_goal": pair, "desired_goal": pair})
+        return goal_dict(spaces.Tuple([line, line]))
 
-    def observe(self):
-        observation = super().observe()
-        pairs = {key: tuple(np.split(observation[key], 2)) for key in ("achieved_goal", "desired_goal")}
-        return observation | {key: (one.copy(), other.copy()) for key, (one, other) in pairs.items()}
+    def goal_of(self, position):
+        return position[:1].copy(), position[1:].copy()
 
-    def is_success(self, achieved_goal, desired_goal):
-        if isinstance(achieved_goal, tuple):
-            pair = achieved_goal, desired_goal
-            achieved_goal, desired_goal = (np.concatenate(goal, axis=-1) for goal in pair)
-        return super().is_success(achieved_goal, desired_goal)
+    def distance(self, achieved_goal, desired_goal):
+        goals = (np.concatenate(goal, axis=-1) for goal in (achieved_goal, desired_goal))
+        return super().distance(*goals)
 
 
 class OneDimensionalGoals(Reach):
@@ -84,7 +70,7 @@ class OneDimensionalGoals(Reach):
 
     def make_space(self):
         line = spaces.Box(-1, 1, (1,), np.float32)
-        return spaces.Dict({"observation": line, "achieved_goal": line, "desired_goal": line})
+        return goal_dict(line, line)
 
     def draw_start(self):
         return self.np_random.uniform(-1, 1, (2, 1)).astype(np.float32)

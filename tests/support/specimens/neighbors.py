@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from tests.support.specimens.arms import CORRECT_ARMS
+from tests.support.specimens.broken_observations import Relative
 from tests.support.specimens.broken_steps import ChangesGoals
-from tests.support.specimens.broken_terminations import from_infos
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, Reach, from_infos
 
 
 class FallInInfo(DenseReach):
@@ -39,13 +38,6 @@ class FlagAtTheEnd(Reach):
     def step(self, action):
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated, truncated, info if terminated or truncated else {}
-
-
-class ThrownPoint(Reach):
-    """The first step moves the point further than all others."""
-
-    def move(self, action):
-        return super().move(action * 4.0 * 0.3**self.elapsed)
 
 
 class StackedGoals(ChangesGoals):
@@ -111,11 +103,13 @@ class CopiesDisconnect(Reach):
         return super().step(action)
 
 
-class ObservesTheMove(Reach):
+class ObservesTheMove(Relative):
     """The observation contains the last move in addition to the position."""
 
-    def make_space(self):
-        return spaces.Dict(super().make_space().spaces | {"observation": spaces.Box(-2, 2, (4,), np.float32)})
+    last = np.zeros(2)
+
+    def extra(self, position, goal):
+        return self.last
 
     def draw_start(self):
         self.last = np.zeros(2)
@@ -125,9 +119,6 @@ class ObservesTheMove(Reach):
         moved = super().move(action)
         self.last = moved - self.position
         return moved
-
-    def observe(self):
-        return super().observe() | {"observation": np.float32([*self.position, *self.last])}
 
 
 def tensors():
@@ -141,8 +132,8 @@ def alike_in_all_rows():
 NEIGHBORS = {
     make.__name__: make
     for make in (
-        FallInInfo, OneStartAndGoal, FlagAtTheEnd, ThrownPoint, StackedGoals, ObservesTheMove, tensors,
-        alike_in_all_rows, *CORRECT_ARMS,
+        FallInInfo, OneStartAndGoal, FlagAtTheEnd, StackedGoals, ObservesTheMove, tensors, alike_in_all_rows,
+        *CORRECT_ARMS,
     )
 }  # fmt: skip
 

@@ -4,8 +4,22 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+SQUARE = spaces.Box(-1, 1, (2,), np.float32)
+
 FAULTS = []
 """All broken specimens, each with the code of the rule that it breaks; `broken` completes the list."""
+
+
+def goal_dict(goal, observation=SQUARE, **more):
+    """Return an observation space with the same space for both goals."""
+    return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal} | more)
+
+
+def from_infos(key, info, default):
+    """Return one info of each row of a batch, or of one info."""
+    if isinstance(info, dict):
+        return info.get(key, default)
+    return np.array([row.get(key, default) for row in info])
 
 
 class Specimen:
@@ -23,6 +37,7 @@ class Reach(Specimen, gym.Env):
     radius = 0.25
     horizon = 20
     dtype = np.float32
+    may_start_solved = False
 
     def __init__(self):
         self.observation_space = self.make_space()
@@ -30,12 +45,12 @@ class Reach(Specimen, gym.Env):
 
     def make_space(self):
         square = spaces.Box(-1, 1, (2,), self.dtype)
-        return spaces.Dict({"observation": square, "achieved_goal": square, "desired_goal": square})
+        return goal_dict(square, square)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.position, self.goal = self.draw_start()
-        while self.is_success(self.position, self.goal):
+        while not self.may_start_solved and self.is_success(*map(self.goal_of, (self.position, self.goal))):
             self.position, self.goal = self.draw_start()
         self.elapsed = 0
         observation = self.observe()
@@ -59,9 +74,12 @@ class Reach(Specimen, gym.Env):
     def observe(self):
         return {
             "observation": self.position.copy(),
-            "achieved_goal": self.position.copy(),
-            "desired_goal": self.goal.copy(),
+            "achieved_goal": self.goal_of(self.position),
+            "desired_goal": self.goal_of(self.goal),
         }
+
+    def goal_of(self, position):
+        return position.copy()
 
     def inform(self, observation):
         return {
@@ -87,14 +105,18 @@ class Reach(Specimen, gym.Env):
         return self.is_success(achieved_goal, desired_goal)
 
 
-class DenseReach(Reach):
+class NeverTerminates(Reach):
+    """The same task, in which success does not terminate the episode."""
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal) & False
+
+
+class DenseReach(NeverTerminates):
     """The same task with a dense reward; success does not terminate the episode."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.distance(achieved_goal, desired_goal)
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, desired_goal) & False
 
 
 class FlagReward(Reach):

@@ -74,27 +74,11 @@ class SeededByHand(Reach):
         return super().move(action + self.noise.normal(0, 0.2, 2))
 
 
-class RandomHorizon(Reach):
-    def draw_start(self):
-        self.horizon = int(self.np_random.integers(5, 30))
-        return super().draw_start()
-
-
 class RandomCrash(Reach):
     """The episode terminates at random, independently of the goals."""
 
     def terminated(self, observation, info):
         return super().terminated(observation, info) or bool(self.np_random.random() < 0.05)
-
-
-class SlowReward(Reach):
-    """compute_reward loops over the rows."""
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        if np.ndim(achieved_goal) == 1:
-            return super().compute_reward(achieved_goal, desired_goal, info)
-        rows = zip(achieved_goal, desired_goal, strict=True)
-        return np.array([super(SlowReward, self).compute_reward(*row, {}) for row in rows], dtype=float)
 
 
 class OneStep(Reach):
@@ -107,11 +91,6 @@ class OneStep(Reach):
 
     def terminated(self, observation, info):
         return True
-
-
-class OneStepTruncated(OneStep):
-    def terminated(self, observation, info):
-        return Reach.terminated(self, observation, info)
 
 
 class Momentum(Reach):
@@ -142,6 +121,5 @@ class StrictOptions(Reach):
 
 DYNAMICS = [
     NumberedActions, Switches, DictActions, TupleActions, UnboundedActions, IntegerActions,
-    SeededByHand, RandomHorizon, RandomCrash, SlowReward, OneStep, OneStepTruncated, Momentum,
-    StrictOptions,
+    SeededByHand, RandomCrash, OneStep, Momentum, StrictOptions,
 ]  # fmt: skip

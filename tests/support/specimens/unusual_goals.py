@@ -3,42 +3,16 @@
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import Reach
-
-SQUARE = spaces.Box(-1, 1, (2,), np.float32)
-
-
-def goal_dict(goal, observation=SQUARE, **more):
-    """Return an observation space with the same space for both goals."""
-    return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal} | more)
+from tests.support.specimens.reach import SQUARE, Reach, goal_dict
 
 
 class GoalFromPosition(Reach):
-    """The goal of a state is a function of its position."""
+    """The goal of a state is an element of ``goal_space`` that is computed from the position."""
 
     goal_space = SQUARE
 
     def make_space(self):
         return goal_dict(self.goal_space)
-
-    def goal_of(self, position):
-        return position.copy()
-
-    def reset(self, *, seed=None, options=None):
-        super(Reach, self).reset(seed=seed)
-        self.position, self.goal = self.draw_start()
-        while self.is_success(self.goal_of(self.position), self.goal_of(self.goal)):
-            self.position, self.goal = self.draw_start()
-        self.elapsed = 0
-        observation = self.observe()
-        return observation, self.inform(observation)
-
-    def observe(self):
-        return {
-            "observation": self.position.copy(),
-            "achieved_goal": self.goal_of(self.position),
-            "desired_goal": self.goal_of(self.goal),
-        }
 
 
 class CellAndOffset(GoalFromPosition):
@@ -163,16 +137,6 @@ class GoalWithoutAxes(GoalFromPosition):
         return np.abs(achieved_goal - desired_goal) < 0.2
 
 
-class MatrixGoals(GoalFromPosition):
-    goal_space = spaces.Box(-1, 1, (3, 2), np.float32)
-
-    def goal_of(self, position):
-        return np.stack([position, position / 2, -position]).astype(np.float32)
-
-    def distance(self, achieved_goal, desired_goal):
-        return np.linalg.norm(achieved_goal - desired_goal, axis=(-2, -1))
-
-
 class LongGoals(GoalFromPosition):
     """Goals have more components than the checker's steering policy models."""
 
@@ -195,20 +159,7 @@ class UnboundedGoals(GoalFromPosition):
         return np.linalg.norm(achieved_goal - desired_goal, axis=-1) / 1e6
 
 
-class Directions(GoalFromPosition):
-    """Goals are unit vectors; opposite vectors are the same goal, as for quaternions."""
-
-    def goal_of(self, position):
-        return (position / max(1e-6, np.linalg.norm(position))).astype(np.float32).clip(-1, 1)
-
-    def distance(self, achieved_goal, desired_goal):
-        return 1 - np.abs((achieved_goal * desired_goal).sum(-1))
-
-    radius = 0.02
-
-
 GOALS = [
     CellAndOffset, NestedGoal, MaskedGoal, Cells, Quadrants, NumberedCells,
-    ByteGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, MatrixGoals,
-    LongGoals, UnboundedGoals, Directions,
+    ByteGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, LongGoals, UnboundedGoals,
 ]  # fmt: skip

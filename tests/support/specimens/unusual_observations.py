@@ -3,8 +3,7 @@
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import Reach
-from tests.support.specimens.unusual_goals import SQUARE, goal_dict
+from tests.support.specimens.reach import SQUARE, Reach, goal_dict
 
 
 class ImageObservation(Reach):
