@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -18,7 +19,7 @@ from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
-from her_wrappers.simulators.reading import Path, as_tensors, choose, combine, find, keys_of, leaves
+from her_wrappers.simulators.reading import Path, as_tensors, choose, combine, find, leaves
 from her_wrappers.simulators.step import SimulatorStep
 from her_wrappers.simulators.vector_env import SimulatorVectorEnv
 from her_wrappers.support.arguments import require_function, require_keys
@@ -27,84 +28,82 @@ Reader: TypeAlias = Path | Callable[[Any], Any]
 """A key or path of keys in the simulator's observation, or a function of the observation."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GoalSimulator:
     """A batched simulator as a goal environment: N environments whose values are tensors on one device.
 
-    The simulator is any object with ``num_envs``, ``reset`` and ``step``. ``step`` returns observations, rewards,
+    ``sim`` is any object with ``num_envs``, ``reset`` and ``step``. ``step`` returns observations, rewards,
     ``terminated``, ``truncated`` and infos, or observations, rewards, ``done`` and infos with ``time_outs``. Where
-    an episode ended, most simulators return the observation after the reset; a wrong last observation would become
-    a wrong goal. So the first ended episodes and a few later ones are checked, after 1, 2, 4, 8, .. steps. Nothing
-    else in `step` waits for the device, except for resets with ``last_observation="returned"``.
+    an episode ended, most simulators return the observation after the reset, and a wrong last observation would
+    become a wrong goal. So the first ended episodes and a few later ones are checked, after 1, 2, 4, 8, .. steps.
+    Nothing else in `step` waits for the device, except for resets with ``last_observation="returned"``. The
+    simulator is reset once, to learn its shapes.
 
     Args:
         sim: The simulator.
-        observation: What the policy observes: a key, a path of keys (``"a.b"`` or a tuple), or a function of the
-            simulator's observation; ``()`` for all of it.
+        observation: What the policy observes: a key, a path of keys (``"a.b"`` or a tuple; ``()`` for all), or a
+            function of the simulator's observation.
         achieved_goal: The achieved goal, like ``observation``.
         desired_goal: The desired goal, like ``observation``. A function must read its argument, since the
             simulator may already have the goal of the next episode.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` of tensors (B, G) that returns rewards
             (B,); ``info`` is a dict of tensors (B, ...) with the keys ``info_keys``.
-        last_observation: Where the last observations of episodes are. ``"final_obs"`` (or ``final_observation``,
+        last_observation: Where last observations are. ``"final_obs"`` (also ``final_observation``,
             ``terminal_observation``) or another path of keys in the infos: rows of all environments, of those
             that ended, or of those in ``env_ids`` in the same dict. ``"returned"``: the simulator does not reset
             by itself. Or a function ``(observation, infos)`` that returns all rows.
         compute_terminated: Function like ``compute_reward`` that returns bools, for the buffer.
-        reward: ``"compute"``: rewards are ``compute_reward`` of the goals after the step. ``"simulator"``: the
-            simulator's, which ``compute_reward`` must reproduce.
+        reward: ``"compute"``: rewards are ``compute_reward`` of the goals after the step. ``"simulator"``: those
+            of the simulator, which ``compute_reward`` must reproduce.
         truncated: Path of the truncations in the infos if ``step`` returns ``done``.
         info_keys: Paths in the infos of the columns in `SimulatorStep.info`.
-        reset_lanes: With ``"returned"``, function that resets the environments in a mask (N,) and returns what
+        reset_lanes: With ``"returned"``, function that resets the environments of a mask (N,) and returns what
             ``sim.reset`` returns; by default ``sim.reset(env_ids=...)``.
-        time_limit: Number of steps after which the simulator truncates; by default ``sim.max_episode_length``.
-        action_space: Action space of one environment, if the simulator has no ``single_action_space``.
+        time_limit: Steps after which the simulator truncates; by default ``sim.max_episode_length``; 0 for none.
+        action_space: Action space of one environment; by default ``sim.single_action_space``.
         device: Device of the tensors; by default that of the simulator.
         checks: Whether to check the last observations.
         setting: For messages: what to change if last observations are wrong.
 
     Raises:
         TypeError: A function is not callable.
-        ValueError: An argument is not valid.
+        ValueError: An argument is not valid, or the observation lacks a key or has not N rows.
     """
 
-    def __init__(
-        self,
-        sim: Any,
-        *,
-        observation: Reader,
-        achieved_goal: Reader,
-        desired_goal: Reader,
-        compute_reward: GoalFunction,
-        last_observation: Path | Callable[[Any, Any], Any],
-        compute_terminated: GoalFunction | None = None,
-        reward: str = "compute",
-        truncated: Path = "time_outs",
-        info_keys: Iterable[str] = (),
-        reset_lanes: Callable[[torch.Tensor], Any] | None = None,
-        time_limit: int | None = None,
-        action_space: spaces.Space[Any] | None = None,
-        device: str | torch.device | None = None,
-        checks: bool = True,
-        setting: str = "correct last_observation",
-    ) -> None:
-        num_envs = _attribute(sim, "num_envs")
-        if num_envs is None or not (hasattr(sim, "reset") and hasattr(sim, "step")):
-            raise ValueError(f"sim must have num_envs, reset and step, got {type(sim).__name__}")
-        if reward not in {"compute", "simulator"}:
-            raise ValueError(f"reward must be 'compute' or 'simulator', got {reward!r}")
-        self.sim, self.num_envs = sim, int(num_envs)
-        require_function("compute_reward", compute_reward)
-        self.compute_reward, self.compute_terminated = compute_reward, compute_terminated
-        self.info_keys = require_keys("info_keys", info_keys)
-        self._readers = dict(zip(OBSERVATION_KEYS, (observation, achieved_goal, desired_goal), strict=True))
-        self._last, self._truncated, self._reward = last_observation, truncated, reward
-        self._reset_lanes = reset_lanes or (lambda ended: sim.reset(env_ids=ended.nonzero().squeeze(-1)))
-        self._action_space, self._device = action_space, None if device is None else torch.device(device)
-        self._name = type(getattr(sim, "unwrapped", sim)).__name__
-        limit = _attribute(sim, "max_episode_length") if time_limit is None else time_limit
-        self._checks = Checks(self._name, setting, None if limit is None else int(limit), checks)
-        self._observation: dict[str, Any] | None = None
-        self._first: dict[str, Any] | None = None
+    sim: Any = field(kw_only=False)
+    observation: Reader
+    achieved_goal: Reader
+    desired_goal: Reader
+    compute_reward: GoalFunction
+    last_observation: Path | Callable[[Any, Any], Any]
+    compute_terminated: GoalFunction | None = None
+    reward: str = "compute"
+    truncated: Path = "time_outs"
+    info_keys: Sequence[str] = ()
+    reset_lanes: Callable[[torch.Tensor], Any] | None = None
+    time_limit: int | None = None
+    action_space: spaces.Space[Any] | None = None
+    device: Any = None
+    checks: bool = True
+    setting: str = "correct last_observation"
+
+    def __post_init__(self) -> None:
+        if self._of_sim("num_envs") is None or not (hasattr(self.sim, "reset") and hasattr(self.sim, "step")):
+            raise ValueError(f"sim must have num_envs, reset and step, got {type(self.sim).__name__}")
+        if self.reward not in {"compute", "simulator"}:
+            raise ValueError(f"reward must be 'compute' or 'simulator', got {self.reward!r}")
+        require_function("compute_reward", self.compute_reward)
+        self.info_keys = require_keys("info_keys", self.info_keys)
+        self.device = None if self.device is None else torch.device(self.device)
+        self.num_envs = int(self._of_sim("num_envs"))
+        self._name = type(getattr(self.sim, "unwrapped", self.sim)).__name__
+        limit = self._of_sim("max_episode_length") if self.time_limit is None else self.time_limit
+        self._checks = Checks(self._name, self.setting, None if limit is None else int(limit), self.checks)
+        self.notes = self._checks.notes
+        observation = self.reset()
+        self.device = leaves(observation)[0].device
+        self.single_observation_space = spaces.Dict({key: _space(value) for key, value in observation.items()})
+        self.single_action_space = self._find_action_space()
 
     @classmethod
     def isaaclab(cls, sim: Any, **options: Any) -> GoalSimulator:
@@ -114,7 +113,7 @@ class GoalSimulator:
         if getattr(mode, "name", mode) == "DISABLED":
             last = "returned"
         elif "last_observation" not in options and not getattr(cfg, "compute_final_obs", False):
-            has = "" if hasattr(cfg, "compute_final_obs") else "; this Isaac Lab is too old to have it: update it"
+            has = "" if hasattr(cfg, "compute_final_obs") else "; update Isaac Lab, which does not have it yet"
             raise ValueError(f"cfg.compute_final_obs must be True, else last observations are lost{has}")
         setting = "set cfg.compute_final_obs = True and read extras['final_obs']"
         return cls(sim, **{"observation": "policy", "last_observation": last, "setting": setting} | options)
@@ -139,14 +138,14 @@ class GoalSimulator:
 
     @classmethod
     def brax(cls, env: Any, num_envs: int | None = None, **options: Any) -> GoalSimulator:
-        """Wrap a batched environment of Brax or MuJoCo Playground without automatic resets.
+        """Wrap a batched environment of Brax or MuJoCo Playground without automatic resets, by DLPack.
 
-        Values are shared by DLPack, and environments that end are reset to new states. Use
-        ``EpisodeWrapper(VmapWrapper(env), episode_length, 1)`` of ``brax.envs.wrappers.training``.
+        Use ``EpisodeWrapper(VmapWrapper(env), episode_length, 1)`` of ``brax.envs.wrappers.training``.
+        Environments that end are reset to new states.
         """
         setting = "use the environment without the wrapper for automatic resets (auto_reset=False)"
-        defaults = {"observation": (), "last_observation": "final_obs", "truncated": "truncation", "setting": setting}
-        return cls(JaxSimulator(env, num_envs, setting), **defaults | options)
+        defaults = {"observation": (), "last_observation": "final_obs", "truncated": "truncation"}
+        return cls(JaxSimulator(env, num_envs, setting), **defaults | {"setting": setting} | options)
 
     playground = brax
 
@@ -167,9 +166,9 @@ class GoalSimulator:
         is_numpy = getattr(env.unwrapped, "device", None) is None
 
         def on_tensors(function: GoalFunction | None) -> GoalFunction | None:
-            def converted(achieved_goal: Any, desired_goal: Any, info: Any) -> torch.Tensor:
-                *pair, columns = (combine(torch.Tensor.numpy, each) for each in (achieved_goal, desired_goal, info))
-                rows = [{key: columns[key][i] for key in columns} for i in range(len(leaves(pair[0])[0]))]
+            def converted(*goals_and_info: Any) -> torch.Tensor:
+                *pair, info = (combine(torch.Tensor.numpy, each) for each in goals_and_info)
+                rows = [{key: info[key][i] for key in info} for i in range(len(leaves(pair[0])[0]))]
                 return torch.as_tensor(np.asarray(function(*pair, rows)))  # type: ignore[misc]
 
             return converted if is_numpy and function is not None else function
@@ -183,33 +182,6 @@ class GoalSimulator:
             "setting": "correct infos['final_obs'] or metadata['autoreset_mode']",
         }
         return cls(env, **defaults | options)
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the tensors."""
-        return leaves(self._current())[0].device  # type: ignore[no-any-return]
-
-    @property
-    def notes(self) -> list[str]:
-        """Sentences on what the checks found and what may be right, such as a reward that lags by one substep."""
-        return self._checks.notes
-
-    @property
-    def single_observation_space(self) -> spaces.Dict:
-        """Space of one environment's observation, without bounds, made from the first observation."""
-        return spaces.Dict({key: _space(value) for key, value in self._current().items()})
-
-    @property
-    def single_action_space(self) -> spaces.Space[Any]:
-        """Action space of one environment."""
-        space = self._action_space or _attribute(self.sim, "single_action_space")
-        if isinstance(space, gym.Space):
-            return space
-        if space is not None:  # mjlab has a class of its own
-            return spaces.Box(space.low, space.high, space.shape, np.float32)
-        if (count := _attribute(self.sim, "num_actions")) is None:
-            raise ValueError(f"{self._name} has neither single_action_space nor num_actions; pass action_space=")
-        return spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
 
     def reset(self, seed: int | None = None) -> dict[str, Any]:
         """Reset all environments.
@@ -225,11 +197,12 @@ class GoalSimulator:
         """
         if seed is not None and not {"seed", "kwargs"} & inspect.signature(self.sim.reset).parameters.keys():
             raise ValueError(f"seed must be None, since {self._name}.reset takes no seed, got {seed}")
-        observation = self._read(_only(self.sim.reset() if seed is None else self.sim.reset(seed=seed)))
+        observation = self._read(self.sim.reset() if seed is None else self.sim.reset(seed=seed))
         for leaf in leaves(observation):
             if leaf.shape[:1] != (self.num_envs,):
                 raise ValueError(f"observations must have {self.num_envs} rows, got shape {tuple(leaf.shape)}")
-        self._observation = self._first = observation
+        self._observation = observation
+        self._first: dict[str, Any] | None = observation
         self._checks.begin(observation, self.num_envs)
         return observation
 
@@ -243,36 +216,33 @@ class GoalSimulator:
             The step.
 
         Raises:
-            gymnasium.error.ResetNeeded: `reset` was not called.
             ValueError: The checks found wrong last observations, or a value has a wrong shape.
         """
-        before = self._observation
-        if before is None:
-            raise gym.error.ResetNeeded("step() was called before the first episode; call reset() first")
         raw, reward, *flags, infos = self.sim.step(action.cpu().numpy() if self._is_numpy else action)
-        returned, reward = self._read(raw), self._rows("reward", reward).float()
-        time_outs = flags[1] if len(flags) == 2 else find(infos, self._truncated)
-        ended = terminated = self._rows("terminated", flags[0]).bool()
-        truncated = torch.zeros_like(ended) if time_outs is None else self._rows("truncated", time_outs).bool()
-        if len(flags) == 2:
-            ended = terminated | truncated
-        else:  # done
-            terminated, truncated = ended & ~truncated, ended & truncated
+        before, returned, reward = self._observation, self._read(raw), self._rows("reward", reward).float()
+        is_pair = len(flags) == 2
+        time_outs = flags[1] if is_pair else find(infos, self.truncated)
+        done = self._rows("terminated", flags[0]).bool()
+        truncated = torch.zeros_like(done) if time_outs is None else self._rows("truncated", time_outs).bool()
+        ended = done | truncated if is_pair else done
+        terminated, truncated = (done, truncated) if is_pair else (done & ~truncated, done & truncated)
         last, absent = self._last_observation(raw, infos, returned, ended)
         info = {key: self._column(key, infos, ended) for key in self.info_keys}
-        after = self._reset_ended(last, ended) if self._last == "returned" else returned
+        after = self._reset_ended(last, ended) if self.last_observation == "returned" else returned
         computed = self._compute(last, last, info)
         if self._checks.is_active:
             self._checks.add_step(before, last, after, ended, absent, is_marked=time_outs is not None)
-            if self._reward == "simulator":
+            if self.reward == "simulator":
                 self._checks.add_rewards(reward, self._compute(before, last, info), computed)
         self._checks.count_step()
         first, self._first, self._observation = self._first, None, after
-        reward = computed if self._reward == "compute" else reward
+        reward = computed if self.reward == "compute" else reward
         return SimulatorStep(after, action, reward, terminated, truncated, last, info, first)
 
     def check(self) -> None:
         """Judge the episodes that ended so far, which waits for the device; `step` does so in time.
+
+        Notes, on what may be right, such as a reward that lags by one physics substep, are in ``notes``.
 
         Raises:
             ValueError: The last observations, truncations or rewards of the simulator are wrong.
@@ -287,23 +257,37 @@ class GoalSimulator:
         """Close the simulator, if it can be closed."""
         getattr(self.sim, "close", lambda: None)()
 
-    def _current(self) -> dict[str, Any]:
-        return self.reset() if self._observation is None else self._observation
+    def _of_sim(self, name: str) -> Any:
+        """Return an attribute of the simulator, or of the environment in its wrappers, or None."""
+        return getattr(self.sim, name, getattr(getattr(self.sim, "unwrapped", None), name, None))
+
+    def _find_action_space(self) -> spaces.Space[Any]:
+        space, count = self.action_space or self._of_sim("single_action_space"), self._of_sim("num_actions")
+        if isinstance(space, gym.Space):
+            return space
+        if space is None and count is None:
+            raise ValueError(f"{self._name} has neither single_action_space nor num_actions; pass action_space=")
+        if space is None:
+            return spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
+        return spaces.Box(space.low, space.high, space.shape, np.float32)  # mjlab has a class of its own
 
     def _read(self, raw: Any) -> dict[str, Any]:
-        """Return the three keys of an observation of the simulator, as tensors."""
+        """Return the three keys of an observation of the simulator, or of a pair of it and infos, as tensors."""
+        raw = raw[0] if isinstance(raw, tuple) else raw
         found = {}
-        for name, reader in self._readers.items():
+        for name in OBSERVATION_KEYS:
+            reader = getattr(self, name)
             value = reader(raw) if callable(reader) else find(raw, reader)
             if value is None:
-                raise ValueError(f"{name}={reader!r} is not in the observation of {self._name}: {keys_of(raw)}")
+                has = list(raw.keys()) if hasattr(raw, "keys") else type(raw).__name__
+                raise ValueError(f"{name}={reader!r} is not in the observation of {self._name}: {has}")
             self._is_numpy = isinstance(value, np.ndarray)
-            found[name] = as_tensors(value, self._device)
+            found[name] = as_tensors(value, self.device)
         return found
 
     def _rows(self, name: str, value: Any) -> torch.Tensor:
         """Return N values of the simulator or of a goal function as a tensor, (N,)."""
-        tensor: torch.Tensor = as_tensors(value, self._device)
+        tensor: torch.Tensor = as_tensors(value, self.device)
         if tensor.shape not in {(self.num_envs,), (self.num_envs, 1)}:
             raise ValueError(f"{name} must have shape ({self.num_envs},), got {tuple(tensor.shape)}")
         return tensor.reshape(-1)
@@ -316,13 +300,13 @@ class GoalSimulator:
         self, raw: Any, infos: Any, returned: dict[str, Any], ended: torch.Tensor
     ) -> tuple[dict[str, Any], torch.Tensor]:
         """Return the observation before any reset, and which environments that ended lack one, (N,) bool."""
-        if self._last == "returned":
+        if self.last_observation == "returned":
             return returned, torch.zeros_like(ended)
-        final, near, name = None, {}, ""  # the last observation; the dict that contains it under this name
-        if callable(self._last):
-            final = self._last(raw, infos)
+        final, near, name = None, None, ""  # the last observation; the dict that has it under this name
+        if callable(self.last_observation):
+            final = self.last_observation(raw, infos)
         else:
-            for path in FINAL_NAMES if self._last == "final_obs" else (self._last,):
+            for path in FINAL_NAMES if self.last_observation == "final_obs" else (self.last_observation,):
                 *parents, name = path.split(".") if isinstance(path, str) else path
                 near = find(infos, tuple(parents))
                 if (final := find(near, (name,))) is not None:
@@ -352,29 +336,23 @@ class GoalSimulator:
     def _column(self, key: str, infos: Any, ended: torch.Tensor) -> torch.Tensor:
         """Return an info of the step for all N environments; ``final_info`` has those before a reset."""
         found = [find(infos, key), find(infos, f"final_info.{key}")]
-        columns = [as_tensors(each, self._device) for each in found if each is not None]
+        columns = [as_tensors(each, self.device) for each in found if each is not None]
         if not columns:
-            raise ValueError(f"info_keys has {key!r}, but the infos of {self._name} have {keys_of(infos)}")
+            has = list(infos.keys()) if hasattr(infos, "keys") else type(infos).__name__
+            raise ValueError(f"info_keys has {key!r}, but the infos of {self._name} have {has}")
         return choose(ended, columns[-1], columns[0])  # type: ignore[no-any-return]
 
     def _reset_ended(self, last: dict[str, Any], ended: torch.Tensor) -> dict[str, Any]:
         """Reset the environments that ended, and return the observation of all N environments."""
         if not ended.any():  # waits, since the simulator needs the numbers of the environments
             return last
-        return choose(ended, self._read(_only(self._reset_lanes(ended))), last)  # type: ignore[no-any-return]
-
-
-def _attribute(sim: Any, name: str) -> Any:
-    """Return an attribute of a simulator, or of the environment in its wrappers, or None."""
-    return getattr(sim, name, getattr(getattr(sim, "unwrapped", None), name, None))
-
-
-def _only(result: Any) -> Any:
-    """Return the observation in the result of ``reset``, which may be a pair of observation and infos."""
-    return result[0] if isinstance(result, tuple) else result
+        if self.reset_lanes is None:
+            return choose(ended, self._read(self.sim.reset(env_ids=ended.nonzero().squeeze(-1))), last)  # type: ignore[no-any-return]
+        return choose(ended, self._read(self.reset_lanes(ended)), last)  # type: ignore[no-any-return]
 
 
 def _space(value: Any) -> spaces.Space[Any]:
+    """Return the space of one row, without bounds."""
     if isinstance(value, dict):
         return spaces.Dict({key: _space(part) for key, part in value.items()})
     dtype = np.dtype(str(value.dtype).removeprefix("torch."))
