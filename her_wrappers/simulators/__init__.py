@@ -1,4 +1,4 @@
-"""Batched simulators: GoalSimulator turns Isaac Lab, mjlab, ManiSkill, Brax and others into goal environments."""
+"""Batched simulators, such as Isaac Lab and mjlab, as goal environments of tensors."""
 
 from her_wrappers.simulators.goal_simulator import GoalSimulator
 from her_wrappers.simulators.step import SimulatorStep

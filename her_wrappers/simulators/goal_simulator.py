@@ -33,33 +33,34 @@ class GoalSimulator:
     """A batched simulator as a goal environment: N environments whose values are tensors on one device.
 
     ``sim`` is any object with ``num_envs``, ``reset`` and ``step``. ``step`` returns observations, rewards,
-    ``terminated``, ``truncated`` and infos, or observations, rewards, ``done`` and infos with ``time_outs``. Where
-    an episode ended, most simulators return the observation after the reset, and a wrong last observation would
-    become a wrong goal. So the first ended episodes and a few later ones are checked, after 1, 2, 4, 8, .. steps.
-    Nothing else in `step` waits for the device, except for resets with ``last_observation="returned"``. The
-    simulator is reset once, to learn its shapes.
+    ``terminated``, ``truncated`` and infos, or observations, rewards, ``done`` and infos with ``time_outs``.
+    Where an episode ended, most simulators return the observation after the reset. A wrong last observation
+    would become a wrong goal, so the first ended episodes and a few later ones are checked, after 1, 2, 4, ..
+    steps. Nothing else in `step` waits for the device, except for resets with ``"returned"``. The simulator is
+    reset once when this object is made, to read the shapes of its observations.
 
     Args:
         sim: The simulator.
-        observation: What the policy observes: a key, a path of keys (``"a.b"`` or a tuple; ``()`` for all), or a
-            function of the simulator's observation.
+        observation: What the policy observes: a key, a path of keys (``"a.b"`` or a tuple; ``()`` for all),
+            or a function of the simulator's observation.
         achieved_goal: The achieved goal, like ``observation``.
         desired_goal: The desired goal, like ``observation``. A function must read its argument, since the
             simulator may already have the goal of the next episode.
-        compute_reward: Function ``(achieved_goal, desired_goal, info)`` of tensors (B, G) that returns rewards
-            (B,); ``info`` is a dict of tensors (B, ...) with the keys ``info_keys``.
+        compute_reward: Function ``(achieved_goal, desired_goal, info)`` of tensors (B, G) that returns
+            rewards (B,); ``info`` is a dict of tensors (B, ...) with the keys ``info_keys``.
         last_observation: Where last observations are. ``"final_obs"`` (also ``final_observation``,
             ``terminal_observation``) or another path of keys in the infos: rows of all environments, of those
-            that ended, or of those in ``env_ids`` in the same dict. ``"returned"``: the simulator does not reset
-            by itself. Or a function ``(observation, infos)`` that returns all rows.
+            that ended, or of those in ``env_ids`` of the same dict. ``"returned"``: the simulator does not
+            reset by itself. Or a function ``(observation, infos)`` that returns all rows.
         compute_terminated: Function like ``compute_reward`` that returns bools, for the buffer.
-        reward: ``"compute"``: rewards are ``compute_reward`` of the goals after the step. ``"simulator"``: those
-            of the simulator, which ``compute_reward`` must reproduce.
+        reward: ``"compute"``: rewards are ``compute_reward`` of the goals after the step. ``"simulator"``:
+            those of the simulator, which ``compute_reward`` must reproduce.
         truncated: Path of the truncations in the infos if ``step`` returns ``done``.
         info_keys: Paths in the infos of the columns in `SimulatorStep.info`.
-        reset_lanes: With ``"returned"``, function that resets the environments of a mask (N,) and returns what
-            ``sim.reset`` returns; by default ``sim.reset(env_ids=...)``.
-        time_limit: Steps after which the simulator truncates; by default ``sim.max_episode_length``; 0 for none.
+        reset_lanes: With ``"returned"``, function that resets the environments of a mask (N,) and returns
+            what ``sim.reset`` returns; by default ``sim.reset(env_ids=...)``.
+        time_limit: Steps after which the simulator truncates, 0 for never; by default
+            ``sim.max_episode_length``.
         action_space: Action space of one environment; by default ``sim.single_action_space``.
         device: Device of the tensors; by default that of the simulator.
         checks: Whether to check the last observations.
@@ -102,29 +103,35 @@ class GoalSimulator:
         self.notes = self._checks.notes
         observation = self.reset()
         self.device = leaves(observation)[0].device
-        self.single_observation_space = spaces.Dict({key: _space(value) for key, value in observation.items()})
+        self.single_observation_space = spaces.Dict({
+            key: _space(value) for key, value in observation.items()
+        })
         self.single_action_space = self._find_action_space()
 
     @classmethod
     def isaaclab(cls, sim: Any, **options: Any) -> GoalSimulator:
-        """Wrap an environment of Isaac Lab with ``cfg.compute_final_obs``; ``observation`` is ``"policy"``."""
+        """Wrap an environment of Isaac Lab with ``cfg.compute_final_obs``; it observes ``"policy"``."""
         cfg, last = sim.unwrapped.cfg, "final_obs"
         mode = getattr(cfg, "autoreset_mode", None)
         if getattr(mode, "name", mode) == "DISABLED":
             last = "returned"
         elif "last_observation" not in options and not getattr(cfg, "compute_final_obs", False):
-            has = "" if hasattr(cfg, "compute_final_obs") else "; update Isaac Lab, which does not have it yet"
+            has = (
+                "" if hasattr(cfg, "compute_final_obs") else "; update Isaac Lab, which does not have it yet"
+            )
             raise ValueError(f"cfg.compute_final_obs must be True, else last observations are lost{has}")
         setting = "set cfg.compute_final_obs = True and read extras['final_obs']"
         return cls(sim, **{"observation": "policy", "last_observation": last, "setting": setting} | options)
 
     @classmethod
     def mjlab(cls, sim: Any, **options: Any) -> GoalSimulator:
-        """Wrap an environment of mjlab with ``cfg.auto_reset = False``; ``observation`` is ``"actor"``."""
+        """Wrap an environment of mjlab with ``cfg.auto_reset = False``; it observes ``"actor"``."""
         setting = "set cfg.auto_reset = False, else mjlab loses the last observations"
         if "last_observation" not in options and getattr(sim.unwrapped.cfg, "auto_reset", True):
             raise ValueError(setting)
-        return cls(sim, **{"observation": "actor", "last_observation": "returned", "setting": setting} | options)
+        return cls(
+            sim, **{"observation": "actor", "last_observation": "returned", "setting": setting} | options
+        )
 
     @classmethod
     def maniskill(cls, sim: Any, **options: Any) -> GoalSimulator:
@@ -178,7 +185,9 @@ class GoalSimulator:
             "compute_reward": on_tensors(goals.compute_reward),
             "compute_terminated": on_tensors(goals.compute_terminated),
             "last_observation": "final_obs" if mode is AutoresetMode.SAME_STEP else "returned",
-            "reset_lanes": lambda ended: env.reset(options={"reset_mask": ended.numpy() if is_numpy else ended}),
+            "reset_lanes": lambda ended: env.reset(
+                options={"reset_mask": ended.numpy() if is_numpy else ended}
+            ),
             "setting": "correct infos['final_obs'] or metadata['autoreset_mode']",
         }
         return cls(env, **defaults | options)
@@ -200,10 +209,12 @@ class GoalSimulator:
         observation = self._read(self.sim.reset() if seed is None else self.sim.reset(seed=seed))
         for leaf in leaves(observation):
             if leaf.shape[:1] != (self.num_envs,):
-                raise ValueError(f"observations must have {self.num_envs} rows, got shape {tuple(leaf.shape)}")
+                raise ValueError(
+                    f"observations must have {self.num_envs} rows, got shape {tuple(leaf.shape)}"
+                )
         self._observation = observation
         self._first: dict[str, Any] | None = observation
-        self._checks.begin(observation, self.num_envs)
+        self._checks.begin(observation)
         return observation
 
     def step(self, action: Any) -> SimulatorStep:
@@ -231,7 +242,7 @@ class GoalSimulator:
         after = self._reset_ended(last, ended) if self.last_observation == "returned" else returned
         computed = self._compute(last, last, info)
         if self._checks.is_active:
-            self._checks.add_step(before, last, after, ended, absent, is_marked=time_outs is not None)
+            self._checks.add_step((before, last, after), ended, absent, is_marked=time_outs is not None)
             if self.reward == "simulator":
                 self._checks.add_rewards(reward, self._compute(before, last, info), computed)
         self._checks.count_step()
@@ -266,13 +277,15 @@ class GoalSimulator:
         if isinstance(space, gym.Space):
             return space
         if space is None and count is None:
-            raise ValueError(f"{self._name} has neither single_action_space nor num_actions; pass action_space=")
+            raise ValueError(
+                f"{self._name} has neither single_action_space nor num_actions; pass action_space="
+            )
         if space is None:
             return spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
         return spaces.Box(space.low, space.high, space.shape, np.float32)  # mjlab has a class of its own
 
     def _read(self, raw: Any) -> dict[str, Any]:
-        """Return the three keys of an observation of the simulator, or of a pair of it and infos, as tensors."""
+        """Return the three keys of an observation, or of a pair of observation and infos, as tensors."""
         raw = raw[0] if isinstance(raw, tuple) else raw
         found = {}
         for name in OBSERVATION_KEYS:
@@ -292,7 +305,9 @@ class GoalSimulator:
             raise ValueError(f"{name} must have shape ({self.num_envs},), got {tuple(tensor.shape)}")
         return tensor.reshape(-1)
 
-    def _compute(self, achieved: dict[str, Any], desired: dict[str, Any], info: dict[str, Any]) -> torch.Tensor:
+    def _compute(
+        self, achieved: dict[str, Any], desired: dict[str, Any], info: dict[str, Any]
+    ) -> torch.Tensor:
         rewards = self.compute_reward(achieved["achieved_goal"], desired["desired_goal"], info)
         return self._rows("compute_reward", rewards).float()
 
@@ -313,7 +328,9 @@ class GoalSimulator:
                     break
         ids = next((near[key] for key in ("env_ids", "_env_ids") if find(near, (key,)) is not None), None)
         mask = find(near, (f"_{name}",))
-        if isinstance(final, np.ndarray) and final.dtype == object:  # Gymnasium: a dict or None for each environment
+        if (
+            isinstance(final, np.ndarray) and final.dtype == object
+        ):  # Gymnasium: a dict or None for each environment
             ids = [i for i, row in enumerate(final) if row is not None]
             final = combine(lambda *rows: np.stack(rows), *(final[i] for i in ids)) if ids else None
         if final is None:

@@ -1,4 +1,4 @@
-"""JaxSimulator: an environment of Brax or MuJoCo Playground, whose functions have no state, as a simulator."""
+"""JaxSimulator: an environment of Brax or MuJoCo Playground as a simulator that has a state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class JaxSimulator:
     def __init__(self, env: Any, num_envs: int | None, setting: str) -> None:
         batch_size = getattr(env, "batch_size", None)
         if num_envs is None and batch_size is None:
-            raise ValueError("num_envs must be the number of environments, got None, and env has no batch_size")
+            raise ValueError(
+                "num_envs must be the number of environments, got None, and env has no batch_size"
+            )
         self.unwrapped, self.num_envs = getattr(env, "unwrapped", env), int(num_envs or batch_size)
         self.single_action_space = spaces.Box(-1, 1, (env.action_size,), np.float32)
         self._env, self._is_one_key, self._setting = env, batch_size is not None, setting
@@ -36,11 +38,15 @@ class JaxSimulator:
         self._key, key = self._jax.random.split(key)
         self._state = state = self._reset(key)
         if tuple(state.done.shape) != (self.num_envs,):
-            raise ValueError(f"env must be batched, such as VmapWrapper(env), but done has shape {state.done.shape}")
+            raise ValueError(
+                f"env must be batched, such as VmapWrapper(env), but done has shape {state.done.shape}"
+            )
         self._resets = any(str(name).endswith("first_obs") for name in state.info)
         if self._resets and FINAL not in state.info:
             name = type(self.unwrapped).__name__
-            raise ValueError(f"the last observations of {name} are lost in its automatic resets; {self._setting}")
+            raise ValueError(
+                f"the last observations of {name} are lost in its automatic resets; {self._setting}"
+            )
         return state.obs
 
     def step(self, action: torch.Tensor) -> tuple[Any, Any, Any, dict[str, Any]]:

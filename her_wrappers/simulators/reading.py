@@ -53,4 +53,6 @@ def leaves(tree: Any) -> list[Any]:
 
 def choose(mask: torch.Tensor, chosen: Any, others: Any) -> Any:
     """Return the rows of ``chosen`` where ``mask``, (N,) bool, is True, else those of ``others``."""
-    return combine(lambda one, other: torch.where(mask.reshape(-1, *[1] * (other.ndim - 1)), one, other), chosen, others)
+    return combine(
+        lambda one, other: torch.where(mask.reshape(-1, *[1] * (other.ndim - 1)), one, other), chosen, others
+    )

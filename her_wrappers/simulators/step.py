@@ -10,7 +10,9 @@ import torch
 class SimulatorStep(NamedTuple):
     """One step of N environments, as tensors on one device."""
 
-    observation: dict[str, Any]  # the three keys; what the policy sees next: after a reset where an episode ended
+    observation: dict[
+        str, Any
+    ]  # the three keys; what the policy sees next: after a reset where an episode ended
     action: Any  # (N, A)
     reward: torch.Tensor  # (N,) float32
     terminated: torch.Tensor  # (N,) bool

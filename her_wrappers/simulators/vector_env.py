@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
-    """A `GoalSimulator` as a Gymnasium vector environment in mode SAME_STEP; each step is copied to the host."""
+    """A `GoalSimulator` as a Gymnasium vector environment in mode SAME_STEP; steps are copied to the host."""
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - as gym.vector.VectorEnv declares it
 
@@ -38,13 +38,15 @@ class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset all environments, with one seed for the simulator (the first of a list), and no options."""
         if options:
-            raise ValueError(f"options must be empty, since all environments are reset at once, got {options}")
+            raise ValueError(
+                f"options must be empty, since all environments are reset at once, got {options}"
+            )
         seed = seed[0] if isinstance(seed, list | tuple) else seed
         super().reset(seed=seed)
         return combine(as_array, self.simulator.reset(seed)), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step all environments; the infos have ``info_keys``, ``final_obs`` and ``final_info``, with masks."""
+        """Step all environments; infos have ``info_keys``, ``final_obs`` and ``final_info``, with masks."""
         step = self.simulator.step(torch.as_tensor(np.asarray(actions), device=self.simulator.device))
         terminated, truncated = as_array(step.terminated), as_array(step.truncated)
         ended = terminated | truncated

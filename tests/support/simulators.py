@@ -55,7 +55,9 @@ class Lanes:
 
     def observe(self, step=None):
         values = self.state(self.lane, self.episode, self.t if step is None else step)
-        observation, achieved_goal, desired_goal = (torch.tensor(np.asarray(each), dtype=torch.float32) for each in values)
+        observation, achieved_goal, desired_goal = (
+            torch.tensor(np.asarray(each), dtype=torch.float32) for each in values
+        )
         return {"policy": observation, "goals": {"achieved": achieved_goal, "desired": desired_goal}}
 
     def advance(self):
@@ -94,7 +96,7 @@ class Generic(Lanes):
 
 
 class IsaacLab(Lanes):
-    """ManagerBasedRLEnv since `compute_final_obs`; buffers are reused, and final_obs exists only after ends."""
+    """ManagerBasedRLEnv since `compute_final_obs`: it reuses buffers, and final_obs exists after ends."""
 
     def __init__(self, fault=None, autoreset_mode="SAME_STEP", **options):
         super().__init__(fault, **options)
@@ -233,7 +235,10 @@ class EndedRows(Lanes):
         ids = torch.tensor(np.flatnonzero(terminated | truncated))
         ids = ids.flip(0) if self.with_ids else ids
         final = self.finish(terminated | truncated)
-        rows = {"policy": final["policy"][ids], "goals": {key: leaf[ids] for key, leaf in final["goals"].items()}}
+        rows = {
+            "policy": final["policy"][ids],
+            "goals": {key: leaf[ids] for key, leaf in final["goals"].items()},
+        }
         terminal = {"observations": rows} | ({"env_ids": ids} if self.with_ids else {})
         return self.observe(), *map(torch.tensor, (reward, terminated, truncated)), {"terminal": terminal}
 
@@ -245,9 +250,9 @@ class NumpyVectorEnv(gym.vector.VectorEnv):
         self.lanes, self.num_envs = Lanes(), 4
         self.metadata = {"autoreset_mode": mode}
         box = {"observation": 3, "achieved_goal": 2, "desired_goal": 2}
-        self.single_observation_space = gym.spaces.Dict(
-            {key: gym.spaces.Box(-np.inf, np.inf, (size,), np.float32) for key, size in box.items()}
-        )
+        self.single_observation_space = gym.spaces.Dict({
+            key: gym.spaces.Box(-np.inf, np.inf, (size,), np.float32) for key, size in box.items()
+        })
         self.single_action_space = self.lanes.single_action_space
         self.observation_space = batch_space(self.single_observation_space, 4)
         self.action_space = batch_space(self.single_action_space, 4)
@@ -265,7 +270,11 @@ class NumpyVectorEnv(gym.vector.VectorEnv):
             last, final = self._arrays(), np.full(4, None, object)
             for i in np.flatnonzero(ended):
                 final[i] = {key: leaf[i] for key, leaf in last.items()}
-            infos = {"final_obs": final, "_final_obs": ended, "final_info": {"steps": steps * ended, "_steps": ended}}
+            infos = {
+                "final_obs": final,
+                "_final_obs": ended,
+                "final_info": {"steps": steps * ended, "_steps": ended},
+            }
             self.lanes.start(ended)
         return self._arrays(), reward, terminated, truncated, infos | {"steps": self.lanes.t.copy()}
 
@@ -306,7 +315,7 @@ class JaxArray:
 class JaxEnv:
     """A batched environment of Brax with EpisodeWrapper, and with automatic resets that are ``resets``.
 
-    ``resets`` is None, "lost" (the last observation is not kept) or "kept" (MuJoCo Playground, pull requests).
+    ``resets`` is None, "lost" (no last observation) or "kept" (pull requests of MuJoCo Playground).
     """
 
     action_size = 2
@@ -343,7 +352,8 @@ class JaxEnv:
     def _state(self, episode, step, reward, done, info):
         self.lanes.episode, self.lanes.t = episode, step
         data, metrics = {"episode": episode, "step": step}, {}
-        parts = dict(data=data, obs=self.lanes.observe(), reward=reward, done=done, metrics=metrics, info=info)
+        parts = {"data": data, "obs": self.lanes.observe(), "reward": reward, "done": done}
+        parts |= {"metrics": metrics, "info": info}
         return SimpleNamespace(**{key: _wrapped(part) for key, part in parts.items()})
 
 
@@ -366,7 +376,9 @@ def install_jax(monkeypatch):
     """Install a module ``jax`` of a few functions, for tests without JAX."""
     jax = ModuleType("jax")
     jax.jit = lambda function: function
-    jax.random = SimpleNamespace(PRNGKey=lambda seed: seed, split=lambda key, count=2: [key + i for i in range(count)])
+    jax.random = SimpleNamespace(
+        PRNGKey=lambda seed: seed, split=lambda key, count=2: [key + i for i in range(count)]
+    )
     jax.dlpack = SimpleNamespace(from_dlpack=np.from_dlpack)
     jax.lax = SimpleNamespace(cond=lambda test, one, other, value: one(value) if test else other(value))
     jax.tree_util = SimpleNamespace(tree_map=_tree_map)

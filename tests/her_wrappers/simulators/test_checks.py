@@ -1,4 +1,4 @@
-"""The checks of last observations: each fault is an error that names the simulator, and correct ones are silent."""
+"""The checks of last observations: each fault is an error, and correct simulators are silent."""
 
 import warnings
 
@@ -8,8 +8,7 @@ import torch
 
 from her_wrappers.simulators import GoalSimulator, checks
 from tests.support import simulators
-from tests.support.simulators import ACTION, READ, Generic, compute_reward, numbered
-
+from tests.support.simulators import READ, Generic, compute_reward, numbered
 
 WORDS = {
     "after the reset": "after the reset",
@@ -71,7 +70,7 @@ def test_a_simulator_that_resets_itself_cannot_return_last_observations():
 def test_a_goal_function_that_reads_the_simulator_has_the_goals_of_the_next_episode():
     sim = Generic()
     reads = {"desired_goal": lambda obs: sim.observe()["goals"]["desired"]}
-    with pytest.raises(ValueError, match="desired_goal .* must read its argument"):
+    with pytest.raises(ValueError, match=r"desired_goal .* must read its argument"):
         run(GoalSimulator(sim, last_observation="final_obs", **READ | reads))
 
 
@@ -136,7 +135,10 @@ CORRECT = {
     "relative": {"state": relative},
     "crash": {"state": crash, "length": lambda lane, episode: 4},
     "goals that change": {
-        "state": lambda lane, episode, step: (*numbered(lane, episode, step)[:2], one(lane, 7 * episode + step))
+        "state": lambda lane, episode, step: (
+            *numbered(lane, episode, step)[:2],
+            one(lane, 7 * episode + step),
+        )
     },
     "a single environment": {"num_envs": 1},
 }
@@ -155,13 +157,17 @@ def test_correct_simulators_are_silent(name, interface):
 
 
 def test_environments_with_one_seed_are_a_warning():
-    sim = Generic(state=lambda lane, episode, step: numbered(0 * lane, episode, step), length=lambda lane, episode: 3)
+    sim = Generic(
+        state=lambda lane, episode, step: numbered(0 * lane, episode, step), length=lambda lane, episode: 3
+    )
     with pytest.warns(UserWarning, match="seed"):
         run(GoalSimulator(sim, last_observation="final_obs", **READ))
 
 
 def test_environments_that_all_begin_in_one_fixed_state_are_no_warning():
-    sim = Generic(state=lambda lane, episode, step: numbered(0 * lane, 0 * lane, step), length=lambda lane, episode: 3)
+    sim = Generic(
+        state=lambda lane, episode, step: numbered(0 * lane, 0 * lane, step), length=lambda lane, episode: 3
+    )
     run(GoalSimulator(sim, last_observation="final_obs", **READ))
 
 
@@ -170,7 +176,7 @@ def distance(achieved_goal, desired_goal, info):
 
 
 class Rewarded(Generic):
-    """A simulator whose reward is a function of ``goals``: achieved goals before and after, and the desired goal."""
+    """A simulator whose reward is a function of achieved goals before and after, and the desired goal."""
 
     def __init__(self, reward):
         super().__init__()
@@ -187,7 +193,10 @@ class Rewarded(Generic):
 def test_a_reward_for_another_goal_is_an_error(function):
     other = lambda before, after, goal: function(after, goal - torch.tensor([2.0, 0]), {})  # noqa: E731
     env = GoalSimulator(
-        Rewarded(other), reward="simulator", last_observation="final_obs", **READ | {"compute_reward": function}
+        Rewarded(other),
+        reward="simulator",
+        last_observation="final_obs",
+        **READ | {"compute_reward": function},
     )
     with pytest.raises(ValueError, match="compute_reward"):
         run(env)
@@ -197,7 +206,10 @@ def test_a_reward_for_another_goal_is_an_error(function):
 def test_a_reward_that_lags_by_a_substep_is_a_note(lag):
     lagging = lambda before, after, goal: distance(after + lag * (before - after), goal, {})  # noqa: E731
     env = GoalSimulator(
-        Rewarded(lagging), reward="simulator", last_observation="final_obs", **READ | {"compute_reward": distance}
+        Rewarded(lagging),
+        reward="simulator",
+        last_observation="final_obs",
+        **READ | {"compute_reward": distance},
     )
     run(env)
     assert len(env.notes) == (lag > 0)

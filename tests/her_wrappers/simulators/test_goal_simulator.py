@@ -14,7 +14,9 @@ from tests.support.simulators import ACTION, READ, Generic, compute_reward, leng
 
 SIMULATORS = {
     "generic": lambda: GoalSimulator(Generic(), last_observation="final_obs", **READ),
-    "function": lambda: GoalSimulator(Generic(), last_observation=lambda obs, infos: infos["final_obs"], **READ),
+    "function": lambda: GoalSimulator(
+        Generic(), last_observation=lambda obs, infos: infos["final_obs"], **READ
+    ),
     "tuple": lambda: GoalSimulator(Generic(), last_observation=("final_obs",), **READ),
     "ids": lambda: GoalSimulator(
         simulators.EndedRows(with_ids=True), last_observation="terminal.observations", **READ
@@ -32,7 +34,9 @@ SIMULATORS = {
     "Brax": lambda: GoalSimulator.brax(simulators.JaxEnv(), 4, **READ),
     "MuJoCo Playground": lambda: GoalSimulator.playground(simulators.JaxEnv(resets="kept"), 4, **READ),
     "VectorEnv": lambda: GoalSimulator.vector_env(simulators.NumpyVectorEnv(), info_keys=["steps"]),
-    "VectorEnv, no autoreset": lambda: GoalSimulator.vector_env(simulators.NumpyVectorEnv(AutoresetMode.DISABLED)),
+    "VectorEnv, no autoreset": lambda: GoalSimulator.vector_env(
+        simulators.NumpyVectorEnv(AutoresetMode.DISABLED)
+    ),
 }
 
 
@@ -63,7 +67,9 @@ def test_each_row_is_the_one_of_its_lane_episode_and_step(env):
         terminated = (t >= length_of(np.arange(4), episode)) & ~truncated
         assert_rows(step.last_observation, episode, t)
         goals = expected(episode, t)
-        assert step.reward.tolist() == compute_reward(goals["achieved_goal"], goals["desired_goal"], {}).tolist()
+        assert (
+            step.reward.tolist() == compute_reward(goals["achieved_goal"], goals["desired_goal"], {}).tolist()
+        )
         assert step.terminated.tolist() == terminated.tolist()
         assert step.truncated.tolist() == truncated.tolist()
         assert all(column.tolist() == t.tolist() for column in step.info.values())
@@ -112,7 +118,9 @@ def waiting(*_, **__):
     raise AssertionError("a copy to the host waits")
 
 
-@pytest.mark.parametrize("name", ["generic", "function", "Isaac Lab", "ManiSkill", "Genesis", "ids", "ended rows"])
+@pytest.mark.parametrize(
+    "name", ["generic", "function", "Isaac Lab", "ManiSkill", "Genesis", "ids", "ended rows"]
+)
 def test_a_step_waits_only_when_the_checks_are_due(name, monkeypatch):
     env = SIMULATORS[name]()
     env.reset()
@@ -143,7 +151,10 @@ def test_bundled_vector_environments_are_simulators():
         assert step.reward.tolist() == reward.tolist()
         assert step.truncated.tolist() == truncated.tolist()
         for i in np.flatnonzero(terminated | truncated):
-            assert step.last_observation["observation"][i].tolist() == infos["final_obs"][i]["observation"].tolist()
+            assert (
+                step.last_observation["observation"][i].tolist()
+                == infos["final_obs"][i]["observation"].tolist()
+            )
 
 
 def test_keeps_the_rewards_of_the_simulator():
@@ -234,7 +245,10 @@ def test_a_seed_is_passed_on_or_rejected():
         (lambda: GoalSimulator.brax(simulators.JaxEnv(resets="lost"), 4, **READ).reset(), "auto_reset"),
         (lambda: GoalSimulator.brax(simulators.JaxEnv(), 3, **READ).reset(), "batched"),
         (lambda: GoalSimulator.brax(simulators.JaxEnv(), **READ), "num_envs"),
-        (lambda: GoalSimulator.vector_env(simulators.NumpyVectorEnv(AutoresetMode.NEXT_STEP)), "autoreset_mode"),
+        (
+            lambda: GoalSimulator.vector_env(simulators.NumpyVectorEnv(AutoresetMode.NEXT_STEP)),
+            "autoreset_mode",
+        ),
     ],
 )
 def test_a_setting_that_loses_last_observations_is_an_error(make, setting, monkeypatch):
