@@ -19,12 +19,12 @@ from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
-from her_wrappers.simulators.reading import Path, as_tensors, choose, combine, find, leaves
+from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, combine, find, leaves
 from her_wrappers.simulators.step import SimulatorStep
 from her_wrappers.simulators.vector_env import SimulatorVectorEnv
 from her_wrappers.support.arguments import require_function, require_keys
 
-Reader: TypeAlias = Path | Callable[[Any], Any]
+Reader: TypeAlias = KeyPath | Callable[[Any], Any]
 """A key or path of keys in the simulator's observation, or a function of the observation."""
 
 
@@ -36,7 +36,7 @@ class GoalSimulator:
     ``terminated``, ``truncated`` and infos, or observations, rewards, ``done`` and infos with ``time_outs``.
     Where an episode ended, most simulators return the observation after the reset. A wrong last observation
     would become a wrong goal, so the first ended episodes and a few later ones are checked, after 1, 2, 4, ..
-    steps. Nothing else in `step` waits for the device, except for resets with ``"returned"``. The simulator is
+    steps. Nothing else in `step` waits for the device, except resets with ``"returned"``. The simulator is
     reset once when this object is made, to read the shapes of its observations.
 
     Args:
@@ -76,10 +76,10 @@ class GoalSimulator:
     achieved_goal: Reader
     desired_goal: Reader
     compute_reward: GoalFunction
-    last_observation: Path | Callable[[Any, Any], Any]
+    last_observation: KeyPath | Callable[[Any, Any], Any]
     compute_terminated: GoalFunction | None = None
     reward: str = "compute"
-    truncated: Path = "time_outs"
+    truncated: KeyPath = "time_outs"
     info_keys: Sequence[str] = ()
     reset_lanes: Callable[[torch.Tensor], Any] | None = None
     time_limit: int | None = None
@@ -260,7 +260,7 @@ class GoalSimulator:
         """
         self._checks.judge()
 
-    def as_vector_env(self) -> SimulatorVectorEnv:
+    def as_vector_env(self) -> gym.vector.VectorEnv[Any, Any, Any]:
         """Return a Gymnasium vector environment of arrays, for the checker, recorders and archives."""
         return SimulatorVectorEnv(self)
 

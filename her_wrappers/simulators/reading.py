@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-Path: TypeAlias = str | tuple[str, ...]
+KeyPath: TypeAlias = str | tuple[str, ...]
 """Keys of nested dicts: ``"key"``, ``"key.key"``, a tuple of keys, or ``()`` for the whole dict."""
 
 
-def find(values: Any, path: Path) -> Any:
+def find(values: Any, path: KeyPath) -> Any:
     """Return the value at a path of keys in nested dicts or TensorDicts, or None if a key is missing."""
     for key in path.split(".") if isinstance(path, str) else path:
         if not hasattr(values, "keys") or key not in list(values.keys()):

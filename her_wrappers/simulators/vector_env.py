@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,11 +13,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from her_wrappers.data.trees import as_array
+from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.simulators.reading import as_tensors, combine
-
-if TYPE_CHECKING:
-    from her_wrappers.goals.functions import GoalFunction
-    from her_wrappers.simulators.goal_simulator import GoalSimulator
 
 
 class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
@@ -25,7 +22,7 @@ class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - as gym.vector.VectorEnv declares it
 
-    def __init__(self, simulator: GoalSimulator) -> None:
+    def __init__(self, simulator: Any) -> None:
         self.simulator, self.num_envs = simulator, simulator.num_envs
         self.single_observation_space = simulator.single_observation_space
         self.single_action_space = simulator.single_action_space
