@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 from her_wrappers.data.infos import FINAL_NAMES
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface
+from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
 from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, combine, find, leaves
@@ -169,21 +169,26 @@ class GoalSimulator:
         mode = declared_mode(env)
         if mode not in {AutoresetMode.SAME_STEP, AutoresetMode.DISABLED}:
             raise ValueError(f"autoreset_mode of env must be SAME_STEP or DISABLED, got {mode}")
-        goals = GoalInterface.of(env, compute_reward=options.get("compute_reward"))
+        functions = {name: find_function(env, name) for name in ("compute_reward", "compute_terminated")}
         is_numpy = getattr(env.unwrapped, "device", None) is None
 
-        def on_tensors(function: GoalFunction | None) -> GoalFunction | None:
+        def on_tensors(function: GoalFunction) -> GoalFunction:
             def converted(*goals_and_info: Any) -> torch.Tensor:
-                *pair, info = (combine(torch.Tensor.numpy, each) for each in goals_and_info)
+                *pair, info = (combine(lambda leaf: leaf.cpu().numpy(), each) for each in goals_and_info)
                 rows = [{key: info[key][i] for key in info} for i in range(len(leaves(pair[0])[0]))]
-                return torch.as_tensor(np.asarray(function(*pair, rows)))  # type: ignore[misc]
+                device = leaves(goals_and_info[0])[0].device
+                return torch.as_tensor(np.asarray(function(*pair, rows)), device=device)  # type: ignore[call-arg]
 
-            return converted if is_numpy and function is not None else function
+            return converted
 
+        if is_numpy:
+            own = GoalInterface.of(env, compute_reward=options.get("compute_reward"))
+            functions = {
+                name: (function := getattr(own, name)) and on_tensors(function) for name in functions
+            }
         defaults = {
             **{key: key for key in OBSERVATION_KEYS},
-            "compute_reward": on_tensors(goals.compute_reward),
-            "compute_terminated": on_tensors(goals.compute_terminated),
+            **functions,
             "last_observation": "final_obs" if mode is AutoresetMode.SAME_STEP else "returned",
             "reset_lanes": lambda ended: env.reset(
                 options={"reset_mask": ended.numpy() if is_numpy else ended}
@@ -337,9 +342,9 @@ class GoalSimulator:
             return returned, ended
         rows = self._read(final)
         shapes = [combine(lambda leaf: tuple(leaf.shape[1:]), tree) for tree in (rows, returned)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(f"last observations must have the shapes {shapes[1]}, got {shapes[0]}")
-        place, count = ended.cumsum(0) - 1, len(leaves(rows)[0])  # place among those that ended
+        place, (count, *others) = ended.cumsum(0) - 1, map(len, leaves(rows))  # place among those that ended
+        if shapes[0] != shapes[1] or any(other != count for other in others):
+            raise ValueError(f"last observations must have rows of the shapes {shapes[1]}, got {shapes[0]}")
         is_present = place < count if mask is None else as_tensors(mask, ended.device).bool()
         if ids is not None:
             ids = as_tensors(ids, ended.device).long()

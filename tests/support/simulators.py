@@ -285,6 +285,24 @@ class NumpyVectorEnv(gym.vector.VectorEnv):
         return {key: leaf.numpy() for key, leaf in leaves.items()}
 
 
+class TensorVectorEnv(NumpyVectorEnv):
+    """A Gymnasium vector environment of tensors, whose ``final_obs`` is a dict of all rows, with a mask."""
+
+    device = "cpu"
+
+    def step(self, actions):
+        assert isinstance(actions, torch.Tensor)
+        reward, terminated, truncated = self.lanes.advance()
+        ended, infos = terminated | truncated, {"steps": torch.tensor(self.lanes.t)}
+        if ended.any():
+            infos = {"final_obs": self._arrays(), "_final_obs": torch.tensor(ended), "final_info": infos}
+            self.lanes.start(ended)
+        return self._arrays(), *map(torch.tensor, (reward, terminated, truncated)), infos
+
+    def _arrays(self):
+        return {key: torch.tensor(leaf) for key, leaf in super()._arrays().items()}
+
+
 class JaxArray:
     """An array with the methods of a JAX array that are used, which torch can read by DLPack only."""
 

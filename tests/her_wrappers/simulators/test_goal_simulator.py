@@ -34,6 +34,9 @@ SIMULATORS = {
     "Brax": lambda: GoalSimulator.brax(simulators.JaxEnv(), 4, **READ),
     "MuJoCo Playground": lambda: GoalSimulator.playground(simulators.JaxEnv(resets="kept"), 4, **READ),
     "VectorEnv": lambda: GoalSimulator.vector_env(simulators.NumpyVectorEnv(), info_keys=["steps"]),
+    "VectorEnv of tensors": lambda: GoalSimulator.vector_env(
+        simulators.TensorVectorEnv(), info_keys=["steps"]
+    ),
     "VectorEnv, no autoreset": lambda: GoalSimulator.vector_env(
         simulators.NumpyVectorEnv(AutoresetMode.DISABLED)
     ),
@@ -199,6 +202,8 @@ class Bad(Generic):
             reward = reward[:, None].expand(4, 2)
         if self.what == "last":
             infos = {"final_obs": infos["final_obs"] | {"policy": torch.zeros(4, 5)}}
+        if self.what == "some rows":
+            infos = {"final_obs": infos["final_obs"] | {"policy": torch.zeros(2, 3)}}
         return observation, reward, terminated, truncated, infos
 
 
@@ -213,6 +218,7 @@ class Bad(Generic):
         ({"what": "rows"}, "4 rows"),
         ({"what": "reward"}, "reward"),
         ({"what": "last"}, "last observations"),
+        ({"what": "some rows"}, "last observations"),
     ],
 )
 def test_a_mistake_is_an_error_that_names_it(options, message):
