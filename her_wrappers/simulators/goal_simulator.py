@@ -103,9 +103,7 @@ class GoalSimulator:
         self.notes = self._checks.notes
         observation = self.reset()
         self.device = leaves(observation)[0].device
-        self.single_observation_space = spaces.Dict({
-            key: _space(value) for key, value in observation.items()
-        })
+        self.single_observation_space: spaces.Dict = _space(observation)
         self.single_action_space = self._find_action_space()
 
     @classmethod
@@ -116,10 +114,8 @@ class GoalSimulator:
         if getattr(mode, "name", mode) == "DISABLED":
             last = "returned"
         elif "last_observation" not in options and not getattr(cfg, "compute_final_obs", False):
-            has = (
-                "" if hasattr(cfg, "compute_final_obs") else "; update Isaac Lab, which does not have it yet"
-            )
-            raise ValueError(f"cfg.compute_final_obs must be True, else last observations are lost{has}")
+            lost = "else last observations are lost (Isaac Lab before 2026-06 does not have it: update it)"
+            raise ValueError(f"cfg.compute_final_obs must be True, {lost}")
         setting = "set cfg.compute_final_obs = True and read extras['final_obs']"
         return cls(sim, **{"observation": "policy", "last_observation": last, "setting": setting} | options)
 
@@ -129,9 +125,8 @@ class GoalSimulator:
         setting = "set cfg.auto_reset = False, else mjlab loses the last observations"
         if "last_observation" not in options and getattr(sim.unwrapped.cfg, "auto_reset", True):
             raise ValueError(setting)
-        return cls(
-            sim, **{"observation": "actor", "last_observation": "returned", "setting": setting} | options
-        )
+        defaults = {"observation": "actor", "last_observation": "returned", "setting": setting}
+        return cls(sim, **defaults | options)
 
     @classmethod
     def maniskill(cls, sim: Any, **options: Any) -> GoalSimulator:
@@ -183,16 +178,12 @@ class GoalSimulator:
 
         if is_numpy:
             own = GoalInterface.of(env, compute_reward=options.get("compute_reward"))
-            functions = {
-                name: (function := getattr(own, name)) and on_tensors(function) for name in functions
-            }
+            functions = {name: (each := getattr(own, name)) and on_tensors(each) for name in functions}
         defaults = {
             **{key: key for key in OBSERVATION_KEYS},
             **functions,
             "last_observation": "final_obs" if mode is AutoresetMode.SAME_STEP else "returned",
-            "reset_lanes": lambda ended: env.reset(
-                options={"reset_mask": ended.numpy() if is_numpy else ended}
-            ),
+            "reset_lanes": lambda mask: env.reset(options={"reset_mask": mask.numpy() if is_numpy else mask}),
             "setting": "correct infos['final_obs'] or metadata['autoreset_mode']",
         }
         return cls(env, **defaults | options)
@@ -214,9 +205,7 @@ class GoalSimulator:
         observation = self._read(self.sim.reset() if seed is None else self.sim.reset(seed=seed))
         for leaf in leaves(observation):
             if leaf.shape[:1] != (self.num_envs,):
-                raise ValueError(
-                    f"observations must have {self.num_envs} rows, got shape {tuple(leaf.shape)}"
-                )
+                raise ValueError(f"observation must have {self.num_envs} rows, got shape {tuple(leaf.shape)}")
         self._observation = observation
         self._first: dict[str, Any] | None = observation
         self._checks.begin(observation)
@@ -234,7 +223,13 @@ class GoalSimulator:
         Raises:
             ValueError: The checks found wrong last observations, or a value has a wrong shape.
         """
-        raw, reward, *flags, infos = self.sim.step(action.cpu().numpy() if self._is_numpy else action)
+        action = torch.as_tensor(action, device=self.device)
+        result = self.sim.step(action.cpu().numpy() if self._is_numpy else action)
+        if not isinstance(result, tuple) or len(result) not in {4, 5}:
+            raise ValueError(
+                f"{self._name}.step must return a tuple of 4 or 5 values, got {type(result).__name__}"
+            )
+        raw, reward, *flags, infos = result
         before, returned, reward = self._observation, self._read(raw), self._rows("reward", reward).float()
         is_pair = len(flags) == 2
         time_outs = flags[1] if is_pair else find(infos, self.truncated)
@@ -245,11 +240,13 @@ class GoalSimulator:
         last, absent = self._last_observation(raw, infos, returned, ended)
         info = {key: self._column(key, infos, ended) for key in self.info_keys}
         after = self._reset_ended(last, ended) if self.last_observation == "returned" else returned
-        computed = self._compute(last, last, info)
+        goal = last["desired_goal"]
+        computed = self._compute(last["achieved_goal"], goal, info)
         if self._checks.is_active:
             self._checks.add_step((before, last, after), ended, absent, is_marked=time_outs is not None)
             if self.reward == "simulator":
-                self._checks.add_rewards(reward, self._compute(before, last, info), computed)
+                earlier = self._compute(before["achieved_goal"], goal, info)
+                self._checks.add_rewards(reward, earlier, computed)
         self._checks.count_step()
         first, self._first, self._observation = self._first, None, after
         reward = computed if self.reward == "compute" else reward
@@ -283,7 +280,7 @@ class GoalSimulator:
             return space
         if space is None and count is None:
             raise ValueError(
-                f"{self._name} has neither single_action_space nor num_actions; pass action_space="
+                f"{self._name} has no single_action_space and no num_actions; pass action_space="
             )
         if space is None:
             return spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
@@ -310,11 +307,8 @@ class GoalSimulator:
             raise ValueError(f"{name} must have shape ({self.num_envs},), got {tuple(tensor.shape)}")
         return tensor.reshape(-1)
 
-    def _compute(
-        self, achieved: dict[str, Any], desired: dict[str, Any], info: dict[str, Any]
-    ) -> torch.Tensor:
-        rewards = self.compute_reward(achieved["achieved_goal"], desired["desired_goal"], info)
-        return self._rows("compute_reward", rewards).float()
+    def _compute(self, achieved_goal: Any, desired_goal: Any, info: dict[str, Any]) -> torch.Tensor:
+        return self._rows("compute_reward", self.compute_reward(achieved_goal, desired_goal, info)).float()
 
     def _last_observation(
         self, raw: Any, infos: Any, returned: dict[str, Any], ended: torch.Tensor
@@ -333,9 +327,7 @@ class GoalSimulator:
                     break
         ids = next((near[key] for key in ("env_ids", "_env_ids") if find(near, (key,)) is not None), None)
         mask = find(near, (f"_{name}",))
-        if (
-            isinstance(final, np.ndarray) and final.dtype == object
-        ):  # Gymnasium: a dict or None for each environment
+        if isinstance(final, np.ndarray) and final.dtype == object:  # Gymnasium: dicts, and None
             ids = [i for i, row in enumerate(final) if row is not None]
             final = combine(lambda *rows: np.stack(rows), *(final[i] for i in ids)) if ids else None
         if final is None:
@@ -368,12 +360,11 @@ class GoalSimulator:
         """Reset the environments that ended, and return the observation of all N environments."""
         if not ended.any():  # waits, since the simulator needs the numbers of the environments
             return last
-        if self.reset_lanes is None:
-            return choose(ended, self._read(self.sim.reset(env_ids=ended.nonzero().squeeze(-1))), last)  # type: ignore[no-any-return]
-        return choose(ended, self._read(self.reset_lanes(ended)), last)  # type: ignore[no-any-return]
+        reset = self.reset_lanes or (lambda mask: self.sim.reset(env_ids=mask.nonzero().squeeze(-1)))
+        return choose(ended, self._read(reset(ended)), last)  # type: ignore[no-any-return]
 
 
-def _space(value: Any) -> spaces.Space[Any]:
+def _space(value: Any) -> Any:
     """Return the space of one row, without bounds."""
     if isinstance(value, dict):
         return spaces.Dict({key: _space(part) for key, part in value.items()})

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch.utils.dlpack import from_dlpack
 
 KeyPath: TypeAlias = str | tuple[str, ...]
 """Keys of nested dicts: ``"key"``, ``"key.key"``, a tuple of keys, or ``()`` for the whole dict."""
@@ -33,7 +34,7 @@ def as_tensors(value: Any, device: torch.device | None = None) -> Any:
     if isinstance(value, torch.Tensor):
         tensor = value.detach().clone()
     elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):  # JAX
-        tensor = torch.from_dlpack(value).clone()
+        tensor = from_dlpack(value).clone()
     else:
         tensor = torch.tensor(np.array(value))
     return tensor if device is None else tensor.to(device, non_blocking=True)
@@ -53,6 +54,8 @@ def leaves(tree: Any) -> list[Any]:
 
 def choose(mask: torch.Tensor, chosen: Any, others: Any) -> Any:
     """Return the rows of ``chosen`` where ``mask``, (N,) bool, is True, else those of ``others``."""
-    return combine(
-        lambda one, other: torch.where(mask.reshape(-1, *[1] * (other.ndim - 1)), one, other), chosen, others
-    )
+
+    def leaf(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return torch.where(mask.reshape(-1, *[1] * (other.ndim - 1)), one.to(other.dtype), other)
+
+    return combine(leaf, chosen, others)

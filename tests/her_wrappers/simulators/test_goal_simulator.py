@@ -204,6 +204,8 @@ class Bad(Generic):
             infos = {"final_obs": infos["final_obs"] | {"policy": torch.zeros(4, 5)}}
         if self.what == "some rows":
             infos = {"final_obs": infos["final_obs"] | {"policy": torch.zeros(2, 3)}}
+        if self.what == "values":
+            return observation, reward, terminated
         return observation, reward, terminated, truncated, infos
 
 
@@ -219,6 +221,7 @@ class Bad(Generic):
         ({"what": "reward"}, "reward"),
         ({"what": "last"}, "last observations"),
         ({"what": "some rows"}, "last observations"),
+        ({"what": "values"}, "4 or 5 values"),
     ],
 )
 def test_a_mistake_is_an_error_that_names_it(options, message):
