@@ -20,14 +20,13 @@ class JaxSimulator:
     """
 
     def __init__(self, env: Any, num_envs: int | None, setting: str) -> None:
-        batch_size = getattr(env, "batch_size", None)
-        if num_envs is None and batch_size is None:
-            raise ValueError(
-                "num_envs must be the number of environments, got None, and env has no batch_size"
-            )
-        self.unwrapped, self.num_envs = getattr(env, "unwrapped", env), int(num_envs or batch_size)
+        self._is_one_key = getattr(env, "batch_size", None) is not None
+        count = env.batch_size if self._is_one_key else num_envs
+        if count is None:
+            raise ValueError("num_envs must be the number of environments, got None, and env has no batch_size")
+        self.unwrapped, self.num_envs = getattr(env, "unwrapped", env), int(count)
         self.single_action_space = spaces.Box(-1, 1, (env.action_size,), np.float32)
-        self._env, self._is_one_key, self._setting = env, batch_size is not None, setting
+        self._env, self._setting = env, setting
         self._jax: Any = import_module("jax")
         self._reset, self._step = self._jax.jit(self._first_state), self._jax.jit(self._next_state)
         self._key = self._jax.random.PRNGKey(0)

@@ -144,9 +144,15 @@ CORRECT = {
 }
 
 
-@pytest.mark.parametrize("name", CORRECT)
-@pytest.mark.parametrize("interface", [Generic, simulators.Mjlab])
-def test_correct_simulators_are_silent(name, interface):
+RETURNED = ("constant", "one step", "continuing", "crash", "goals that change")
+"""Names in `CORRECT` that are also run with ``last_observation="returned"``."""
+
+
+@pytest.mark.parametrize(
+    ("interface", "name"),
+    [*((Generic, name) for name in CORRECT), *((simulators.Mjlab, name) for name in RETURNED)],
+)
+def test_correct_simulators_are_silent(interface, name):
     sim = interface(**CORRECT[name])
     last, key = ("final_obs", "policy") if interface is Generic else ("returned", "actor")
     env = GoalSimulator(sim, last_observation=last, **READ | {"observation": key})
