@@ -316,7 +316,8 @@ class GoalSimulator:
         """Return the observation before any reset, and which environments that ended lack one, (N,) bool."""
         if self.last_observation == "returned":
             return returned, torch.zeros_like(ended)
-        final, near, name = None, None, ""  # the last observation; the dict that has it under this name
+        final: Any = None  # the last observation, in the dict ``near`` under the key ``name``
+        near, name = final, ""
         if callable(self.last_observation):
             final = self.last_observation(raw, infos)
         else:

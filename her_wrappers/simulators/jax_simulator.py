@@ -23,7 +23,7 @@ class JaxSimulator:
         self._is_one_key = getattr(env, "batch_size", None) is not None
         count = env.batch_size if self._is_one_key else num_envs
         if count is None:
-            raise ValueError("num_envs must be the number of environments, got None, and env has no batch_size")
+            raise ValueError("num_envs must be a number of environments, got None, and env has no batch_size")
         self.unwrapped, self.num_envs = getattr(env, "unwrapped", env), int(count)
         self.single_action_space = spaces.Box(-1, 1, (env.action_size,), np.float32)
         self._env, self._setting = env, setting

@@ -54,7 +54,7 @@ class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             last = combine(as_array, step.last_observation)
             final = np.full(self.num_envs, None, object)
             for i in np.flatnonzero(ended):
-                final[i] = combine(lambda leaf, i=i: leaf[i].copy(), last)  # type: ignore[misc]
+                final[i] = combine(lambda leaf, i=i: leaf[i].copy(), last)
             infos |= _with_masks({"final_obs": final, "final_info": _with_masks(columns, ended)}, ended)
         return combine(as_array, step.observation), as_array(step.reward), terminated, truncated, infos
 
@@ -68,10 +68,9 @@ class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         is_single = isinstance(space, spaces.Box) and np.ndim(achieved_goal) == len(space.shape)
         rows = [info] if isinstance(info, dict) else list(info)
         keys = [key for key in self.simulator.info_keys if all(key in row for row in rows)]
-        values = achieved_goal, desired_goal, {key: [row[key] for row in rows] for key in keys}
-        if is_single:
-            values = *(np.asarray(goal)[None] for goal in values[:2]), values[2]
-        result = as_array(function(*(as_tensors(each, self.simulator.device) for each in values)))
+        columns = {key: [row[key] for row in rows] for key in keys}
+        goals = [np.asarray(goal)[None] if is_single else goal for goal in (achieved_goal, desired_goal)]
+        result = as_array(function(*(as_tensors(each, self.simulator.device) for each in (*goals, columns))))
         return result[0] if is_single else result
 
 
