@@ -112,7 +112,7 @@ class Checks:
         self._steps += 1
 
     def judge(self) -> None:
-        """Read the counters. Raise ValueError for a fault; warn once, or note, what may be right."""
+        """Read the counters. Raise ValueError for a fault; warn once, or add notes, if it may be right."""
         if not self._counts:
             return
         numbers = torch.stack([*self._counts.values(), self._has_one_start.long()]).tolist()  # waits

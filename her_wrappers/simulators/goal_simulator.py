@@ -41,14 +41,14 @@ class GoalSimulator:
 
     Args:
         sim: The simulator.
-        observation: What the policy observes: a key, a path of keys (``"a.b"`` or a tuple; ``()`` for all),
+        observation: The observation of the policy: a key, a path of keys (``"a.b"`` or a tuple; ``()`` for all),
             or a function of the simulator's observation.
         achieved_goal: The achieved goal, like ``observation``.
         desired_goal: The desired goal, like ``observation``. A function must read its argument, since the
             simulator may already have the goal of the next episode.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` of tensors (B, G) that returns
             rewards (B,); ``info`` is a dict of tensors (B, ...) with the keys ``info_keys``.
-        last_observation: Where last observations are. ``"final_obs"`` (also ``final_observation``,
+        last_observation: The place of last observations. ``"final_obs"`` (also ``final_observation``,
             ``terminal_observation``) or another path of keys in the infos: rows of all environments, of those
             that ended, or of those in ``env_ids`` of the same dict. ``"returned"``: the simulator does not
             reset by itself. Or a function ``(observation, infos)`` that returns all rows.
@@ -64,7 +64,7 @@ class GoalSimulator:
         action_space: Action space of one environment; by default ``sim.single_action_space``.
         device: Device of the tensors; by default that of the simulator.
         checks: Whether to check the last observations.
-        setting: For messages: what to change if last observations are wrong.
+        setting: Advice in messages about wrong last observations.
 
     Raises:
         TypeError: A function is not callable.
@@ -255,7 +255,7 @@ class GoalSimulator:
     def check(self) -> None:
         """Judge the episodes that ended so far, which waits for the device; `step` does so in time.
 
-        Notes, on what may be right, such as a reward that lags by one physics substep, are in ``notes``.
+        Findings that may be right, such as a reward that lags by one physics substep, are in ``notes``.
 
         Raises:
             ValueError: The last observations, truncations or rewards of the simulator are wrong.

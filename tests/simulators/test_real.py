@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.simulators, pytest.mark.filterwarnings("ignore")]
 
 PAGE = (ROOT / "docs" / "simulators.md").read_text()
 NUM_ENVS = 16
+QUICK = {'("reacher")': '("reacher", backend="spring")'}  # compiles faster
 
 
 def compute_reward(achieved_goal, desired_goal, info):
@@ -89,7 +90,7 @@ def test_mjlab_with_automatic_resets_is_rejected(mjlab):
 
 
 def test_brax_gives_last_observations_and_new_episodes():
-    env = from_page("brax", **{"4096": str(NUM_ENVS), "=100": "=5"})["env"]
+    env = from_page("brax", **{"4096": str(NUM_ENVS), "=100": "=5", **QUICK})["env"]
     first = None
     for i, (before, step) in enumerate(steps_of(env, 15)):
         ended = step.terminated | step.truncated
@@ -112,5 +113,6 @@ def test_brax_with_automatic_resets_is_rejected():
                 "sim = EpisodeWrapper": "sim = envs.wrappers.training.AutoResetWrapper(EpisodeWrapper",
                 "action_repeat=1)": "action_repeat=1))",
                 "4096": "2",
+                **QUICK,
             },
         )

@@ -212,7 +212,7 @@ class Bad(Generic):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"observation": "polcy"}, "observation"),
+        ({"observation": "policies"}, "observation"),
         ({"desired_goal": "goals.wanted"}, "desired_goal"),
         ({"info_keys": ["success"]}, "info_keys"),
         ({"reward": "sim"}, "reward"),
