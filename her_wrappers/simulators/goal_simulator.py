@@ -41,8 +41,8 @@ class GoalSimulator:
 
     Args:
         sim: The simulator.
-        observation: The policy's observation: a key, a path of keys (``"a.b"`` or a tuple; ``()`` for all), or
-            a function of the simulator's observation.
+        observation: The policy's observation: a key, a path of keys (``"a.b"`` or a tuple; ``()`` for all),
+            or a function of the simulator's observation.
         achieved_goal: The achieved goal, like ``observation``.
         desired_goal: The desired goal, like ``observation``. A function must read its argument, since the
             simulator may already have the goal of the next episode.
