@@ -13,7 +13,7 @@ install := $(bin)/python -m pip install --disable-pip-version-check --quiet --co
 bench := $(VENV)$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-test))
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo check test slow gpu lowest real-envs rllib bench reproduce scoreboard docs lint generate release clean
+.PHONY: help demo check test slow gpu lowest real-envs rllib simulators bench reproduce scoreboard docs lint generate release clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -41,6 +41,9 @@ real-envs: $(VENV)-real/installed  ## Tests of the checker with environments of 
 rllib: $(VENV)-rllib/installed $(VENV)-lerobot/installed  ## Tests of the integrations with RLlib and LeRobot, in separate virtual environments.
 	$(VENV)-rllib/bin/python -m pytest -m "not campaign" tests/rllib $(ARGS)
 	$(VENV)-lerobot/bin/python -m pytest tests/lerobot $(ARGS)
+
+simulators: $(VENV)-simulators/installed  ## Tests of GoalSimulator with mjlab and Brax on the CPU, in a separate virtual environment.
+	$(VENV)-simulators/bin/python -m pytest -m simulators tests/simulators $(ARGS)
 
 bench: $(bench)  ## Run a benchmark and write its page: ARGS=replay, ARGS="recording --quick"; benchmarks/ lists them.
 	$(dir $<)bin/python -m benchmarks.$(ARGS)
@@ -71,7 +74,7 @@ release:  ## Build and check the wheel and the sdist, and test them in clean env
 	.ci/release
 
 clean:  ## Remove all generated and installed files except runs/.
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-rllib $(VENV)-peers $(VENV)-learners $(VENV)-lerobot build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-rllib $(VENV)-peers $(VENV)-learners $(VENV)-lerobot $(VENV)-simulators build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 help:  ## Print this list.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -111,6 +114,13 @@ $(VENV)-lerobot/installed: pyproject.toml tests/lerobot/requirements.txt
 		--requirement tests/lerobot/requirements.txt --editable .
 	$(VENV)-lerobot/bin/python -m pip install --disable-pip-version-check --quiet --no-deps \
 		lerobot==0.4.4 torchvision==0.25.0 accelerate==1.15.0
+	@touch $@
+
+$(VENV)-simulators/installed: pyproject.toml constraints.txt tests/simulators/requirements.txt
+	@echo "installing mjlab and Brax into $(VENV)-simulators (some minutes)"
+	$(PYTHON) -m venv $(VENV)-simulators
+	$(VENV)-simulators/bin/python -m pip install --disable-pip-version-check --quiet \
+		--requirement tests/simulators/requirements.txt --editable .
 	@touch $@
 
 $(VENV)-peers/installed: pyproject.toml benchmarks/requirements-replay.txt

@@ -108,7 +108,13 @@ def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFac
     found = find_env(name)
     if isinstance(found, str):
         return partial(gym.make, found, disable_env_checker=disable_env_checker)
-    return found
+    return partial(_make, found)
+
+
+def _make(function: EnvFactory, /, **options: Any) -> Any:
+    """Call a user's function, and return the vector environment of a `GoalSimulator`, or any other result."""
+    made = function(**options)
+    return made.as_vector_env() if hasattr(made, "as_vector_env") else made
 
 
 def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:

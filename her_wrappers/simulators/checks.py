@@ -1,0 +1,172 @@
+"""Checks of a simulator's last observations, which do not wait for the device in each step."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from her_wrappers.goals.interface import OBSERVATION_KEYS
+from her_wrappers.simulators.reading import leaves
+from her_wrappers.support.user_warning import warn_user
+
+MIN_ENDS = 3  # smallest number of ended episodes, all with the same fault, for an error
+ENOUGH_ENDS = 64  # number of ended episodes after which the checks pause
+MAX_CHANCE = 1e-6  # of correct last observations that all equal the ones before
+
+
+class Checks:
+    """Counters on the device of ended episodes whose last observation looks wrong.
+
+    `add_step` counts, and `judge` reads the counters, which waits for the device, after 1, 2, 4, 8, .. steps.
+    After 64 ended episodes, the checks pause until there are ten times as many steps.
+
+    Last observations that equal those after the reset, or zeros, are a fault if something in them *jumps*: if
+    it changes by more than 1.5 times its largest change in steps that end no episode. So an episode that
+    begins where the last one ended is correct, and so are constant states. The desired goal of a wrong last
+    observation jumps at once, since it hardly ever changes within an episode.
+    """
+
+    def __init__(self, name: str, setting: str, time_limit: int | None, is_enabled: bool) -> None:
+        self.notes: list[str] = []
+        self._name, self._setting, self._time_limit = name, setting, time_limit
+        self._steps, self._resume_at = 0, 0 if is_enabled else math.inf
+        self._counts: dict[str, torch.Tensor] = {}
+        self._is_warned = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this step is to be counted."""
+        return self._steps >= self._resume_at
+
+    def begin(self, observation: dict[str, Any]) -> None:
+        """Prepare for the steps after a reset of all N environments."""
+        self._start = torch.cat(_rows(observation), 1)
+        self._length = torch.zeros_like(self._start[:, 0], dtype=torch.long)
+        self._has_moved = self._length.bool()
+        self._largest = self._start.new_tensor([-1.0, -1.0, 0.0])  # change of each key; -1: unknown
+        self._has_one_start = (self._start == self._start[:1]).all() & (len(self._start) > 1)
+
+    def add_step(
+        self,
+        observations: tuple[dict[str, Any], ...],
+        ended: torch.Tensor,
+        absent: torch.Tensor,
+        is_marked: bool,
+    ) -> None:
+        """Count the faults of one step, from observations before it, after it, and after resets.
+
+        ``absent``, (N,), are the ended environments without a last observation. ``is_marked`` is False if the
+        simulator does not tell truncations from terminations.
+        """
+        before, last, after = map(_rows, observations)
+        change = torch.stack([(y - x).abs().sum(1).nan_to_num() for x, y in zip(before, last, strict=True)])
+        going, still, follows = (
+            ~ended,
+            (change == 0).all(0),
+            self._has_moved,
+        )  # the step before changed something
+        self._largest = torch.maximum(self._largest, torch.where(going, change, -1.0).amax(1))
+        jumps = ended & (change > 1.5 * self._largest[:, None]) & (self._largest[:, None] >= 0)  # (3, N)
+        first = ended & torch.stack([(x == y).all(1) for x, y in zip(last, after, strict=True)])
+        zeros = ended & (torch.cat(last, 1) == 0).all(1)
+        self._has_moved = going & ~still
+        self._length += 1
+        self._add(
+            ended=ended,
+            absent=absent,
+            nan=ended & torch.cat(last, 1).isnan().any(1),
+            zeros=zeros,
+            zero_jumps=zeros & jumps.any(0),
+            still=ended & follows & still,
+            moved=ended & follows,
+            going_still=going & follows & still,
+            going_moved=going & follows,
+            restarts=jumps[1] & jumps[2],
+            other_starts=ended & (torch.cat(after, 1) != self._start).any(1),
+            unmarked=ended & (not is_marked),
+            late=ended & (not is_marked) & (self._length >= (self._time_limit or math.inf)),
+            length=ended * self._length,
+            squares=ended * self._length**2,
+            **dict(zip(OBSERVATION_KEYS, first, strict=True)),
+            **dict(zip((f"{key}_jumps" for key in OBSERVATION_KEYS), first & jumps, strict=True)),
+        )
+        self._length = torch.where(ended, 0, self._length)
+
+    def add_rewards(self, reward: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
+        """Compare the simulator's rewards with those for the goals before and after the step, (N,) each."""
+        margin = 1e-4 * (1 + reward.abs())
+        differs, varies = (reward - after).abs() > margin, (before - after).abs() > margin
+        low, high = torch.minimum(before, after) - margin, torch.maximum(before, after) + margin
+        between = (reward > low) & (reward < high)
+        self._add(wrong=differs & ~between, lagging=differs & between, varied=differs | varies)
+
+    def count_step(self) -> None:
+        """Count a step of all environments, and call `judge` after 1, 2, 4, 8, .. of them."""
+        if self.is_active:
+            count = self._steps + 1 - int(self._resume_at)
+            if count & (count - 1) == 0:
+                self.judge()
+        self._steps += 1
+
+    def judge(self) -> None:
+        """Read the counters. Raise ValueError for a fault; warn once, or add notes, if it may be right."""
+        if not self._counts:
+            return
+        numbers = torch.stack([*self._counts.values(), self._has_one_start.long()]).tolist()  # waits
+        n = SimpleNamespace(wrong=0, lagging=0, varied=0)
+        vars(n).update(zip([*self._counts, "one_start"], numbers, strict=True))
+        many = max(MIN_ENDS, n.ended / 2)
+        chance = (n.going_still + 1) / (n.going_moved + 1)
+        is_still = n.still == n.moved >= MIN_ENDS and chance**n.moved < MAX_CHANCE
+        first = [k for k in OBSERVATION_KEYS if getattr(n, k) == n.ended and getattr(n, f"{k}_jumps") >= many]
+        reads = "" if "observation" in first else "; a function must read its argument, not the simulator"
+        marks = "return 'time_outs' in the infos or pass truncated=; time_limit=0 if it is no truncation"
+        goals = "correct desired_goal or compute_reward, or pass reward='compute'"
+        faults = [
+            (n.absent > 0, f"{n.absent} of {n.ended} ended episodes have no last observation", ""),
+            (n.nan == n.ended >= MIN_ENDS, "all last observations contain NaN", ""),
+            (n.zeros == n.ended and n.zero_jumps >= many, "all last observations are zeros", ""),
+            (is_still, "all last observations are those before the last step", ""),
+            (len(first) > 0, f"{', '.join(first)} of last observations are those after the reset{reads}", ""),
+            (n.restarts == n.ended >= MIN_ENDS, "goals change and achieved goals jump in all last steps", ""),
+            (n.late > 0, f"`done` contains truncations, after {self._time_limit} steps", marks),
+            (
+                n.wrong >= max(MIN_ENDS, n.varied / 2),
+                f"{n.wrong} rewards are not those of desired_goal",
+                goals,
+            ),
+        ]
+        for is_found, fault, setting in faults:
+            if is_found:
+                raise ValueError(
+                    f"{self._name}: {fault}; {setting or self._setting} (checks=False: no checks)"
+                )
+        is_constant = n.ended * n.squares == n.length**2 and n.length > n.ended == n.unmarked >= 4 * MIN_ENDS
+        notes = {
+            "some last observations contain NaN": n.nan > 0,
+            "the reward lags: it lies between those of the states before and after": n.lagging >= MIN_ENDS,
+            "all episodes have one length: pass truncated= if it is a limit": is_constant
+            and self._time_limit is None,
+        }
+        self.notes += [note for note, is_found in notes.items() if is_found and note not in self.notes]
+        if n.one_start and n.other_starts and not self._is_warned:
+            self._is_warned = True
+            warn_user(f"{self._name}: all environments began in one state; do they have the same seed?")
+        if n.ended >= ENOUGH_ENDS:
+            self._resume_at, self._counts = 10 * (self._steps + 1), {}
+            self._length, self._has_moved = torch.zeros_like(self._length), torch.zeros_like(self._has_moved)
+
+    def _add(self, **counts: torch.Tensor) -> None:
+        for name, rows in counts.items():
+            self._counts[name] = rows.sum() + self._counts.get(name, 0)
+
+
+def _rows(observation: dict[str, Any]) -> list[torch.Tensor]:
+    """Return all values of each of the three keys as a matrix (N, W)."""
+    parts = (
+        [leaf.reshape(len(leaf), -1).float() for leaf in leaves(observation[key])] for key in OBSERVATION_KEYS
+    )
+    return [torch.cat(part, 1) for part in parts]

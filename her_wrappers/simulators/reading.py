@@ -1,0 +1,61 @@
+"""Read values of simulators: paths of keys, and nested dicts of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch.utils.dlpack import from_dlpack
+
+KeyPath: TypeAlias = str | tuple[str, ...]
+"""Keys of nested dicts: ``"key"``, ``"key.key"``, a tuple of keys, or ``()`` for the whole dict."""
+
+
+def find(values: Any, path: KeyPath) -> Any:
+    """Return the value at a path of keys in nested dicts or TensorDicts, or None if a key is missing."""
+    for key in path.split(".") if isinstance(path, str) else path:
+        if not hasattr(values, "keys") or key not in list(values.keys()):
+            return None
+        values = values[key]
+    return values
+
+
+def keys_of(values: Any) -> str:
+    """Return the keys of a dict, or the type of another value, for messages."""
+    return str(list(values.keys())) if hasattr(values, "keys") else type(values).__name__
+
+
+def as_tensors(value: Any, device: torch.device | None = None) -> Any:
+    """Return copies of the arrays in nested dicts as tensors; simulators write into the same memory again."""
+    if hasattr(value, "keys"):
+        return {str(key): as_tensors(value[key], device) for key in list(value.keys())}
+    if isinstance(value, torch.Tensor):
+        tensor = value.detach().clone()
+    elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):  # JAX
+        tensor = from_dlpack(value).clone()
+    else:
+        tensor = torch.tensor(np.array(value))
+    return tensor if device is None else tensor.to(device, non_blocking=True)
+
+
+def combine(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Return ``function`` of the leaves of nested dicts that have the same keys."""
+    if isinstance(tree, dict):
+        return {key: combine(function, tree[key], *(other[key] for other in others)) for key in tree}
+    return function(tree, *others)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of nested dicts."""
+    return [leaf for part in tree.values() for leaf in leaves(part)] if isinstance(tree, dict) else [tree]
+
+
+def choose(mask: torch.Tensor, chosen: Any, others: Any) -> Any:
+    """Return the rows of ``chosen`` where ``mask``, (N,) bool, is True, else those of ``others``."""
+
+    def leaf(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return torch.where(mask.reshape(-1, *[1] * (other.ndim - 1)), one.to(other.dtype), other)
+
+    return combine(leaf, chosen, others)

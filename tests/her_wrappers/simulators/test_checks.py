@@ -1,0 +1,241 @@
+"""The checks of last observations: each fault is an error, and correct simulators are silent."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from her_wrappers.simulators import GoalSimulator, checks
+from tests.support import simulators
+from tests.support.simulators import READ, Generic, compute_reward, numbered
+
+WORDS = {
+    "after the reset": "after the reset",
+    "before the step": "before the last step",
+    "zeros": "zeros",
+    "nan": "NaN",
+    "absent": "no last observation",
+    "unmarked": "time_outs",
+}
+
+MAKERS = {
+    "Generic": lambda fault: GoalSimulator(Generic(fault), last_observation="final_obs", **READ),
+    "IsaacLab": lambda fault: GoalSimulator.isaaclab(
+        simulators.IsaacLab(fault), **READ | {"last_observation": "final_obs"}
+    ),
+    "ManiSkill": lambda fault: GoalSimulator.maniskill(simulators.ManiSkill(fault), **READ),
+    "Genesis": lambda fault: GoalSimulator.genesis(simulators.Genesis(fault), **READ),
+}
+
+
+def run(env, steps=40, num_envs=4):
+    env.reset()
+    for _ in range(steps):
+        env.step(torch.zeros(num_envs, 2))
+    env.check()
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        *((name, fault) for name in MAKERS for fault in simulators.FAULTS[:4]),
+        *((name, "absent") for name in ("IsaacLab", "ManiSkill", "Genesis")),
+        ("Genesis", "unmarked"),
+    ],
+)
+def test_a_fault_is_an_error_that_names_simulator_and_setting(name, fault):
+    env = MAKERS[name](fault)
+    with pytest.raises(ValueError, match=WORDS[fault]) as caught:
+        run(env)
+    assert str(caught.value).startswith(f"{name}: ")
+    assert str(env._checks._setting) in str(caught.value) or fault == "unmarked"
+
+
+def test_the_checks_can_be_skipped():
+    env = GoalSimulator(Generic("zeros"), last_observation="final_obs", checks=False, **READ)
+    run(env)
+
+
+def test_a_simulator_that_resets_itself_cannot_return_last_observations():
+    env = GoalSimulator(
+        simulators.Mjlab(auto_reset=True),
+        last_observation="returned",
+        **READ | {"observation": "actor"},
+    )
+    with pytest.raises(ValueError, match="achieved goals jump"):
+        run(env)
+
+
+def test_a_goal_function_that_reads_the_simulator_has_the_goals_of_the_next_episode():
+    sim = Generic()
+    reads = {"desired_goal": lambda obs: sim.observe()["goals"]["desired"]}
+    with pytest.raises(ValueError, match=r"desired_goal .* must read its argument"):
+        run(GoalSimulator(sim, last_observation="final_obs", **READ | reads))
+
+
+def test_later_episodes_are_checked_too(monkeypatch):
+    monkeypatch.setattr(checks, "ENOUGH_ENDS", 12)
+    sim = Generic()
+    env = GoalSimulator(sim, last_observation="final_obs", **READ)
+    run(env, 16)
+    assert not env._checks.is_active
+    sim.fault = "after the reset"
+    with pytest.raises(ValueError, match="after the reset"):
+        run(env, 200)
+
+
+def one(lane, *columns):
+    """An (N, k) array of columns, each a number or (N,)."""
+    return np.stack([np.broadcast_to(column, len(lane)) for column in columns], 1)
+
+
+def wall(lane, episode, step):
+    """A walk on a line that begins at 0, 1 or 2 and ends at a wall at 3, where it stays."""
+    place = np.minimum((lane + episode) % 3 + step, 3)
+    return one(lane, place), one(lane, place), one(lane, 3)
+
+
+def continuing(lane, episode, step):
+    """The next episode begins where this one ended, with another goal; each has 4 steps."""
+    place = 4 * episode + step
+    return one(lane, place, lane), one(lane, place), one(lane, 100 * episode + lane)
+
+
+def relative(lane, episode, step):
+    """The observation is the distance to the goal, which is 0 at each end."""
+    place = simulators.length_of(lane, episode) - step
+    return one(lane, place), one(lane, place), one(lane, 0)
+
+
+def crash(lane, episode, step):
+    """Each episode ends with a large jump of the object, in an environment with fixed starts and goals."""
+    place = np.where(step >= 4, 50 + lane + episode, step)
+    return one(lane, place), one(lane, place), one(lane, 9)
+
+
+CORRECT = {
+    "constant": {"state": lambda lane, episode, step: (one(lane, 1), one(lane, 1), one(lane, 1))},
+    "constant zeros": {"state": lambda lane, episode, step: (one(lane, 0), one(lane, 0), one(lane, 0))},
+    "one step": {"length": lambda lane, episode: 1},
+    "one step, fixed start": {
+        "length": lambda lane, episode: 1,
+        "state": lambda lane, episode, step: (one(lane, step), one(lane, step), one(lane, 1)),
+    },
+    "all ends at once": {"length": lambda lane, episode: 5},
+    "tiny motions": {
+        "state": lambda lane, episode, step: (
+            one(lane, 1 + 3e-8 * step),
+            one(lane, 1 + 3e-8 * step),
+            one(lane, 10 * episode + lane),
+        )
+    },
+    "wall": {"state": wall},
+    "continuing": {"state": continuing, "length": lambda lane, episode: 4},
+    "relative": {"state": relative},
+    "crash": {"state": crash, "length": lambda lane, episode: 4},
+    "goals that change": {
+        "state": lambda lane, episode, step: (
+            *numbered(lane, episode, step)[:2],
+            one(lane, 7 * episode + step),
+        )
+    },
+    "a single environment": {"num_envs": 1},
+}
+
+
+RETURNED = ("constant", "one step", "continuing", "crash", "goals that change")
+"""Names in `CORRECT` that are also run with ``last_observation="returned"``."""
+
+
+@pytest.mark.parametrize(
+    ("interface", "name"),
+    [*((Generic, name) for name in CORRECT), *((simulators.Mjlab, name) for name in RETURNED)],
+)
+def test_correct_simulators_are_silent(interface, name):
+    sim = interface(**CORRECT[name])
+    last, key = ("final_obs", "policy") if interface is Generic else ("returned", "actor")
+    env = GoalSimulator(sim, last_observation=last, **READ | {"observation": key})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(env, 50, sim.num_envs)
+    assert env.notes == []
+
+
+def test_environments_with_one_seed_are_a_warning():
+    sim = Generic(
+        state=lambda lane, episode, step: numbered(0 * lane, episode, step), length=lambda lane, episode: 3
+    )
+    with pytest.warns(UserWarning, match="seed"):
+        run(GoalSimulator(sim, last_observation="final_obs", **READ))
+
+
+def test_environments_that_all_begin_in_one_fixed_state_are_no_warning():
+    sim = Generic(
+        state=lambda lane, episode, step: numbered(0 * lane, 0 * lane, step), length=lambda lane, episode: 3
+    )
+    run(GoalSimulator(sim, last_observation="final_obs", **READ))
+
+
+def distance(achieved_goal, desired_goal, info):
+    return -(achieved_goal - desired_goal).norm(dim=-1)
+
+
+class Rewarded(Generic):
+    """A simulator whose reward is a function of achieved goals before and after, and the desired goal."""
+
+    def __init__(self, reward):
+        super().__init__()
+        self.reward = reward
+
+    def step(self, action):
+        before = self.observe()["goals"]["achieved"]
+        observation, _, *flags, infos = super().step(action)
+        goals = infos["final_obs"]["goals"]
+        return observation, self.reward(before, goals["achieved"], goals["desired"]), *flags, infos
+
+
+@pytest.mark.parametrize("function", [distance, compute_reward])
+def test_a_reward_for_another_goal_is_an_error(function):
+    other = lambda before, after, goal: function(after, goal - torch.tensor([2.0, 0]), {})  # noqa: E731
+    env = GoalSimulator(
+        Rewarded(other),
+        reward="simulator",
+        last_observation="final_obs",
+        **READ | {"compute_reward": function},
+    )
+    with pytest.raises(ValueError, match="compute_reward"):
+        run(env)
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.25])
+def test_a_reward_that_lags_by_a_substep_is_a_note(lag):
+    lagging = lambda before, after, goal: distance(after + lag * (before - after), goal, {})  # noqa: E731
+    env = GoalSimulator(
+        Rewarded(lagging),
+        reward="simulator",
+        last_observation="final_obs",
+        **READ | {"compute_reward": distance},
+    )
+    run(env)
+    assert len(env.notes) == (lag > 0)
+
+
+def test_a_constant_length_without_time_outs_is_a_note():
+    sim = simulators.Genesis("unmarked", length=lambda lane, episode: 5)
+    sim.max_episode_length = None
+    env = GoalSimulator.genesis(sim, **READ)
+    run(env)
+    assert "length" in env.notes[0]
+
+
+def test_a_few_last_observations_with_nan_are_a_note():
+    class Exploding(Generic):
+        def finish(self, ended):
+            final = super().finish(ended)
+            final["policy"][0] = torch.nan
+            return final
+
+    env = GoalSimulator(Exploding(), last_observation="final_obs", **READ)
+    run(env)
+    assert "NaN" in env.notes[0]
