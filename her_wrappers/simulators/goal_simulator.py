@@ -17,10 +17,10 @@ from her_wrappers.data.infos import FINAL_NAMES
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function
+from her_wrappers.replay.lanes import SimulatorStep
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
 from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, combine, find, leaves
-from her_wrappers.simulators.step import SimulatorStep
 from her_wrappers.simulators.vector_env import SimulatorVectorEnv
 from her_wrappers.support.arguments import require_function, require_keys
 
