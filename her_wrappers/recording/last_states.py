@@ -1,10 +1,10 @@
-"""LastStates: the last states of episodes. ReuseWatch: a warning if environments overwrite last states."""
+"""Last states of episodes in mode SAME_STEP, and ReuseWatch: a warning if environments overwrite them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,26 +17,6 @@ from her_wrappers.support.user_warning import warn_user
 
 MIN_JUMPS = 3  # smallest number of episodes with an overwritten value for a warning
 MAX_EPISODES = 50  # number of episodes that are examined
-
-
-class LastStates(NamedTuple):
-    """The states in which episodes ended."""
-
-    rows: np.ndarray  # (n,) indices of the environments, ascending
-    observations: list[np.ndarray]  # the leaves, each (n, ...)
-    infos: dict[str, np.ndarray]  # the requested infos, each (n, ...)
-
-    def put(self, found: Mapping[str, Any], rows: np.ndarray, ends: np.ndarray) -> None:
-        """Write the last states and infos into ``found``, a dict with the fields of `Episodes`.
-
-        ``found`` contains m episodes. ``rows``, (m,), are the indices of their environments, and ``ends``,
-        (m,), are the cumulative sums of their lengths.
-        """
-        which = np.searchsorted(rows, self.rows)
-        for array, values in zip(leaf_arrays(found["observations"]), self.observations, strict=True):
-            array[ends[which] + which] = values
-        for key, values in self.infos.items():
-            found["infos"][key][ends[which] - 1] = values
 
 
 def read_last_observations(
