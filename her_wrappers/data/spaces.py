@@ -168,12 +168,3 @@ class SpaceSpec:
                 if leaf.dtype.kind == "f":
                     inspect(leaf, value)
         return self.build(checked)
-
-
-def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:
-    """Raise ValueError if the keys, shapes or dtypes of a space changed from ``known`` to ``space``."""
-    if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
-        return
-    raise ValueError(
-        f"the {name} space changed from {known} to {space}; create a new recorder for the new space"
-    )
