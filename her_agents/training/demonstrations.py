@@ -11,8 +11,7 @@ from her_agents.training.evaluation import play_episode
 from her_wrappers import Demonstrations, EpisodeRecorder
 from her_wrappers.goals.environments import BrokenModuleError, import_callable
 from her_wrappers.integrations.recordings import open_episodes
-from her_wrappers.support.policies import add_noise
-from her_wrappers.support.policies import choose_action
+from her_wrappers.support.policies import add_noise, choose_action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
