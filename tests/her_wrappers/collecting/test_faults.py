@@ -11,7 +11,8 @@ import pytest
 
 from her_wrappers.collecting import Collector, CollectorError
 from tests.support.collecting import (
-    Dies,
+    Fails,
+    Killed,
     NeverSeeded,
     Noisy,
     Remembering,
@@ -35,32 +36,6 @@ def pids_of(collector):
     return {worker: process.pid for worker, process in collector._backend._processes.items()}
 
 
-class Fails(Walk):
-    """An environment whose steps with the numbers ``at`` fail; a file counts the steps of all processes."""
-
-    path, at = None, (1, 2)
-
-    def fail(self):
-        raise ArithmeticError("the simulator diverged")
-
-    def step(self, action):
-        with open(self.path, "ab", buffering=0) as file:  # noqa: PTH123 - opened in a worker
-            file.write(b"x")
-            number = file.tell()
-        if number in self.at:
-            self.fail()
-        return super().step(action)
-
-
-class Killed(Fails):
-    """An environment that kills its process at some of its steps."""
-
-    at = (3, 20, 60, 150)
-
-    def fail(self):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_workers_killed_while_they_play_change_no_episode(tmp_path):
     class Counted(Killed):
         path = str(tmp_path / "steps")
@@ -77,7 +52,10 @@ def test_a_lost_worker_is_counted():
         assert next(rounds).lost_workers == 1
 
 
-def test_a_worker_that_always_dies_is_reported(monkeypatch):
+def test_a_worker_that_always_dies_is_reported(monkeypatch, tmp_path):
+    class Dies(Killed):
+        path, at = str(tmp_path / "steps"), range(100)
+
     monkeypatch.setitem(sys.modules["her_wrappers.collecting.collector"].MAX_ATTEMPTS, "lost", 2)
     with Collector(Dies, still, backend="process") as collector, pytest.raises(CollectorError) as raised:
         next(collector.rounds())
