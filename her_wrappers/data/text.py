@@ -28,29 +28,15 @@ def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Co
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read a CSV file with a header.
-
-    Returns:
-        For each row, the text of each cell by the name of its column; "" for a missing cell.
-
-    Raises:
-        CorruptFileError: The file is not a CSV file in UTF-8.
-        OSError: The file cannot be read.
-    """
+    """Return the rows of a CSV file: the text of each cell by its column, "" for a missing cell."""
     rows = parse_file(path, lambda text: list(csv.DictReader(text.splitlines())), "a CSV file")
     return [{name: cell or "" for name, cell in row.items() if name} for row in rows]
 
 
 def read_progress(path: Path) -> list[dict[str, float]]:
-    """Read the ``progress.csv`` of a run of ``her train``.
+    """Return the evaluations in a ``progress.csv`` of ``her train``: the numbers of each row by column.
 
-    Returns:
-        For each evaluation, the number in each cell that is not empty, by the name of its column.
-
-    Raises:
-        CorruptFileError: The file is not a CSV file in UTF-8, a cell is not a number, or a row has no
-            ``success_rate``.
-        OSError: The file cannot be read.
+    Raise CorruptFileError if a cell is not a number, or a row has no ``success_rate``.
     """
     with as_corrupt(f"{path} is damaged, or is not the log of a run"):
         rows = [{name: float(cell) for name, cell in row.items() if cell} for row in read_rows(path)]

@@ -38,15 +38,9 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
 
     To test whether ``function`` accepts batches, it is called with 2 and with 3 sampled goals and with empty
     infos. A function for single goals returns one bool for the batch, as in gymnasium-robotics, or raises,
-    for example because it uses ``if`` on a comparison of goals.
-
-    Returns:
-        ``function`` itself if it accepts batches, or a `BatchedTermination` of it if it returns one bool or
-        raises. None if ``function`` is None or raises NotImplementedError.
-
-    Raises:
-        TypeError: ``function`` does not take three arguments.
-        ValueError: ``function`` returns another shape than () or (N,) for N goals.
+    for example because it uses ``if`` on a comparison of goals. Return None if ``function`` is None or raises
+    NotImplementedError. Raise TypeError if it does not take three arguments, and ValueError if it returns
+    another shape than () or (N,) for N goals.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -85,11 +79,6 @@ class BatchedTermination:
     only single goals. This is the case if it returns a single value for a batch, or if it raises an error for
     a batch and returns a single value for its first row. Any other error is raised, and the next call tries
     again.
-
-    Args:
-        function: Function ``(achieved_goal, desired_goal, info)`` that returns bools of shape (B,) for a
-            batch, or a bool for one goal.
-        is_rowwise: Whether ``function`` accepts single goals only; None if this is unknown.
     """
 
     def __init__(self, function: GoalFunction, is_rowwise: bool | None = None) -> None:
