@@ -75,8 +75,6 @@ class LeafSpec:
 
     def check(self, value: Any, where: str, *, rounding: bool = False) -> np.ndarray:
         """Return ``value`` as an array of this leaf's shape and dtype, or raise ValueError; see `as_leaf`."""
-        if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
-            return value
         return as_leaf(f"{self.name} {where}", value, self.shape, self.dtype, rounding=rounding)
 
 
