@@ -165,18 +165,6 @@ def test_episodes_are_on_disk_when_a_shard_is_full_and_after_flush(tmp_path):
         assert_same_episodes(archive, [random_episode(length) for length in (3, 4, 5, 6, 11)])
 
 
-def test_an_archive_stays_in_its_folder_when_the_current_folder_changes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    archive = EpisodeArchive("runs", shard_steps=3)
-    archive(random_episode(2))
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    archive(random_episode(4))
-    archive.close()
-    assert_same_episodes(EpisodeArchive(tmp_path / "runs"), [random_episode(2), random_episode(4)])
-    assert files(tmp_path / "elsewhere") == []
-
-
 def test_a_program_that_ends_without_closing_loses_nothing(tmp_path):
     code = f"""
 from her_wrappers import EpisodeArchive
