@@ -58,7 +58,7 @@ class EpisodeAccumulator:
         info_keys: Iterable[str] = (),
         max_steps: int | None = None,  # then an episode is truncated; the next one begins in its last state
         may_reset_twice: bool = False,  # environments may reset themselves at the step after ``reset`` too
-        watches_reuse: bool = True,
+        watches_reuse: bool = False,  # warn if last states are overwritten by the next first states
     ) -> None:
         self.is_ready = False  # whether the next row can be written; if not, `act` prepares the ring first
         self.is_moving = False  # whether the environments may have taken a step that is not recorded
@@ -69,7 +69,7 @@ class EpisodeAccumulator:
         self._info_keys = tuple(dict.fromkeys(info_keys))
         self._max_steps = max_steps
         self._may_reset_twice = may_reset_twice
-        repair = ", or use AutoresetMode.NEXT_STEP"
+        repair = "" if num_envs is None else ", or use AutoresetMode.NEXT_STEP"
         self._reuse_watch = ReuseWatch(self.observations, repair) if watches_reuse else None
         self._ring = StepRing(self.observations, SpaceSpec.of("action", action_space), num_envs)
         self._now = 0  # the current moment
@@ -119,6 +119,10 @@ class EpisodeAccumulator:
         self._is_ended = self._is_ended & (chosen ^ True)
         self._begun = _where(chosen, now, self._begun)
         self._is_open = self._is_open | chosen
+        if self._reuse_watch is not None and self._reuse_watch.is_watching:
+            leaves = zip(self.observations, ring.states_at(now), strict=True)
+            states = [state.reshape(self.num_envs, *leaf.shape) for leaf, state in leaves]
+            self._reuse_watch.began(np.flatnonzero(chosen).tolist(), states)
 
     def act(self, actions: Tree) -> None:
         """Record the actions of the next step; round floats to the dtype of the action space."""
@@ -224,21 +228,22 @@ class EpisodeAccumulator:
         has_last = is_any_ended and self._mode is AutoresetMode.SAME_STEP
         batches: dict[str, InfoBatch] = {}
         if self._info_keys or has_last:
-            infos = info_columns(infos, count, self._info_keys)
+            columns = info_columns(infos, count, self._info_keys)
             required = ~(begins | ended) if has_last else ~begins
-            batches = self._read_infos(infos, required, self.where(0))
+            batches = self._read_infos(columns, required, self.where(0))
         write(ring.state_writers, observations, self._check, 1)
         ring.rewards[now % ring.capacity] = numbers
         ring.put_infos(now, batches, self._every)
         if has_last:
-            firsts = self._put_last_states(ended, infos)
+            firsts = self._put_last_states(ended, columns)
         if not (is_any_ended or now == self._limit or self._any(begins)):
             self._in_doubt = self._none
             self._next(now)
             return None
         episodes = self._advance(terminated, truncated, batches, begins, firsts)
         if has_last and self._reuse_watch is not None:
-            self._reuse_watch.began(np.flatnonzero(ended).tolist(), ring.states_at(now), batches)
+            first_infos = batches if isinstance(infos, Mapping) else None  # a list may repeat the last infos
+            self._reuse_watch.began(np.flatnonzero(ended).tolist(), ring.states_at(now), first_infos)
         return episodes
 
     def _next(self, now: int) -> None:
@@ -327,8 +332,8 @@ class EpisodeAccumulator:
         episodes = unchecked(
             Episodes, **found, lengths=ends[0], terminated=ends[1], truncated=ends[2], reset_infos=firsts
         )
-        if self._reuse_watch is not None and self._mode is AutoresetMode.SAME_STEP:
-            self._reuse_watch.ended(chosen.nonzero()[0].tolist(), episodes)
+        if self._reuse_watch is not None:
+            self._reuse_watch.ended(np.flatnonzero(chosen).tolist(), episodes)
         return episodes
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:

@@ -303,6 +303,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             max_steps=max_episode_steps,
             num_envs=env.num_envs,
             mode=mode,
+            watches_reuse=mode is AutoresetMode.SAME_STEP,
             may_reset_twice=isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory,
         )
         super().__init__(env)
