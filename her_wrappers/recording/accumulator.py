@@ -225,17 +225,16 @@ class EpisodeAccumulator:
         begins, firsts = self._is_ended, None
         if self._may_reset_twice:
             begins = begins | (self._in_doubt & ~ended & (numbers == 0))
+        write(ring.state_writers, observations, self._check, 1)
+        ring.rewards[now % ring.capacity] = numbers
         has_last = is_any_ended and self._mode is AutoresetMode.SAME_STEP
         batches: dict[str, InfoBatch] = {}
         if self._info_keys or has_last:
-            columns = info_columns(infos, count, self._info_keys)
-            required = ~(begins | ended) if has_last else ~begins
-            batches = self._read_infos(columns, required, self.where(0))
-        write(ring.state_writers, observations, self._check, 1)
-        ring.rewards[now % ring.capacity] = numbers
-        ring.put_infos(now, batches, self._every)
-        if has_last:
-            firsts = self._put_last_states(ended, columns)
+            columns, others = info_columns(infos, count, self._info_keys), self._every
+            if has_last:
+                firsts, others = self._put_last_states(ended, columns), ~ended
+            batches = self._read_infos(columns, others & ~begins, self.where(0))
+            ring.put_infos(now, batches, others)
         if not (is_any_ended or now == self._limit or self._any(begins)):
             self._in_doubt = self._none
             self._next(now)

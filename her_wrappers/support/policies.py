@@ -37,8 +37,8 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
 def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.random.Generator) -> Any:
     """Return an action with noise, so that recorded episodes also show how a policy corrects deviations.
 
-    For a Box with bounds, ``noise`` is the standard deviation of Gaussian noise, relative to half of the range
-    of each component. For other spaces, it is the probability of a random action.
+    For a Box with bounds, ``noise`` is the standard deviation of Gaussian noise, relative to half of the
+    range of each component. For other spaces, it is the probability of a random action.
     """
     if isinstance(space, spaces.Box) and space.is_bounded():
         deviation = noise * rng.standard_normal(space.shape) * (space.high - space.low) / 2
