@@ -48,14 +48,6 @@ def test_terminations_are_correct_for_every_row(function, row_by_row):
     np.testing.assert_array_equal(result, close(achieved, desired))
 
 
-def test_the_info_of_each_row_reaches_a_scalar_termination_function():
-    batched = batched_terminated(lambda achieved, desired, info: bool(info.get("crashed")), GOALS)
-    infos = [{"crashed": i == 2} for i in range(4)]
-    with pytest.warns(UserWarning, match="called once for each row, 4 times"):
-        result = batched(np.zeros((4, 3)), np.zeros((4, 3)), infos)
-    assert result.tolist() == [False, False, True, False]
-
-
 def test_a_termination_function_that_is_not_implemented_is_ignored():
     assert batched_terminated(not_implemented, GOALS) is None
     assert batched_terminated(None, GOALS) is None
@@ -82,18 +74,6 @@ def test_a_function_that_needs_infos_works_with_real_infos(function):
             infos = [{"force": i} for i in range(count)]
             result = batched(np.zeros((count, 3)), np.zeros((count, 3)), infos)
             assert result.tolist() == [i > 2 for i in range(count)]
-
-
-def rows_with_infos(achieved, desired, info):
-    return np.array([bool(i["ok"] and a == d) for a, d, i in zip(achieved, desired, info, strict=True)])
-
-
-def test_a_batched_function_of_discrete_goals_that_needs_infos_is_accepted():
-    """The function raises TypeError on a single goal, although its signature is right."""
-    batched = batched_terminated(rows_with_infos, spaces.Discrete(5))
-    infos = [{"ok": True}, {"ok": False}, {"ok": True}]
-    values = batched(np.array([1, 2, 3]), np.array([1, 2, 4]), infos)
-    assert values.tolist() == [True, False, False]
 
 
 class FailsOnce:
