@@ -49,9 +49,7 @@ class ReuseWatch:
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:
         self.is_watching = True
-        self._leaves = [
-            (leaf.name, leaf.path[:1] in {("achieved_goal",), ("desired_goal",)}) for leaf in spec
-        ]
+        self._leaves = spec.leaves
         self._repair = repair  # end of the message
         self._ended: dict[int, Episode] = {}  # by environment
         self._count = 0  # number of examined episodes
@@ -78,10 +76,11 @@ class ReuseWatch:
             return
         self._count += len(envs)
         for i in envs:
-            for (name, is_goal), rows, first in zip(
+            for leaf, rows, first in zip(
                 self._leaves, leaf_arrays(ended[i].observations), states, strict=True
             ):
-                self._compare(name, rows, first[i], is_goal)
+                is_goal = leaf.path[:1] in {("achieved_goal",), ("desired_goal",)}
+                self._compare(leaf.name, rows, first[i], is_goal)
             for key, batch in (infos or {}).items():
                 if batch.present[i]:
                     self._compare(f"info {key!r}", ended[i].infos[key], batch.values[i], False)
