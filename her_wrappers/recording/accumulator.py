@@ -119,10 +119,7 @@ class EpisodeAccumulator:
         self._is_ended = self._is_ended & (chosen ^ True)
         self._begun = _where(chosen, now, self._begun)
         self._is_open = self._is_open | chosen
-        if self._reuse_watch is not None and self._reuse_watch.is_watching:
-            leaves = zip(self.observations, ring.states_at(now), strict=True)
-            states = [state.reshape(self.num_envs, *leaf.shape) for leaf, state in leaves]
-            self._reuse_watch.began(np.flatnonzero(chosen).tolist(), states)
+        self._watch_first_states(chosen)
 
     def act(self, actions: Tree) -> None:
         """Record the actions of the next step; round floats to the dtype of the action space."""
@@ -222,7 +219,7 @@ class EpisodeAccumulator:
         ended = self._ended_last = terminated | truncated
         is_any_ended = self._any(ended)
         numbers = as_rewards(rewards, count)
-        begins, firsts = self._is_ended, None
+        begins = self._is_ended
         if self._may_reset_twice:
             begins = begins | (self._in_doubt & ~ended & (numbers == 0))
         write(ring.state_writers, observations, self._check, 1)
@@ -232,17 +229,19 @@ class EpisodeAccumulator:
         if self._info_keys or has_last:
             columns, others = info_columns(infos, count, self._info_keys), self._every
             if has_last:
-                firsts, others = self._put_last_states(ended, columns), ~ended
+                self._put_last_states(ended, columns)
+                others = ~ended
             batches = self._read_infos(columns, others & ~begins, self.where(0))
             ring.put_infos(now, batches, others)
         if not (is_any_ended or now == self._limit or self._any(begins)):
             self._in_doubt = self._none
             self._next(now)
             return None
-        episodes = self._advance(terminated, truncated, batches, begins, firsts)
-        if has_last and self._reuse_watch is not None:
-            first_infos = batches if isinstance(infos, Mapping) else None  # a list may repeat the last infos
-            self._reuse_watch.began(np.flatnonzero(ended).tolist(), ring.states_at(now), first_infos)
+        first_states = observations if has_last else None
+        episodes = self._advance(terminated, truncated, batches, begins, first_states)
+        if has_last:
+            # Infos in a list may repeat the last infos.
+            self._watch_first_states(ended, batches if isinstance(infos, Mapping) else None)
         return episodes
 
     def _next(self, now: int) -> None:
@@ -257,7 +256,7 @@ class EpisodeAccumulator:
         truncated: Flags,
         batches: Mapping[str, InfoBatch],  # infos of the step
         begins: Flags = False,  # environments in which this step was a reset
-        firsts: Sequence[np.ndarray] | None = None,  # in mode SAME_STEP, states after resets: leaves (n, ...)
+        first_states: Tree = None,  # states after this step, if the ring has last states of episodes instead
     ) -> Episodes | None:
         """Close the episodes that end at this step, open the next ones, return the closed ones or None."""
         now, opened, episodes = self._now + 1, begins, None
@@ -272,8 +271,9 @@ class EpisodeAccumulator:
         if is_any_over:
             episodes = self._collect(over, now, terminated, truncated | cut)
             self._is_open = self._is_open & (over ^ True)
-            if firsts is not None:
-                self._ring.put_states(now, ended, firsts)
+            if first_states is not None:
+                self._ring.seek(now)
+                write(self._ring.state_writers, first_states, self._check, 1)
             opened = begins & (over ^ True) | (over if self._mode is AutoresetMode.SAME_STEP else cut)
         is_any_opened = self._any(opened)
         if is_any_opened:
@@ -363,17 +363,24 @@ class EpisodeAccumulator:
                 present = {key: batch.values for key, batch in batches.items() if batch.present[i]}
                 self._first_infos[i] = {key: np.array(values[i]) for key, values in present.items()}
 
-    def _put_last_states(self, ended: np.ndarray, infos: Any) -> list[np.ndarray]:
-        """Replace the first states after resets by the last states before, with their infos; return them."""
+    def _watch_first_states(self, opened: Flags, infos: Mapping[str, InfoBatch] | None = None) -> None:
+        """Warn if the current states, and ``infos``, have overwritten the last states of the environments."""
+        if self._reuse_watch is not None:
+            leaves = zip(self.observations, self._ring.states_at(self._now), strict=True)
+            states = [state.reshape(self.num_envs, *leaf.shape) for leaf, state in leaves]
+            self._reuse_watch.began(np.flatnonzero(opened).tolist(), states, infos)
+            if not self._reuse_watch.is_watching:
+                self._reuse_watch = None
+
+    def _put_last_states(self, ended: np.ndarray, infos: Any) -> None:
+        """Replace the first states after resets by the last states before, with their infos."""
         ring, now, where = self._ring, self._now + 1, self.where(0)
         rows = np.flatnonzero(ended)
         states = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
         final = infos.get("final_info", {})
         batches = self._read_infos(final, ended, lambda i: f"in final_info {where(i)}")
-        firsts = [each[ended] for each in ring.states_at(now)]
-        ring.put_states(now, ended, states)
+        ring.put_states(now, rows, states)
         ring.put_infos(now, batches, ended)
-        return firsts
 
     def _check(self, leaf: LeafSpec, tree: Tree, ahead: int, rounding: bool = False) -> np.ndarray:
         """Return the values of ``leaf`` in ``tree``, for all environments, as one array of the leaf's dtype.
