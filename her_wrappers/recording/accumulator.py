@@ -193,10 +193,12 @@ class EpisodeAccumulator:
         self._mode = mode
         self._is_ended = is_ended.copy()
 
-    def compare(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
-        """Yield (leaf, values in the current states, values in ``observations``) for each leaf."""
+    def changes(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
+        """Yield (leaf, current states, ``observations``), arrays (N, ...), for each leaf that differs."""
         for leaf, was in zip(self.observations, self._ring.states_at(self._now), strict=True):
-            yield leaf, was, self._check(leaf, observations, 0)
+            given, shape = self._check(leaf, observations, 0), (self.num_envs, *leaf.shape)
+            if was.tobytes() != given.tobytes():
+                yield leaf, was.reshape(shape), given.reshape(shape)
 
     def where(self, ahead: int | None) -> Where:
         """Return a function that maps an environment's index to a text such as "at step 3 of environment 0".

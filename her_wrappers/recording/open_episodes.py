@@ -198,10 +198,7 @@ class OpenEpisodes:
 
     def _require_continuation(self, recorded: EpisodeAccumulator, obs: Tree, rows: np.ndarray) -> None:
         """Raise ValueError unless ``obs`` equals the last recorded states of the environments ``rows``."""
-        for leaf, *pair in recorded.compare(obs):
-            if pair[0].tobytes() == pair[1].tobytes():  # faster
-                continue
-            was, given = (each.reshape(recorded.num_envs, *leaf.shape) for each in pair)
+        for leaf, was, given in recorded.changes(obs):
             same = equal_rows(was, given)[rows]
             if not same.all():
                 i = int(rows[same.argmin()])
@@ -223,8 +220,8 @@ class OpenEpisodes:
     def _warn_of_resets(self, recorded: EpisodeAccumulator, obs: Tree) -> None:
         """Warn if a row of ``obs`` is the last state of an episode that ended with the previous rows."""
         is_reset = self._just_ended
-        for leaf, *pair in recorded.compare(obs):
-            is_reset = is_reset & equal_rows(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))
+        for _, was, given in recorded.changes(obs):
+            is_reset = is_reset & equal_rows(was, given)
         if is_reset.any():
             self._may_warn = False
             warn_user(

@@ -108,20 +108,16 @@ def test_a_space_that_changes_at_reset_is_an_error():
         env.step(ACTION)
 
 
-def test_other_sinks_get_the_episode_if_a_sink_raises():
+def test_the_error_of_a_sink_has_the_result_of_the_step_and_recording_continues():
     served = []
     env = EpisodeRecorder(Numbered([[2]]), broken, served.append)
     env.reset()
     env.step(ACTION)
-    with pytest.raises(
-        SinkError, match="delivering an episode of 2 steps failed: broken raised OSError"
-    ) as caught:
+    with pytest.raises(SinkError, match="broken raised OSError") as caught:
         env.step(ACTION)
-    np.testing.assert_array_equal(caught.value.episode.observations["place"], served[0].observations["place"])
     observation, _, terminated, _, _ = caught.value.result
     assert terminated
     assert observation["place"] is env.unwrapped.place
-    assert isinstance(caught.value.__cause__, OSError)
     env.reset()
     env.step(ACTION)
     with pytest.raises(SinkError):
