@@ -103,9 +103,11 @@ class EpisodeAccumulator:
             if self.is_single:
                 ring.infos.clear()
         now = self._now
-        if self._info_keys and not self.is_single:
-            infos = info_columns(infos, self.num_envs, self._info_keys)
-        batches = self._read_infos(infos, self._none, self.where(None))
+        batches: dict[str, InfoBatch] = {}
+        if self._info_keys:
+            if not self.is_single:
+                infos = info_columns(infos, self.num_envs, self._info_keys)
+            batches = self._read_infos(infos, self._none, self.where(None))
         if chosen is None:
             ring.seek(now)
             write(ring.state_writers, observations, self._check, 0)
@@ -113,7 +115,8 @@ class EpisodeAccumulator:
         else:
             values = [self._check(leaf, observations, 0)[chosen] for leaf in self.observations]
             ring.put_states(now, chosen, values)
-        self._keep_first_infos(batches, chosen)
+        if self._info_keys:
+            self._keep_first_infos(batches, chosen)
         if self._may_reset_twice:
             self._in_doubt = self._in_doubt | (self._is_ended & chosen)
         self._is_ended = self._is_ended & (chosen ^ True)
@@ -280,7 +283,8 @@ class EpisodeAccumulator:
         is_any_opened = self._any(opened)
         if is_any_opened:
             self._begun = _where(opened, now, self._begun)
-            self._keep_first_infos(batches, opened)
+            if self._info_keys:
+                self._keep_first_infos(batches, opened)
         self._now = now
         if is_any_opened:
             self._is_open = self._is_open | opened
@@ -339,8 +343,6 @@ class EpisodeAccumulator:
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
         """Return the infos to record, by key. ``required`` marks environments that must have all keys."""
-        if not self._info_keys:
-            return {}
         is_dict = isinstance(infos, Mapping)
         batches: dict[str, InfoBatch] = {}
         for key in self._info_keys:
@@ -360,10 +362,10 @@ class EpisodeAccumulator:
         """Store the infos of the first states of the environments ``opened``."""
         if self.is_single:
             self._first_infos = [{key: batch.values for key, batch in batches.items()}]
-        elif self._info_keys:
-            for i in opened.nonzero()[0].tolist():
-                present = {key: batch.values for key, batch in batches.items() if batch.present[i]}
-                self._first_infos[i] = {key: np.array(values[i]) for key, values in present.items()}
+            return
+        for i in np.flatnonzero(opened).tolist():
+            present = {key: batch.values for key, batch in batches.items() if batch.present[i]}
+            self._first_infos[i] = {key: np.array(values[i]) for key, values in present.items()}
 
     def _watch_first_states(self, opened: Flags, infos: Mapping[str, InfoBatch] | None = None) -> None:
         """Warn if the current states, and ``infos``, have overwritten the last states of the environments."""

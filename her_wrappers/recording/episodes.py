@@ -132,10 +132,15 @@ class Episodes(Sequence[Episode]):
         if not listed:
             raise ValueError("episodes must contain at least one episode, got none")
         names = "observations", "actions", "rewards", "infos"
+        trees = {name: getattr(listed[0], name) for name in names}
+        if len(listed) > 1:
+            trees = {
+                name: concatenate_trees(name, [getattr(each, name) for each in listed]) for name in names
+            }
         return unchecked(  # each episode was validated when it was made
             cls,
-            **{name: concatenate_trees(name, [getattr(each, name) for each in listed]) for name in names},
-            lengths=np.array([len(each) for each in listed]),
+            **trees,
+            lengths=np.array([len(each.rewards) for each in listed]),
             terminated=np.array([each.terminated for each in listed], bool),
             truncated=np.array([each.truncated for each in listed], bool),
             reset_infos=[each.reset_info for each in listed],
