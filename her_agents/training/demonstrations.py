@@ -11,8 +11,7 @@ from her_agents.training.evaluation import play_episode
 from her_wrappers import Demonstrations, EpisodeRecorder
 from her_wrappers.goals.environments import BrokenModuleError, import_callable
 from her_wrappers.integrations.recordings import open_episodes
-from her_wrappers.recording.noise import add_noise
-from her_wrappers.support.policies import choose_action
+from her_wrappers.support.policies import add_noise, choose_action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +57,7 @@ def record_successes(
             before each episode.
         count: Number of successful episodes to record.
         noise: Standard deviation of the noise on Box actions, relative to half of their range; for other
-            action spaces, the probability of a random action. See `her_wrappers.recording.noise.add_noise`.
+            action spaces, the probability of a random action. See `her_wrappers.support.policies.add_noise`.
         rng: Random generator of the noise and of the seeds of the episodes.
         info_keys: Keys of the infos to record.
 

@@ -14,7 +14,7 @@ import numpy as np
 from her_agents.algorithms.options import AGENT_OPTIONS, agent_options
 from her_agents.training.config import read_options
 from her_wrappers.data.arrays import as_corrupt
-from her_wrappers.data.progress import read_rows
+from her_wrappers.data.text import read_rows
 
 STEPS = ("env_steps", "time/total_timesteps", "steps", "step")
 SUCCESS = ("success_rate", "eval/success_rate", "rollout/success_rate")

@@ -72,9 +72,6 @@ class ProcessBackend:
 
     Each worker process is a new Python interpreter that is connected to this process by a socket. A worker
     process exits when the socket is closed. The operating system closes the socket if this process is killed.
-
-    Raises:
-        OSError: The operating system is not POSIX.
     """
 
     def __init__(self, setup: Setup) -> None:

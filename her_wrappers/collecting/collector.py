@@ -14,7 +14,6 @@ rounds again, which gives the same episodes.
 from __future__ import annotations
 
 import contextlib
-import io
 import math
 import pickle
 import sys
@@ -31,7 +30,6 @@ import numpy as np
 from her_wrappers.collecting.backends import LocalBackend, ProcessBackend
 from her_wrappers.collecting.ray_backend import RayBackend
 from her_wrappers.collecting.worker import Setup, Task, WorkerFailure, WorkerResult, seeds_of
-from her_wrappers.goals.interface import require_distinct
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.support.arguments import (
     require_count,
@@ -152,8 +150,8 @@ class Collector:
         OSError: ``backend`` is ``"process"``, and the operating system is not POSIX.
         TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, ``info_keys`` is not a
             list of strings, or ``fresh_envs`` or ``deterministic`` is not a bool.
-        ValueError: A number is out of range, the backend does not exist, ``address`` is given for a backend
-            other than ``"ray"``, or ``num_envs`` is above 1 and ``make_env`` always returns the same object.
+        ValueError: A number is out of range, the backend does not exist, or ``address`` is given for a
+            backend other than ``"ray"``.
 
     Example:
         >>> import gymnasium as gym, her_envs, numpy as np
@@ -205,11 +203,11 @@ class Collector:
             sys_path=tuple(sys.path),
             registered=tuple(_pickle_registered()),
         )
-        if (self._setup.num_envs or 1) > 1 and _has_env(make_env):  # other functions make new environments
-            copy_of_make_env = pickle.loads(self._setup.make_env)
-            require_distinct([copy_of_make_env() for _ in range(2)])
-        numbers = {"seed": self._setup.seed, "num_envs": self._setup.num_envs}
-        self._identity = {**numbers, "num_workers": self._num_workers}
+        self._identity = {
+            "seed": self._setup.seed,
+            "num_envs": self._setup.num_envs,
+            "num_workers": self._num_workers,
+        }
         self._has_state = hasattr(policy, "load_state_dict")
         self._next = 0  # the round that is delivered next
         self._state = _PolicyState()
@@ -218,7 +216,6 @@ class Collector:
         self._results: dict[tuple[int, int], WorkerResult] = {}  # by round and worker
         self._attempts: Counter[tuple[str, int, int]] = Counter()  # failures, by kind, round and worker
         self._since: dict[int, float] = {}  # time since when each busy worker has had no result
-        self._spaces: tuple[Any, Any] | None = None
         self._is_consistent = False  # False: start all workers again
         self._is_closed = False
         self._backend: LocalBackend | ProcessBackend | RayBackend
@@ -242,8 +239,8 @@ class Collector:
                 times, or was lost 20 times. Or ``deterministic`` is True, so each worker played round 0
                 twice as a test, and the episodes differed.
             RuntimeError: The collector is closed.
-            ValueError: Workers have different spaces, or ``episodes_per_env`` is out of range or differs from
-                its value in earlier rounds.
+            ValueError: The arrays of workers have different keys or shapes, or ``episodes_per_env`` is out of
+                range or differs from its value in earlier rounds.
         """
         count = require_count("episodes_per_env", episodes_per_env, at_least=1)
         if self._submitted and count != self._episodes_per_env:
@@ -397,13 +394,6 @@ class Collector:
             outcome: WorkerResult | WorkerFailure = pickle.loads(message)
             number = outcome.task.round
             if isinstance(outcome, WorkerResult):
-                self._spaces = self._spaces or outcome.spaces
-                if outcome.spaces != self._spaces:
-                    raise ValueError(
-                        f"all workers must have the same spaces, but worker {worker} has {outcome.spaces}, "
-                        f"and the first result has {self._spaces}. Let make_env() always create the same "
-                        "spaces, and install the same package versions on all machines"
-                    )
                 self._results[number, worker] = outcome
                 if missing == [number]:  # the worker has no other task
                     del self._since[worker]
@@ -433,19 +423,6 @@ def _pickle(name: str, value: Any) -> bytes:
             f"({error}); remove parts such as locks and open files"
         ) from error
     return pickled
-
-
-def _has_env(make_env: Callable[[], Any]) -> bool:
-    """Return whether a function has an environment in a closure variable, a default value or an attribute."""
-    found = False
-
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc] # has no annotations
-        def persistent_id(self, value: Any) -> None:
-            nonlocal found
-            found = found or isinstance(value, gym.Env)
-
-    Pickler(io.BytesIO(), protocol=5).dump(make_env)
-    return found
 
 
 def _pickle_registered() -> Iterator[bytes]:

@@ -71,10 +71,6 @@ def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
     Ray is started if neither ``address`` nor the environment variable ``RAY_ADDRESS`` is given, even if
     another Ray instance runs on this machine. The new instance has one logical CPU per core, or ``num_cpus``
     if that is more. Return the module ``ray``, and whether the caller has to shut Ray down.
-
-    Raises:
-        ConnectionError: The connection to the address failed.
-        ImportError: Ray is not installed.
     """
     try:
         import ray  # noqa: PLC0415 - an optional dependency

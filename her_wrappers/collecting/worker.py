@@ -30,8 +30,6 @@ from her_wrappers.support.policies import choose_action
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gymnasium import spaces
-
 
 @dataclass(frozen=True)
 class Setup:
@@ -64,7 +62,6 @@ class WorkerResult:
     task: Task
     episodes: Episodes  # in the order in which they ended
     seconds: float  # wall-clock time of the round in the worker, without the repetition of round 0
-    spaces: tuple[spaces.Space[Any], spaces.Space[Any]]  # of the observations and actions of one environment
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,7 @@ class Worker:
         except BaseException:  # the next attempt begins with new environments
             self.close()
             raise
-        spaces = envs.single_observation_space, envs.single_action_space
-        return WorkerResult(task, episodes, seconds, spaces)
+        return WorkerResult(task, episodes, seconds)
 
     def _prepare(self, task: Task) -> tuple[VectorEpisodeRecorder, Any]:
         """Return the environments and the policy; create them if they do not exist."""
@@ -181,24 +177,27 @@ class Worker:
         if name is None:
             return
         self.close()
-        if _first_difference(episodes, self._play(*self._prepare(task), task, state)) is not None:
-            raise NotRepeatableError(
-                f"the episodes differ in {name!r} when they are played again with the same seeds in new "
-                "environments; seed all random generators in reset(seed=...) of the environment, or in "
-                "seed(n) of the policy. If the simulator cannot repeat an episode, pass deterministic=False"
-            )
+        with_new_policy = _first_difference(episodes, self._play(*self._prepare(task), task, state))
         self.close()
-        if _first_difference(episodes, self._play(self._prepare(task)[0], policy, task, state)) is not None:
-            raise NotRepeatableError(
-                f"the episodes differ in {name!r} when they are played again, because the policy keeps state "
-                "from the previous round; give the policy a method seed(n) that resets this state (it is "
-                "called at the start of each round)"
+        with_new_envs = _first_difference(episodes, self._play(self._prepare(task)[0], policy, task, state))
+        if with_new_policy is not None:
+            cause = (
+                " with the same seeds in new environments; seed all random generators in reset(seed=...) of "
+                "the environment, or in seed(n) of the policy. If the simulator cannot repeat an episode, "
+                "pass deterministic=False"
             )
-        raise NotRepeatableError(
-            f"the episodes differ in {name!r} when they are played again in the same environments, because "
-            "reset(seed=...) does not reset the complete state of an environment; pass fresh_envs=True (`her "
-            "train --fresh-envs`) to make new environments for each round"
-        )
+        elif with_new_envs is not None:
+            cause = (
+                ", because the policy keeps state from the previous round; give the policy a method seed(n) "
+                "that resets this state (it is called at the start of each round)"
+            )
+        else:
+            cause = (
+                " in the same environments, because reset(seed=...) does not reset the complete state of an "
+                "environment; pass fresh_envs=True (`her train --fresh-envs`) to make new environments for "
+                "each round"
+            )
+        raise NotRepeatableError(f"the episodes differ in {name!r} when they are played again{cause}")
 
 
 def _make_envs(

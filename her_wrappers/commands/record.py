@@ -20,10 +20,9 @@ from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.noise import add_noise
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.support.arguments import require_number
-from her_wrappers.support.policies import choose_action
+from her_wrappers.support.policies import add_noise, choose_action
 
 MAX_EPISODES_PER_ROUND = 10
 """Maximum number of episodes that a worker plays per round."""

@@ -75,8 +75,6 @@ class LeafSpec:
 
     def check(self, value: Any, where: str, *, rounding: bool = False) -> np.ndarray:
         """Return ``value`` as an array of this leaf's shape and dtype, or raise ValueError; see `as_leaf`."""
-        if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
-            return value
         return as_leaf(f"{self.name} {where}", value, self.shape, self.dtype, rounding=rounding)
 
 
@@ -168,12 +166,3 @@ class SpaceSpec:
                 if leaf.dtype.kind == "f":
                     inspect(leaf, value)
         return self.build(checked)
-
-
-def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:
-    """Raise ValueError if the keys, shapes or dtypes of a space changed from ``known`` to ``space``."""
-    if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
-        return
-    raise ValueError(
-        f"the {name} space changed from {known} to {space}; create a new recorder for the new space"
-    )

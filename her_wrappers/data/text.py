@@ -1,5 +1,6 @@
-"""Text files that may be damaged: manifests, options, and logs of runs."""
+"""Text files that may be damaged: manifests, options, and logs of runs, such as ``progress.csv``."""
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -24,3 +25,21 @@ def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Co
         if len(content) > MAX_TEXT:
             raise ValueError(f"the file has more than {MAX_TEXT} bytes")
         return parse(content.decode("utf-8-sig"))
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file: the text of each cell by its column, "" for a missing cell."""
+    rows = parse_file(path, lambda text: list(csv.DictReader(text.splitlines())), "a CSV file")
+    return [{name: cell or "" for name, cell in row.items() if name} for row in rows]
+
+
+def read_progress(path: Path) -> list[dict[str, float]]:
+    """Return the evaluations in a ``progress.csv`` of ``her train``: the numbers of each row by column.
+
+    Raise CorruptFileError if a cell is not a number, or a row has no ``success_rate``.
+    """
+    with as_corrupt(f"{path} is damaged, or is not the log of a run"):
+        rows = [{name: float(cell) for name, cell in row.items() if cell} for row in read_rows(path)]
+        if not all("success_rate" in row for row in rows):
+            raise ValueError("each row must have a value in the column 'success_rate'")
+    return rows

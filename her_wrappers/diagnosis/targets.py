@@ -19,8 +19,7 @@ from her_wrappers.checker.goal_calls import stack
 from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.replicas import close_safely
 from her_wrappers.checker.rollout import Budget, roll_out
-from her_wrappers.data.progress import read_progress
-from her_wrappers.data.text import parse_file
+from her_wrappers.data.text import parse_file, read_progress
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.goals.environments import make_env, present_folder
 from her_wrappers.goals.interface import env_name, env_spec

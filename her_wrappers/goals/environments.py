@@ -245,9 +245,6 @@ def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
         for each in vars(module).values()
         if inspect.isclass(each) and issubclass(each, gym.Env) and each.__module__ == module.__name__
     ]
-    meant = re.sub(r"-v\d+$", "", attribute.rpartition("/")[2])
-    if meant in classes:
-        return f"{message}; it defines the class {meant}: use {origin}:{meant}"
     ids = [key for key, spec in gym.registry.items() if _module_of(spec.entry_point) == module.__name__]
     known = ", ".join(f"{origin}:{each}" for each in [*ids, *classes])
     if not attribute:

@@ -38,15 +38,9 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
 
     To test whether ``function`` accepts batches, it is called with 2 and with 3 sampled goals and with empty
     infos. A function for single goals returns one bool for the batch, as in gymnasium-robotics, or raises,
-    for example because it uses ``if`` on a comparison of goals.
-
-    Returns:
-        ``function`` itself if it accepts batches, or a `BatchedTermination` of it if it returns one bool or
-        raises. None if ``function`` is None or raises NotImplementedError.
-
-    Raises:
-        TypeError: ``function`` does not take three arguments.
-        ValueError: ``function`` returns another shape than () or (N,) for N goals.
+    for example because it uses ``if`` on a comparison of goals. Return None if ``function`` is None or raises
+    NotImplementedError. Raise TypeError if it does not take three arguments, and ValueError if it returns
+    another shape than () or (N,) for N goals.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -83,13 +77,8 @@ class BatchedTermination:
 
     If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
     only single goals. This is the case if it returns a single value for a batch, or if it raises an error for
-    a batch, returns a single value for the first row, and raises again for the same batch. Any other error
-    for a batch is raised, and the next call tries again.
-
-    Args:
-        function: Function ``(achieved_goal, desired_goal, info)`` that returns bools of shape (B,) for a
-            batch, or a bool for one goal.
-        is_rowwise: Whether ``function`` accepts single goals only; None if this is unknown.
+    a batch and returns a single value for its first row. Any other error is raised, and the next call tries
+    again.
     """
 
     def __init__(self, function: GoalFunction, is_rowwise: bool | None = None) -> None:
@@ -102,13 +91,21 @@ class BatchedTermination:
 
         ``info`` is a list of B dicts, or a dict of arrays of length B.
         """
+        batch = achieved_goal, desired_goal, info
+        if self.is_rowwise is False:
+            return self._function(*batch)
         if self.is_rowwise is None:
-            values = self._decide(achieved_goal, desired_goal, info)
-            if not self.is_rowwise:
-                return values
-        if not self.is_rowwise:
-            return self._function(achieved_goal, desired_goal, info)
-        rows = list(_rows(achieved_goal, desired_goal, info))
+            try:
+                values = self._function(*batch)
+            except Exception:  # a function of single goals can raise anything on a batch
+                if not self._returns_one_value(*batch):
+                    raise
+            else:
+                if np.shape(values) != ():
+                    self.is_rowwise = False if len(values) > 1 else None  # one row can pass for a single goal
+                    return values
+            self.is_rowwise = True
+        rows = list(_rows(*batch))
         if not self._warned and len(rows) > 1:
             self._warned = True
             warn_user(
@@ -117,32 +114,12 @@ class BatchedTermination:
             )
         return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
 
-    def _decide(self, *batch: Any) -> Any:
-        """Call the function with a batch; set ``is_rowwise`` to True or False, unless it is still unknown."""
+    def _returns_one_value(self, *batch: Any) -> bool:
+        """Return whether the function returns a single value for the first row of a batch."""
         try:
-            values = self._function(*batch)
-        except Exception:  # a function of single goals can raise anything on a batch
-            if not self._accepts_single_goals_only(*batch):
-                raise
-            values = None
-        if np.shape(values) == ():
-            self.is_rowwise = True
-        elif len(values) > 1:  # a batch of one goal can pass for a single goal
-            self.is_rowwise = False
-        return values
-
-    def _accepts_single_goals_only(self, *batch: Any) -> bool:
-        """Repeat a call that raised: return whether the function accepts the first row but not the batch."""
-        try:
-            if np.shape(self._function(*next(_rows(*batch)))) != ():
-                return False
+            return np.shape(self._function(*next(_rows(*batch)))) == ()
         except Exception:
             return False
-        try:
-            self._function(*batch)
-        except Exception:
-            return True
-        return False
 
 
 def _rows(achieved_goal: Any, desired_goal: Any, info: Any) -> Iterator[tuple[Any, Any, Any]]:

@@ -71,7 +71,7 @@ class _Columns(NamedTuple):
 
 
 def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[np.intp]) -> str | None:
-    """Return a clause that names a part of the observations that depends on the desired goal, or None.
+    """Return a clause such as ``"observation[2:4] is a linear function of desired_goal"``, or None.
 
     The search finds copies of the desired goal, and its difference, distance and direction from the achieved
     goal, even if they are scaled, shifted or in a rotated frame. It also finds desired goals that are a
@@ -83,12 +83,8 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
     has components. For goals of binary components, it needs about 24 episodes. To find values that are a
     rounded, clipped or other monotonic function of the goal, it needs about 16 episodes.
 
-    Args:
-        observations: Recorded states with the keys of a goal environment: trees of (n, ...) arrays.
-        episode: (n,) integers that are equal for states of the same episode.
-
-    Returns:
-        A clause such as ``"observation[2:4] is a linear function of desired_goal"``, or None.
+    ``observations`` are the recorded states, trees of (n, ...) arrays under the keys of a goal environment.
+    ``episode``, (n,), has equal integers for states of the same episode.
     """
     episode = np.unique(episode, return_inverse=True)[1].reshape(-1)
     first = np.unique(episode, return_index=True)[1]
@@ -276,19 +272,13 @@ def _column_bytes(values: Any) -> set[bytes]:
 
 
 def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]) -> str | None:
-    """Return the name of components of the achieved goal that other keys do not show, or None.
+    """Return the name of achieved goals that other keys do not show, like ``"achieved_goal[0:2]"``, or None.
 
     A component is hidden if it cannot be predicted in other episodes, and either states of different episodes
     with nearly equal observations have different goals, or in most episodes the goal stays where it is while
     all other values change. Components that move little, or equal the desired goal, are not judged. Without
-    other values, with images, or with fewer than `MIN_EPISODES` episodes, nothing is judged.
-
-    Args:
-        observations: Recorded states with the keys of a goal environment: trees of (n, ...) arrays.
-        episode: (n,) integers that are equal for states of the same episode.
-
-    Returns:
-        A name such as ``"achieved_goal[0:2]"``, or None.
+    other values, with images, or with fewer than `MIN_EPISODES` episodes, nothing is judged. The arguments
+    are those of `find_goal_in_observation`.
     """
     rows = episode.argsort(kind="stable")[_spread(len(episode), 2 * MAX_ROWS)]
     episode = np.unique(episode[rows], return_inverse=True)[1].reshape(-1)

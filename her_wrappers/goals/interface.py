@@ -102,10 +102,8 @@ class GoalInterface:
 def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
     """Return the observation and action space of an environment, or of a single one in a vector environment.
 
-    Raises:
-        TypeError: ``env`` is not an environment, or a goal space, such as Text, has no fixed shape.
-        ValueError: The observation space is not a Dict with the three goal keys and equal goal spaces, or
-            a vector environment contains the same environment object twice.
+    The errors are those of `require_goal_space` and `require_distinct`; TypeError if ``env`` is something
+    else.
     """
     if isinstance(env, gym.vector.VectorEnv):
         require_distinct(env)
@@ -121,16 +119,11 @@ def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
 
 
 def require_distinct(vector_env: Any) -> None:
-    """Raise ValueError if a vector environment contains the same environment object twice.
+    """Raise ValueError if a vector environment has an environment object twice, also if wrapped differently.
 
-    Args:
-        vector_env: A vector environment of Gymnasium or of Stable-Baselines3, with any wrappers, or the list
-            of its environments. Without a list ``envs``, as in an AsyncVectorEnv, nothing is examined.
-
-    Raises:
-        ValueError: Two elements of ``envs`` are the same environment object, also if wrapped differently.
+    Without a list ``envs``, as in an AsyncVectorEnv, nothing is examined.
     """
-    envs = vector_env if isinstance(vector_env, list) else getattr(vector_env.unwrapped, "envs", None)
+    envs = getattr(vector_env.unwrapped, "envs", None)
     slots: dict[int, int] = {}  # first slot of each object
     for i, env in enumerate(envs if isinstance(envs, list | tuple) else ()):
         if isinstance(env, gym.Env) and (first := slots.setdefault(id(env.unwrapped), i)) != i:
@@ -145,9 +138,8 @@ def require_distinct(vector_env: Any) -> None:
 def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
     """Return ``space`` if it is the observation space of a single goal environment.
 
-    Raises:
-        TypeError: A goal space, such as Text or Sequence, has no fixed shape.
-        ValueError: The space is not a Dict, a goal key is missing, or the goals differ in shape or dtype.
+    Raise ValueError if it is not a Dict, lacks a goal key, or has goals of different shapes or dtypes, and
+    TypeError if a goal space, such as Text or Sequence, has no fixed shape.
     """
     if not isinstance(space, spaces.Dict):
         raise ValueError(  # noqa: TRY004 - the value of the argument is wrong, not its type
@@ -173,14 +165,8 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
 def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
     """Raise ValueError if a wrapper changes the size of the goals but does not override ``compute_reward``.
 
-    Args:
-        space: Observation space, with the goals, after all wrappers.
-        env: An environment or a vector environment, with its wrappers.
-        function: The ``compute_reward`` to check. None for the ``compute_reward`` of the outermost wrapper or
-            environment in ``env`` that has this method.
-
-    Raises:
-        ValueError: ``compute_reward`` takes goals of another size, such as single instead of stacked goals.
+    ``space`` is the observation space after all wrappers of ``env``. ``function`` is the ``compute_reward``
+    to check; None for that of the outermost layer of ``env`` that has one.
     """
     own = own_goal_space(function, env)
     if own is None:
@@ -229,9 +215,7 @@ def find_function(env: AnyEnv, name: str) -> Any:
 
     If a vector environment and its wrappers do not have the attribute, a single environment is searched: the
     first one of a SyncVectorEnv or, for other vector environments, a new one that is made in this process.
-
-    Raises:
-        ValueError: ``get_wrapper_attr`` or ``has_wrapper_attr`` of a wrapper raises.
+    Raise ValueError if ``get_wrapper_attr`` or ``has_wrapper_attr`` of a wrapper raises.
     """
     if isinstance(env, gym.Env):
         try:

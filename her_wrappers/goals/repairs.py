@@ -29,8 +29,8 @@ Success: TypeAlias = Callable[[Any, Any], Any]
 class _Repair(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Base class of wrappers that change observations and infos in their method `_repair`."""
 
-    def __init__(self, env: Env) -> None:
-        RecordConstructorArgs.__init__(self)
+    def __init__(self, env: Env, **options: Any) -> None:
+        RecordConstructorArgs.__init__(self, **options)
         super().__init__(env)
 
     def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -101,8 +101,7 @@ class BooleanSuccess(_Repair):
     """
 
     def __init__(self, env: Env, success: Success | None = None) -> None:
-        RecordConstructorArgs.__init__(self, success=success)
-        gym.Wrapper.__init__(self, env)
+        super().__init__(env, success=success)
         goal_spaces(env)
         self._success = success
 
@@ -164,15 +163,14 @@ class AsGoalEnv(_Repair):
         goal_space: spaces.Box,
         terminate_on_success: bool = False,
     ) -> None:
-        RecordConstructorArgs.__init__(
-            self,
+        super().__init__(
+            env,
             achieved_goal=achieved_goal,
             sample_goal=sample_goal,
             success=success,
             goal_space=goal_space,
             terminate_on_success=terminate_on_success,
         )
-        gym.Wrapper.__init__(self, env)
         self._achieved_goal, self._sample_goal, self._success = achieved_goal, sample_goal, success
         self._terminates = require_flag("terminate_on_success", terminate_on_success)
         self._goal_space = goal_space

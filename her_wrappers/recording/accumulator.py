@@ -33,7 +33,7 @@ from her_wrappers.data.infos import (
 from her_wrappers.data.spaces import LeafSpec, SpaceSpec
 from her_wrappers.data.trees import Tree, try_as_array
 from her_wrappers.recording.episodes import Episodes, unchecked
-from her_wrappers.recording.last_states import LastStates, ReuseWatch, read_last_observations
+from her_wrappers.recording.last_states import ReuseWatch, read_last_observations
 from her_wrappers.recording.ring import StepRing, write
 from her_wrappers.recording.values import BATCH_HINT, as_batch, as_flags, as_reward, as_rewards
 
@@ -58,7 +58,7 @@ class EpisodeAccumulator:
         info_keys: Iterable[str] = (),
         max_steps: int | None = None,  # then an episode is truncated; the next one begins in its last state
         may_reset_twice: bool = False,  # environments may reset themselves at the step after ``reset`` too
-        watches_reuse: bool = True,
+        watches_reuse: bool = False,  # warn if last states are overwritten by the next first states
     ) -> None:
         self.is_ready = False  # whether the next row can be written; if not, `act` prepares the ring first
         self.is_moving = False  # whether the environments may have taken a step that is not recorded
@@ -69,7 +69,7 @@ class EpisodeAccumulator:
         self._info_keys = tuple(dict.fromkeys(info_keys))
         self._max_steps = max_steps
         self._may_reset_twice = may_reset_twice
-        repair = ", or use AutoresetMode.NEXT_STEP"
+        repair = "" if num_envs is None else ", or use AutoresetMode.NEXT_STEP"
         self._reuse_watch = ReuseWatch(self.observations, repair) if watches_reuse else None
         self._ring = StepRing(self.observations, SpaceSpec.of("action", action_space), num_envs)
         self._now = 0  # the current moment
@@ -81,7 +81,7 @@ class EpisodeAccumulator:
         self._is_ended = self._none  # the next step of the environment is a reset
         self._in_doubt = self._none  # the next step of the environment could be a reset
         self._ended_last: Flags | None = None  # by the flags of the last step, if known
-        self._has_first = dict.fromkeys(self._info_keys, self._none)  # infos that the first states have
+        self._first_infos: list[dict[str, np.ndarray]] = [{}] * self.num_envs  # of the first states
 
     @property
     def lengths(self) -> np.ndarray:
@@ -103,23 +103,26 @@ class EpisodeAccumulator:
             if self.is_single:
                 ring.infos.clear()
         now = self._now
-        if self._info_keys and not self.is_single:
-            infos = info_columns(infos, self.num_envs, self._info_keys)
-        batches = self._read_infos(infos, self._none, self.where(None))
+        batches: dict[str, InfoBatch] = {}
+        if self._info_keys:
+            if not self.is_single:
+                infos = info_columns(infos, self.num_envs, self._info_keys)
+            batches = self._read_infos(infos, self._none, self.where(None))
         if chosen is None:
             ring.seek(now)
             write(ring.state_writers, observations, self._check, 0)
             chosen = self._every
         else:
-            values = [self._check(leaf, observations, 0) for leaf in self.observations]
-            ring.merge_states(now, values, chosen)
-        ring.put_infos(now, batches, chosen)
-        self._mark_first(batches, chosen)
+            values = [self._check(leaf, observations, 0)[chosen] for leaf in self.observations]
+            ring.put_states(now, chosen, values)
+        if self._info_keys:
+            self._keep_first_infos(batches, chosen)
         if self._may_reset_twice:
             self._in_doubt = self._in_doubt | (self._is_ended & chosen)
         self._is_ended = self._is_ended & (chosen ^ True)
         self._begun = _where(chosen, now, self._begun)
         self._is_open = self._is_open | chosen
+        self._watch_first_states(chosen)
 
     def act(self, actions: Tree) -> None:
         """Record the actions of the next step; round floats to the dtype of the action space."""
@@ -193,10 +196,12 @@ class EpisodeAccumulator:
         self._mode = mode
         self._is_ended = is_ended.copy()
 
-    def compare(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
-        """Yield (leaf, values in the current states, values in ``observations``) for each leaf."""
+    def changes(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
+        """Yield (leaf, current states, ``observations``), arrays (N, ...), for each leaf that differs."""
         for leaf, was in zip(self.observations, self._ring.states_at(self._now), strict=True):
-            yield leaf, was, self._check(leaf, observations, 0)
+            given, shape = self._check(leaf, observations, 0), (self.num_envs, *leaf.shape)
+            if was.tobytes() != given.tobytes():
+                yield leaf, was.reshape(shape), given.reshape(shape)
 
     def where(self, ahead: int | None) -> Where:
         """Return a function that maps an environment's index to a text such as "at step 3 of environment 0".
@@ -219,27 +224,29 @@ class EpisodeAccumulator:
         ended = self._ended_last = terminated | truncated
         is_any_ended = self._any(ended)
         numbers = as_rewards(rewards, count)
-        begins, required, last = self._is_ended, self._every, None
+        begins = self._is_ended
         if self._may_reset_twice:
             begins = begins | (self._in_doubt & ~ended & (numbers == 0))
-        batches: dict[str, InfoBatch] = {}
-        if self._info_keys or (is_any_ended and self._mode is AutoresetMode.SAME_STEP):
-            infos = info_columns(infos, count, self._info_keys)
-            required = ~begins
-            if is_any_ended and self._mode is AutoresetMode.SAME_STEP:
-                last = self._read_last(ended, infos)
-                required &= ~ended
-            batches = self._read_infos(infos, required, self.where(0))
         write(ring.state_writers, observations, self._check, 1)
         ring.rewards[now % ring.capacity] = numbers
-        ring.put_infos(now, batches, self._every)
+        has_last = is_any_ended and self._mode is AutoresetMode.SAME_STEP
+        batches: dict[str, InfoBatch] = {}
+        if self._info_keys or has_last:
+            columns, others = info_columns(infos, count, self._info_keys), self._every
+            if has_last:
+                self._put_last_states(ended, columns)
+                others = ~ended
+            batches = self._read_infos(columns, others & ~begins, self.where(0))
+            ring.put_infos(now, batches, others)
         if not (is_any_ended or now == self._limit or self._any(begins)):
             self._in_doubt = self._none
             self._next(now)
             return None
-        episodes = self._advance(terminated, truncated, batches, begins, last)
-        if last is not None and self._reuse_watch is not None:
-            self._reuse_watch.began(last.rows.tolist(), ring.states_at(now), batches)
+        first_states = observations if has_last else None
+        episodes = self._advance(terminated, truncated, batches, begins, first_states)
+        if has_last:
+            # Infos in a list may repeat the last infos.
+            self._watch_first_states(ended, batches if isinstance(infos, Mapping) else None)
         return episodes
 
     def _next(self, now: int) -> None:
@@ -254,7 +261,7 @@ class EpisodeAccumulator:
         truncated: Flags,
         batches: Mapping[str, InfoBatch],  # infos of the step
         begins: Flags = False,  # environments in which this step was a reset
-        last: LastStates | None = None,  # of the episodes that end, in mode SAME_STEP
+        first_states: Tree = None,  # states after this step, if the ring has last states of episodes instead
     ) -> Episodes | None:
         """Close the episodes that end at this step, open the next ones, return the closed ones or None."""
         now, opened, episodes = self._now + 1, begins, None
@@ -267,13 +274,17 @@ class EpisodeAccumulator:
             over = ended | cut
         is_any_over = self._any(over)
         if is_any_over:
-            episodes = self._collect(over, now, terminated, truncated | cut, last)
+            episodes = self._collect(over, now, terminated, truncated | cut)
             self._is_open = self._is_open & (over ^ True)
+            if first_states is not None:
+                self._ring.seek(now)
+                write(self._ring.state_writers, first_states, self._check, 1)
             opened = begins & (over ^ True) | (over if self._mode is AutoresetMode.SAME_STEP else cut)
         is_any_opened = self._any(opened)
         if is_any_opened:
             self._begun = _where(opened, now, self._begun)
-            self._mark_first(batches, opened)
+            if self._info_keys:
+                self._keep_first_infos(batches, opened)
         self._now = now
         if is_any_opened:
             self._is_open = self._is_open | opened
@@ -300,21 +311,15 @@ class EpisodeAccumulator:
         now = self._now
         oldest = self._begun if self.is_single else int(self._begun[self._is_open].min(initial=now))
         if now + 1 - oldest == self._ring.capacity:
-            self._ring = self._ring.grown(oldest, now)
+            self._ring = self._ring.grown()
         capacity = self._ring.capacity
         self._limit = min(oldest + capacity - 1, now + capacity - (now + 1) % capacity)
         if self._max_steps is not None:
             self._limit = min(self._limit, oldest + self._max_steps)
         self._ring.seek(now + 1)
 
-    def _collect(
-        self, which: Flags, now: int, terminated: Flags, truncated: Flags, last: LastStates | None = None
-    ) -> Episodes | None:
-        """Return copies, up to the moment ``now``, of the open episodes of the environments ``which``.
-
-        Episodes without steps are left out; the result is None if no episode has steps. ``terminated`` and
-        ``truncated`` become the flags of the copies, and ``last``, if given, replaces their last states.
-        """
+    def _collect(self, which: Flags, now: int, terminated: Flags, truncated: Flags) -> Episodes | None:
+        """Return copies of the open episodes of ``which`` up to the moment ``now``; None if all are empty."""
         chosen = which & self._is_open & (self._begun < now)
         if not self._any(chosen):
             return None
@@ -326,24 +331,18 @@ class EpisodeAccumulator:
             begun = self._begun[rows]
             ends = [now - begun, terminated[rows], truncated[rows]]
         found = self._ring.collect(rows, begun, now - begun)
-        if last is not None and rows is not None:
-            last.put(found, rows, np.cumsum(ends[0]))
         firsts: Sequence[Mapping[str, np.ndarray]] = ()
         if self._info_keys:
-            every = slice(None) if rows is None else rows
-            present = {key: np.atleast_1d(each)[every] for key, each in self._has_first.items()}
-            firsts = self._ring.first_infos(rows, begun, present)
+            firsts = self._first_infos if rows is None else [self._first_infos[i] for i in rows.tolist()]
         episodes = unchecked(
             Episodes, **found, lengths=ends[0], terminated=ends[1], truncated=ends[2], reset_infos=firsts
         )
-        if last is not None and rows is not None and self._reuse_watch is not None:
-            self._reuse_watch.ended(rows.tolist(), episodes)
+        if self._reuse_watch is not None:
+            self._reuse_watch.ended(np.flatnonzero(chosen).tolist(), episodes)
         return episodes
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
         """Return the infos to record, by key. ``required`` marks environments that must have all keys."""
-        if not self._info_keys:
-            return {}
         is_dict = isinstance(infos, Mapping)
         batches: dict[str, InfoBatch] = {}
         for key in self._info_keys:
@@ -359,19 +358,33 @@ class EpisodeAccumulator:
                 batches[key] = batch
         return batches
 
-    def _mark_first(self, batches: Mapping[str, InfoBatch], opened: Flags) -> None:
-        """Store, for the environments ``opened``, which infos came with their first states."""
-        for key, has in self._has_first.items():
-            present = batches[key].present if key in batches else self._none
-            self._has_first[key] = has & (opened ^ True) | present & opened
+    def _keep_first_infos(self, batches: Mapping[str, InfoBatch], opened: Flags) -> None:
+        """Store the infos of the first states of the environments ``opened``."""
+        if self.is_single:
+            self._first_infos = [{key: batch.values for key, batch in batches.items()}]
+            return
+        for i in np.flatnonzero(opened).tolist():
+            present = {key: batch.values for key, batch in batches.items() if batch.present[i]}
+            self._first_infos[i] = {key: np.array(values[i]) for key, values in present.items()}
 
-    def _read_last(self, ended: np.ndarray, infos: Any) -> LastStates:
-        """Return the last states of the episodes that end at this step, in autoreset mode SAME_STEP."""
-        rows, where = np.flatnonzero(ended), self.where(0)
-        observations = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
+    def _watch_first_states(self, opened: Flags, infos: Mapping[str, InfoBatch] | None = None) -> None:
+        """Warn if the current states, and ``infos``, have overwritten the last states of the environments."""
+        if self._reuse_watch is not None:
+            leaves = zip(self.observations, self._ring.states_at(self._now), strict=True)
+            states = [state.reshape(self.num_envs, *leaf.shape) for leaf, state in leaves]
+            self._reuse_watch.began(np.flatnonzero(opened).tolist(), states, infos)
+            if not self._reuse_watch.is_watching:
+                self._reuse_watch = None
+
+    def _put_last_states(self, ended: np.ndarray, infos: Any) -> None:
+        """Replace the first states after resets by the last states before, with their infos."""
+        ring, now, where = self._ring, self._now + 1, self.where(0)
+        rows = np.flatnonzero(ended)
+        states = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
         final = infos.get("final_info", {})
         batches = self._read_infos(final, ended, lambda i: f"in final_info {where(i)}")
-        return LastStates(rows, observations, {key: batch.values[rows] for key, batch in batches.items()})
+        ring.put_states(now, rows, states)
+        ring.put_infos(now, batches, ended)
 
     def _check(self, leaf: LeafSpec, tree: Tree, ahead: int, rounding: bool = False) -> np.ndarray:
         """Return the values of ``leaf`` in ``tree``, for all environments, as one array of the leaf's dtype.

@@ -20,7 +20,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from filelock import BaseFileLock
 from gymnasium import spaces
 
@@ -97,10 +96,9 @@ class EpisodeArchive:
         InUseError: ``env`` is given, and another archive writes to the folder.
         OSError: The archive cannot be read. Or ``env`` is given, and ``path`` is not a folder, the folder has
             files but no archive, or the folder cannot be written.
-        TypeError: ``env`` is not an environment, a space of ``env`` cannot be described as JSON, or a key of
-            a space is not a string.
-        ValueError: ``shard_steps`` is not an integer of at least 1, ``env`` has other spaces or another id
-            than the archive, or the arrays of a space cannot be stored in a shard.
+        TypeError: ``env`` is not an environment, or a space of ``env`` cannot be described as JSON.
+        ValueError: ``shard_steps`` is not an integer of at least 1, or ``env`` has other spaces or another id
+            than the archive.
 
     Example:
         >>> import gymnasium as gym, her_envs, tempfile
@@ -308,7 +306,6 @@ class EpisodeArchive:
         self._require_own_process()
         if self._writer_lock is not None and self._writer_lock.is_locked:
             return
-        specs = None if source is None else _specs_of_source(source)  # before the folder is made
         folder = self.path
         if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
             raise NotADirectoryError(f"an archive must be a folder, got the file or broken link {folder}")
@@ -322,16 +319,14 @@ class EpisodeArchive:
             )
         self._writer_lock = acquire_lock(folder / LOCK, f"the archive {folder}")
         try:
-            self._state = self._read_for_writing(source, specs)
+            self._state = self._read_for_writing(source)
             self._process = os.getpid()
         except BaseException:
             self._writer_lock.release()
             raise
 
-    def _read_for_writing(
-        self, source: Source | None, specs: tuple[SpaceSpec, SpaceSpec] | None
-    ) -> _ArchiveState:
-        """Read the manifest or create one; raise ValueError if the archive contradicts the arguments."""
+    def _read_for_writing(self, source: Source | None) -> _ArchiveState:
+        """Read the manifest or create one; raise ValueError if the archive contradicts ``source``."""
         for part in self.path.glob(f"*{PART}"):  # left by killed writers: this process has locked the folder
             part.unlink()
         if not (self.path / MANIFEST).exists():
@@ -343,6 +338,7 @@ class EpisodeArchive:
             if source is not None:
                 manifest.source.require_same(self.path, source)
             return _ArchiveState(manifest, found, specs=_specs_of_source(manifest.source))
+        specs = None if source is None else _specs_of_source(source)
         if found:
             known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.archive, 0))
             for pair in zip(known, specs or known, strict=True):
@@ -387,13 +383,8 @@ def _specs_of(episodes: Episodes) -> tuple[SpaceSpec, SpaceSpec]:
 
 
 def _specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
-    """Return the specs of the spaces of ``source``; raise an error if a shard cannot store their elements."""
     observations = SpaceSpec.of("observations", space_from_json(source.observation_space))
-    actions = SpaceSpec.of("actions", space_from_json(source.action_space))
-    for spec in (observations, actions):
-        no_rows = [np.empty((0, *leaf.shape), leaf.dtype) for leaf in spec]
-        shards.require_storable_tree(spec.name, spec.build(no_rows))
-    return observations, actions
+    return observations, SpaceSpec.of("actions", space_from_json(source.action_space))
 
 
 def shard_path(folder: Path, number: int) -> Path:

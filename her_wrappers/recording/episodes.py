@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
@@ -126,30 +125,24 @@ class Episodes(Sequence[Episode]):
         """
         if isinstance(episodes, Episodes):
             return episodes
-        listed, lengths = list(episodes), []
+        listed = list(episodes)
         for number, episode in enumerate(listed):
             if not isinstance(episode, Episode):
                 raise TypeError(f"episodes[{number}] must be an Episode, got {type(episode).__name__}")
-            lengths.append(len(episode.rewards))
         if not listed:
             raise ValueError("episodes must contain at least one episode, got none")
-        if len(listed) == 1:  # faster
-            trees = [episode.observations, episode.actions, episode.rewards, episode.infos]
-            ends = [0, *lengths]
-        else:
-            names = "observations", "actions", "rewards", "infos"
-            trees = [concatenate_trees(name, [getattr(each, name) for each in listed]) for name in names]
-            ends = list(accumulate(lengths, initial=0))
+        names = "observations", "actions", "rewards", "infos"
+        trees = {name: getattr(listed[0], name) for name in names}
+        if len(listed) > 1:
+            trees = {
+                name: concatenate_trees(name, [getattr(each, name) for each in listed]) for name in names
+            }
         return unchecked(  # each episode was validated when it was made
             cls,
-            observations=trees[0],
-            actions=trees[1],
-            rewards=trees[2],
-            lengths=np.array(lengths),
-            ends=np.array(ends),
+            **trees,
+            lengths=np.array([len(each.rewards) for each in listed]),
             terminated=np.array([each.terminated for each in listed], bool),
             truncated=np.array([each.truncated for each in listed], bool),
-            infos=trees[3],
             reset_infos=[each.reset_info for each in listed],
         )
 

@@ -1,10 +1,10 @@
-"""LastStates: the last states of episodes. ReuseWatch: a warning if environments overwrite last states."""
+"""Last states of episodes in mode SAME_STEP, and ReuseWatch: a warning if environments overwrite them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,26 +17,6 @@ from her_wrappers.support.user_warning import warn_user
 
 MIN_JUMPS = 3  # smallest number of episodes with an overwritten value for a warning
 MAX_EPISODES = 50  # number of episodes that are examined
-
-
-class LastStates(NamedTuple):
-    """The states in which episodes ended."""
-
-    rows: np.ndarray  # (n,) indices of the environments, ascending
-    observations: list[np.ndarray]  # the leaves, each (n, ...)
-    infos: dict[str, np.ndarray]  # the requested infos, each (n, ...)
-
-    def put(self, found: Mapping[str, Any], rows: np.ndarray, ends: np.ndarray) -> None:
-        """Write the last states and infos into ``found``, a dict with the fields of `Episodes`.
-
-        ``found`` contains m episodes. ``rows``, (m,), are the indices of their environments, and ``ends``,
-        (m,), are the cumulative sums of their lengths.
-        """
-        which = np.searchsorted(rows, self.rows)
-        for array, values in zip(leaf_arrays(found["observations"]), self.observations, strict=True):
-            array[ends[which] + which] = values
-        for key, values in self.infos.items():
-            found["infos"][key][ends[which] - 1] = values
 
 
 def read_last_observations(
@@ -69,9 +49,7 @@ class ReuseWatch:
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:
         self.is_watching = True
-        self._leaves = [
-            (leaf.name, leaf.path[:1] in {("achieved_goal",), ("desired_goal",)}) for leaf in spec
-        ]
+        self._leaves = spec.leaves
         self._repair = repair  # end of the message
         self._ended: dict[int, Episode] = {}  # by environment
         self._count = 0  # number of examined episodes
@@ -98,10 +76,11 @@ class ReuseWatch:
             return
         self._count += len(envs)
         for i in envs:
-            for (name, is_goal), rows, first in zip(
+            for leaf, rows, first in zip(
                 self._leaves, leaf_arrays(ended[i].observations), states, strict=True
             ):
-                self._compare(name, rows, first[i], is_goal)
+                is_goal = leaf.path[:1] in {("achieved_goal",), ("desired_goal",)}
+                self._compare(leaf.name, rows, first[i], is_goal)
             for key, batch in (infos or {}).items():
                 if batch.present[i]:
                     self._compare(f"info {key!r}", ended[i].infos[key], batch.values[i], False)

@@ -14,7 +14,6 @@ from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.data.trees import FLOAT32_OVERFLOW, Tree, equal_rows, take_rows, try_as_array
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_flags, as_reward, as_rewards
 from her_wrappers.support.user_warning import warn_user
 
@@ -36,7 +35,6 @@ class OpenEpisodes:
         self._observations = SpaceSpec.of("observation", observation_space)
         self._info_keys = info_keys
         self._max_steps = max_steps
-        self._reuse_watch = ReuseWatch(self._observations)
         self._recorded: EpisodeAccumulator | None = None  # None before the first transition
         self._just_ended = np.zeros(0, bool)  # (N,) environments whose next obs could be the last state
         self._may_warn = True
@@ -73,17 +71,14 @@ class OpenEpisodes:
             self._require_ended(np.array([length > 0]))
             return None
         if length == 0:
-            self._begin(recorded, obs, np.ones(1, bool))
+            recorded.begin(obs, {})
         else:
             self._require_continuation(recorded, obs, np.array([0]))
             self._require_room(length)
         recorded.act(action)
         if last is not None:
             next_obs, info = last, info.get("final_info", info)
-        episodes = recorded.observe(next_obs, number, *flags, info or {})
-        if episodes is not None:
-            self._reuse_watch.ended([0], episodes)
-        return episodes
+        return recorded.observe(next_obs, number, *flags, info or {})
 
     def truncate(self) -> Episodes | None:
         """End all open episodes as truncated, and return the episodes that have steps, or None."""
@@ -157,7 +152,7 @@ class OpenEpisodes:
                 f"obs is of {given}, but the open episodes are of {opened}; call truncate_open_episode() "
                 "before you add transitions of another number of environments"
             )
-        options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": False}
+        options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": True}
         self._recorded = EpisodeAccumulator(*self._spaces, count, **options)
         self._just_ended = np.zeros(count or 1, bool)
         return self._recorded
@@ -184,7 +179,7 @@ class OpenEpisodes:
         self._require_continuation(recorded, obs, np.flatnonzero(has_steps))
         self._just_ended = np.zeros(count, bool)  # also if a value is rejected after the next line
         if not (has_steps | is_skipped).all():
-            self._begin(recorded, obs, ~has_steps & ~is_skipped)
+            recorded.begin(obs, {}, ~has_steps & ~is_skipped)
         has_last = final_observations(infos) is not None
         # A skipped row begins an episode and adds no step, like the reset after an end in mode NEXT_STEP.
         recorded.set_autoreset(AutoresetMode.SAME_STEP if has_last else AutoresetMode.DISABLED, is_skipped)
@@ -192,16 +187,7 @@ class OpenEpisodes:
         terminations, truncations = (each & ~is_skipped for each in ends)
         episodes = recorded.observe(next_obs, rewards, terminations, truncations, infos)
         self._just_ended = (terminations | truncations) & (not has_last)
-        if episodes is not None:
-            self._reuse_watch.ended(np.flatnonzero(terminations | truncations).tolist(), episodes)
         return episodes
-
-    def _begin(self, recorded: EpisodeAccumulator, obs: Tree, chosen: np.ndarray) -> None:
-        """Open episodes of the environments ``chosen``, (N,) bool."""
-        recorded.begin(obs, {}, None if recorded.is_single else chosen)
-        if self._reuse_watch.is_watching:
-            states = [was.reshape(recorded.num_envs, *leaf.shape) for leaf, was, _ in recorded.compare(obs)]
-            self._reuse_watch.began(np.flatnonzero(chosen).tolist(), states)
 
     def _require_room(self, length: int) -> None:
         if length >= self._max_steps:
@@ -212,10 +198,7 @@ class OpenEpisodes:
 
     def _require_continuation(self, recorded: EpisodeAccumulator, obs: Tree, rows: np.ndarray) -> None:
         """Raise ValueError unless ``obs`` equals the last recorded states of the environments ``rows``."""
-        for leaf, *pair in recorded.compare(obs):
-            if pair[0].tobytes() == pair[1].tobytes():  # faster
-                continue
-            was, given = (each.reshape(recorded.num_envs, *leaf.shape) for each in pair)
+        for leaf, was, given in recorded.changes(obs):
             same = equal_rows(was, given)[rows]
             if not same.all():
                 i = int(rows[same.argmin()])
@@ -237,8 +220,8 @@ class OpenEpisodes:
     def _warn_of_resets(self, recorded: EpisodeAccumulator, obs: Tree) -> None:
         """Warn if a row of ``obs`` is the last state of an episode that ended with the previous rows."""
         is_reset = self._just_ended
-        for leaf, *pair in recorded.compare(obs):
-            is_reset = is_reset & equal_rows(*(each.reshape(recorded.num_envs, *leaf.shape) for each in pair))
+        for _, was, given in recorded.changes(obs):
+            is_reset = is_reset & equal_rows(was, given)
         if is_reset.any():
             self._may_warn = False
             warn_user(

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from her_wrappers.data.spaces import require_same_arrays
+from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.autoreset import declared_mode, resets_itself
 from her_wrappers.goals.interface import require_distinct
 from her_wrappers.recording.accumulator import EpisodeAccumulator
@@ -89,6 +89,13 @@ class _Recorder:
         if episodes is not None:
             self._sinks.deliver(episodes, result)
         return result
+
+    def _require_same_spaces(self, *spaces: Any) -> None:
+        """Raise ValueError if keys, shapes or dtypes of a space have changed."""
+        for name, known, space in zip(("observation", "action"), self._spaces, spaces, strict=True):
+            if space is not known and not SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
+                fix = "create a new recorder for the new space"
+                raise ValueError(f"the {name} space changed from {known} to {space}; {fix}")
 
     def _warn_of_action(self, action: Any, info: Any) -> None:
         """Warn once if an info says that another action than the recorded one was executed."""
@@ -212,8 +219,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         self._sinks.require_reachable()
         self._truncate()
         observation, info = self.env.reset(seed=seed, options=options)
-        require_same_arrays("observation", self._spaces[0], self.env.observation_space)
-        require_same_arrays("action", self._spaces[1], self.env.action_space)
+        self._require_same_spaces(self.env.observation_space, self.env.action_space)
         self._recorded.begin(observation, info)
         return observation, info
 
@@ -297,6 +303,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             max_steps=max_episode_steps,
             num_envs=env.num_envs,
             mode=mode,
+            watches_reuse=mode is AutoresetMode.SAME_STEP,
             may_reset_twice=isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory,
         )
         super().__init__(env)
@@ -325,7 +332,6 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             )
         self._truncate(chosen)
         observations, infos = self.env.reset(seed=seed, options=options)
-        require_same_arrays("observation", self._spaces[0], self.env.single_observation_space)
-        require_same_arrays("action", self._spaces[1], self.env.single_action_space)
+        self._require_same_spaces(self.env.single_observation_space, self.env.single_action_space)
         self._recorded.begin(observations, infos, chosen)
         return observations, infos

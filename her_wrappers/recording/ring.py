@@ -70,12 +70,12 @@ class StepRing:
         for column in (*self._states, *self._actions):
             column.data.seek(slot * column.nbytes)
 
-    def merge_states(self, moment: int, values: Sequence[np.ndarray], chosen: np.ndarray) -> None:
-        """Replace the states of the environments ``chosen``, (N,) bool, at a moment (time index)."""
+    def put_states(self, moment: int, rows: np.ndarray, values: Sequence[np.ndarray]) -> None:
+        """Replace the states of n environments at a moment (time index) by ``values``, leaves (n, ...)."""
         self.seek(moment)
         for column, value, kept in zip(self._states, values, self.states_at(moment), strict=True):
             row = kept.copy()
-            row[chosen] = value[chosen]
+            row[rows] = value
             column.data.write(row.data)
 
     def states_at(self, moment: int) -> list[np.ndarray]:
@@ -123,35 +123,14 @@ class StepRing:
             "infos": {key: self._take(column, steps) for key, column in self.infos.items()},
         }
 
-    def first_infos(
-        self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
-    ) -> list[dict[str, np.ndarray]]:
-        """Return the infos of the first states of n episodes, one dict for each episode.
-
-        ``rows`` and ``begun`` are those of `collect`. ``present[key]``, (n,) bool, marks the episodes whose
-        first state has this info.
-        """
-        index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
-        values = {key: self._take(column, index) for key, column in self.infos.items()}
-        count = 1 if rows is None else len(rows)
-        return [{key: np.array(v[i]) for key, v in values.items() if present[key][i]} for i in range(count)]
-
-    def grown(self, oldest: int, now: int) -> StepRing:
-        """Return a ring of twice the capacity with copies of the rows of moments ``oldest`` to ``now``."""
+    def grown(self) -> StepRing:
+        """Return a ring of twice the capacity, whose halves are copies: each moment is at its new place."""
         larger = StepRing(*self.specs, self.num_envs, 2 * self.capacity)
-        moments = np.arange(oldest, now + 1)
-        old, new = moments % self.capacity, moments % larger.capacity
-
-        def moved(array: np.ndarray) -> np.ndarray:
-            rows = np.zeros((larger.capacity, *array.shape[1:]), array.dtype)
-            rows[new] = array[old]
-            return rows
-
         targets = *larger._states, *larger._actions
         for column, target in zip((*self._states, *self._actions), targets, strict=True):
-            target.data.write(moved(self._view(column)).data)
-        larger.rewards = moved(self.rewards)
-        larger.infos = {key: moved(column) for key, column in self.infos.items()}
+            target.data.write(column.data.getvalue() * 2)
+        larger.rewards = np.concatenate([self.rewards] * 2)
+        larger.infos = {key: np.concatenate([values] * 2) for key, values in self.infos.items()}
         return larger
 
     def _column(self, leaf: LeafSpec) -> Column:

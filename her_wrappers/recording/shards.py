@@ -81,19 +81,12 @@ def _dtypes(episodes: Episodes) -> Hashable:
     )
 
 
-def require_storable_tree(name: str, tree: Tree) -> None:
-    """Raise TypeError or ValueError unless a shard can store a tree of arrays, named ``name`` in errors."""
-    arrays: dict[str, np.ndarray] = {}
-    flatten_tree(tree, name, arrays)
-    for array_name, array in arrays.items():
-        require_storable(array_name, array.dtype, array.ndim)
-
-
 def require_storable_episodes(episodes: Episodes) -> None:
     """Raise TypeError or ValueError unless a shard can store the episodes."""
+    arrays = _flatten_reset_infos(episodes.reset_infos)
     for name in TREES:
-        require_storable_tree(name, getattr(episodes, name))
-    for name, array in _flatten_reset_infos(episodes.reset_infos).items():
+        flatten_tree(getattr(episodes, name), name, arrays)
+    for name, array in arrays.items():
         require_storable(name, array.dtype, array.ndim)
 
 

@@ -88,7 +88,7 @@ class Source:
             env_class=type(env.unwrapped).__qualname__,
             max_episode_steps=getattr(spec, "max_episode_steps", None),
             kwargs=kwargs,
-            kwargs_as_text={name: _as_text(given[name]) for name in given.keys() - kwargs.keys()},
+            kwargs_as_text={name: repr(given[name])[:MAX_REPR] for name in given.keys() - kwargs.keys()},
         )
         size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
         if size > MAX_SOURCE:
@@ -117,13 +117,6 @@ def _is_json(value: Any) -> bool:
         return repr(json.loads(json.dumps(value, allow_nan=False))) == repr(value)
     except (TypeError, ValueError, RecursionError):
         return False
-
-
-def _as_text(value: Any) -> str:
-    try:
-        return repr(value)[:MAX_REPR]
-    except Exception:  # an error of the value's own __repr__
-        return f"<{type(value).__name__}>"
 
 
 def _describe(space: spaces.Space[Any]) -> SpaceJson:

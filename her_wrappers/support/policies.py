@@ -1,4 +1,4 @@
-"""choose_action: call a policy, so that its errors are not taken for errors of the environment."""
+"""Calls of policies whose errors are not taken for errors of the environment, and noisy actions."""
 
 from __future__ import annotations
 
@@ -32,3 +32,18 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
         )
         raise PolicyError(f"the policy must return an action of {space}, got {got}; {advice}")
     return action
+
+
+def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.random.Generator) -> Any:
+    """Return an action with noise, so that recorded episodes also show how a policy corrects deviations.
+
+    For a Box with bounds, ``noise`` is the standard deviation of Gaussian noise, relative to half of the
+    range of each component. For other spaces, it is the probability of a random action.
+    """
+    if isinstance(space, spaces.Box) and space.is_bounded():
+        deviation = noise * rng.standard_normal(space.shape) * (space.high - space.low) / 2
+        return np.clip(action + deviation, space.low, space.high).astype(space.dtype)
+    if rng.random() >= noise:
+        return action
+    space.seed(int(rng.integers(2**31)))
+    return space.sample()

@@ -1,6 +1,7 @@
 """Environments and policies for collectors, and comparisons of the rounds of collectors."""
 
 import os
+import signal
 import time
 
 import gymnasium as gym
@@ -67,13 +68,30 @@ class SeededWhenMade(Walk):
         return super().reset()
 
 
-class Dies(Walk):
-    """A random walk that kills its process at the first or second step."""
+class Fails(Walk):
+    """An environment whose steps with the numbers ``at`` fail; a file counts the steps of all processes."""
+
+    path, at = None, (1, 2)
+
+    def fail(self):
+        raise ArithmeticError("the simulator diverged")
 
     def step(self, action):
-        if self.left < 6:
-            os.kill(os.getpid(), 9)
+        with open(self.path, "ab", buffering=0) as file:  # noqa: PTH123 - opened in a worker
+            file.write(b"x")
+            number = file.tell()
+        if number in self.at:
+            self.fail()
         return super().step(action)
+
+
+class Killed(Fails):
+    """An environment that kills its process at some of its steps."""
+
+    at = (3, 20, 60, 150)
+
+    def fail(self):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Noisy:

@@ -16,7 +16,7 @@ from her_agents.training.evaluation import Evaluation
 from her_agents.training.logs import COLUMNS, write_csv
 from her_agents.training.loop import epoch_line, train
 from her_wrappers import InUseError
-from her_wrappers.data.progress import read_progress
+from her_wrappers.data.text import read_progress
 from tests.support.short_runs import TASKS, same, tiny, without_time
 
 

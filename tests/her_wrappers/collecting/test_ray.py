@@ -1,14 +1,10 @@
 """The Ray backend: the same episodes as in one process, on a cluster that loses workers and nodes."""
 
-import os
-import signal
 import socket
 import time
 
-import numpy as np
 import pytest
 
-from her_agents.training.loop import train
 from her_wrappers.collecting import Collector
 from tests.support.collecting import (
     Noisy,
@@ -19,12 +15,9 @@ from tests.support.collecting import (
     collect_with_updates,
     still,
 )
-from tests.support.ray_cluster import LOOPBACK, connect, three_nodes
-from tests.support.short_runs import same, tiny
+from tests.support.ray_cluster import connect, three_nodes
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
-
-LONGER = {"num_envs": 8, "steps": 6_000, "steps_per_epoch": 1_000}
 
 SETTINGS = {"num_envs": 3, "seed": 7, "info_keys": ["place"]}
 
@@ -78,43 +71,3 @@ def test_another_ray_on_this_machine_is_not_used_without_an_address(monkeypatch)
     monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda *_: other)
     assert_same_rounds(collect("ray", 1), collect("local", 1))
     assert not ray.is_initialized(), "the collector shuts down the Ray that it started"
-
-
-class Actors:
-    """Process ids of the actors of a run, which are known when an actor has executed its first tasks."""
-
-    def __init__(self):
-        self._pids = {}
-
-    def kill_one(self, training, rng):
-        """Send SIGKILL to the process of a random actor; return whether one was running."""
-        actors = training._collector._backend._actors.values()
-        for actor in actors:
-            if actor not in self._pids:
-                self._pids[actor] = actor.__ray_call__.remote(lambda _: os.getpid())
-        ready, _ = ray.wait([self._pids[actor] for actor in actors], num_returns=len(actors), timeout=0)
-        try:
-            os.kill(ray.get(ready[rng.integers(len(ready))]), signal.SIGKILL)
-        except (ProcessLookupError, ValueError, ray.exceptions.RayError):  # lost, or not started yet
-            return False
-        return True
-
-
-@pytest.mark.campaign
-def test_five_lost_nodes_and_twenty_killed_actors_change_no_weight():
-    """A DQN is trained; a new node replaces each lost one."""
-    expected = train(tiny(workers=3, **LONGER), on_epoch=None, backend="local")
-    rng, actors, faults = np.random.default_rng(0), Actors(), {"nodes": 0, "actors": 0}
-    with three_nodes() as nodes:
-
-        def disturb(training):
-            if rng.random() < 0.3:
-                faults["actors"] += actors.kill_one(training, rng)
-            if rng.random() < 0.1:
-                nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
-                nodes.add_node(num_cpus=2, node_ip_address=LOOPBACK)
-                faults["nodes"] += 1
-
-        while faults["nodes"] < 5 or faults["actors"] < 20:
-            result = train(tiny(workers=3, **LONGER), on_epoch=None, on_step=disturb, backend="ray")
-            assert same(result.agent.state_dict(), expected.agent.state_dict())

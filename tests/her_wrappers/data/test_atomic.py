@@ -3,13 +3,11 @@
 import errno
 import os
 import stat
-import subprocess
-import sys
 import time
 
 import pytest
 
-from her_wrappers.data.atomic import LEFTOVER_AGE, InUseError, acquire_lock, replacement
+from her_wrappers.data.atomic import LEFTOVER_AGE, replacement
 from tests.support.archived_episodes import files
 
 
@@ -65,27 +63,6 @@ def test_a_link_is_followed_and_a_folder_is_an_error(tmp_path):
     assert (tmp_path / "target").read_bytes() == b"new"
     with pytest.raises(IsADirectoryError):
         write(tmp_path, b"")
-
-
-def test_the_lock_of_a_process_ends_with_it(tmp_path):
-    path = tmp_path / "lock"
-    code = f"""
-import sys
-from pathlib import Path
-from her_wrappers.data.atomic import acquire_lock
-lock = acquire_lock(Path({str(path)!r}), "it")
-print(lock.is_locked, flush=True)
-sys.stdin.read()
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "True\n"
-        with pytest.raises(InUseError, match="it is in use"):
-            acquire_lock(path, "it")
-        process.kill()
-        process.wait()
-        acquire_lock(path, "it").release()
 
 
 def test_errors_name_the_file_and_not_the_unfinished_one(tmp_path, monkeypatch):

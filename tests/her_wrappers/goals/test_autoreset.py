@@ -6,7 +6,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
 
 from her_envs import PointReach, TaskEnv
-from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
+from her_wrappers import EpisodeRecorder
 from her_wrappers.goals.autoreset import declared_mode
 from tests.support.specimens.reach import Reach
 
@@ -45,51 +45,14 @@ def test_a_mode_in_the_metadata_alone_is_used():
     assert declared_mode(Own()) is AutoresetMode.SAME_STEP
 
 
-def test_episodes_are_recorded_by_the_mode_that_the_environment_has():
-    """By the mode in the shared metadata, the step after each episode would be a reset."""
-    env = SyncVectorEnv([lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.SAME_STEP)
-    other = SyncVectorEnv(
-        [lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.NEXT_STEP
-    )
-    env.metadata = other.metadata
-    episodes = []
-    recorder = VectorEpisodeRecorder(env, episodes.append)
-    recorder.reset(seed=0)
-    for _ in range(12):
-        recorder.step(np.zeros((1, 2), np.float32))
-    assert [len(episode) for episode in episodes] == [3] * 4
-
-
-def autoreset(**options):
-    return gym.wrappers.Autoreset(TaskEnv(PointReach(), max_steps=3, **options))
-
-
-def assert_no_step_is_a_reset(buffer):
-    assert buffer.num_episodes == 4
-    for episode in buffer.episodes():
-        assert len(episode) == 3
-        moves = np.diff(episode.observations["achieved_goal"], axis=0)
-        np.testing.assert_allclose(moves, 0.05 * episode.actions, atol=1e-6)
-
-
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gym.wrappers.TimeLimit(env, 100)])
 def test_resets_of_the_wrapper_autoreset_are_not_recorded_as_steps(wrap):
-    env = wrap(autoreset())
-    buffer = HindsightReplayBuffer.for_env(env, seed=0, n_sampled_goal=0)
-    recorder = EpisodeRecorder(env, buffer.add_episode, info_keys=["is_success"])
+    env, episodes = wrap(gym.wrappers.Autoreset(TaskEnv(PointReach(), max_steps=3))), []
+    recorder = EpisodeRecorder(env, episodes.append, info_keys=["is_success"])
     recorder.reset(seed=0)
     for _ in range(15):
         recorder.step(np.full(2, 0.1, np.float32))
-    assert_no_step_is_a_reset(buffer)
-
-
-def test_add_skips_the_resets_of_the_wrapper_autoreset():
-    env = autoreset()
-    buffer = HindsightReplayBuffer.for_env(env, seed=0, n_sampled_goal=0)
-    (obs, _), ended = env.reset(seed=0), False
-    for _ in range(15):
-        action = np.full(2, 0.1, np.float32)
-        next_obs, reward, terminated, truncated, info = env.step(action)
-        buffer.add(obs, action, reward, next_obs, terminated, truncated, info, skip=ended)
-        obs, ended = next_obs, terminated or truncated
-    assert_no_step_is_a_reset(buffer)
+    assert [len(episode) for episode in episodes] == [3] * 4
+    for episode in episodes:
+        moves = np.diff(episode.observations["achieved_goal"], axis=0)
+        np.testing.assert_allclose(moves, 0.05 * episode.actions, atol=1e-6)

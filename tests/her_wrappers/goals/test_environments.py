@@ -76,7 +76,6 @@ def test_a_file_is_imported_once():
 
 
 MISTAKES = [
-    ("arm2:ArmReach-v0", "use arm2:ArmReach"),
     ("arm2:Other", "it has arm2:her-test/ArmReach-v1, arm2:ArmReach"),
     ("arm2:Tool", "arm2:Tool must be a registered id, a subclass of gymnasium.Env, or a function that"),
     ("arm2:make_nothing", "arm2:make_nothing must make a single gymnasium.Env, got int"),

@@ -40,22 +40,16 @@ def findings(factory):
 
 REPAIR_OF = {
     "FlatObservation": "AsGoalEnv",
-    "NoAchievedGoalInSpace": "AsGoalEnv",
     "NoComputeReward": "AsGoalEnv",
     "Float64InFloat32Space": "CastObservation",
     "GoalAsList": "CastObservation",
     "NoFlag": "BooleanSuccess",
     "FlagIsFloat": "BooleanSuccess",
-    "FlagNamedSuccess": "BooleanSuccess",
     "NoFlagAtReset": "BooleanSuccess",
     "ReusesArrays": "CopyObservation",
-    "ReusesDict": "CopyObservation",
     "ReusesInfo": "CopyObservation",
-    "GrowsListInInfo": "CopyObservation",
     "ReturnsItsGoal": "CopyObservation",
-    "GoalIsViewOfObservation": "CopyObservation",
     "ChangesTheAction": "CopyObservation",
-    "InfoHoldsTheAction": "CopyObservation",
 }
 """Repair wrapper that fixes each broken specimen."""
 

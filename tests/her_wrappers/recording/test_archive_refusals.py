@@ -3,7 +3,6 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 import her_envs  # noqa: F401 - registers ids
 from her_wrappers import CorruptFileError, EpisodeArchive
@@ -77,22 +76,6 @@ def test_an_invalid_episode_is_an_error_and_the_archive_can_be_used_further(tmp_
             archive(given)
         archive(random_episode(3))
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(2), random_episode(3)])
-
-
-@pytest.mark.parametrize(
-    ("space", "error", "message"),
-    [
-        (spaces.Tuple([spaces.Dict({1: spaces.Discrete(2)})]), TypeError, "keys of observations/0 must be"),
-        (spaces.Dict({"\ud800": spaces.Discrete(2)}), ValueError, "keys of observations must be .* UTF-8"),
-        (spaces.Box(0, 1, (1,) * 32), ValueError, "32"),
-    ],
-)
-def test_spaces_whose_elements_cannot_be_stored_are_errors(tmp_path, space, error, message):
-    env = gym.Env()
-    env.observation_space, env.action_space = space, spaces.Discrete(2)
-    with pytest.raises(error, match=message):
-        EpisodeArchive(tmp_path / "archive", env=env)
-    assert files(tmp_path) == []
 
 
 def test_folders_with_other_files_do_not_change(tmp_path):

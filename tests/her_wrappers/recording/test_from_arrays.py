@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from her_wrappers import EpisodeArchive, Episodes
-from tests.support.counting import counting_buffer, counting_episode
+from her_wrappers import Episodes
+from tests.support.counting import counting_episode
+from tests.support.equality import assert_same_episodes
 
 STATES = np.array([[0.0, 0], [1, 0], [2, 0], [10, 0], [20, 0], [21, 0], [22, 0]])
 """Rows of episodes of 3, 1 and 3 states; the last one has no end."""
@@ -50,24 +51,19 @@ def test_rewards_are_computed_from_the_goals_after_the_steps():
     assert episodes.rewards.tolist() == [-1, 0, -8, -18, -19, -20]
 
 
-def test_dicts_of_goals_are_episodes_that_buffers_and_archives_take(tmp_path):
+def test_observations_may_be_dicts_of_goals():
     recorded = [counting_episode(number, 4) for number in range(3)]
-    whole, last = Episodes.of(recorded), np.arange(12) % 4 == 3
-    after = {key: rows.reshape(3, 5, -1)[:, 1:] for key, rows in whole.observations.items()}
-    before = {key: rows.reshape(3, 5, -1)[:, :-1] for key, rows in whole.observations.items()}
-    flat = [{key: rows.reshape(12, -1) for key, rows in each.items()} for each in (before, after)]
-    episodes = Episodes.from_arrays(
-        flat[0], whole.actions, whole.rewards, timeouts=last, next_observations=flat[1]
+    whole = Episodes.of(recorded)
+    states = {key: rows.reshape(3, 5, -1) for key, rows in whole.observations.items()}
+    before, after = (
+        {key: rows[:, part].reshape(12, -1) for key, rows in states.items()}
+        for part in (slice(4), slice(1, 5))
     )
-    buffer, archive = counting_buffer(), EpisodeArchive(tmp_path)
-    buffer.extend(episodes)
-    archive.add_episodes(episodes)
-    for source in (buffer.episodes(), archive):
-        for episode, expected in zip(source, recorded, strict=True):
-            np.testing.assert_array_equal(
-                episode.observations["achieved_goal"], expected.observations["achieved_goal"]
-            )
-    archive.close()
+    timeouts = np.arange(12) % 4 == 3
+    episodes = Episodes.from_arrays(
+        before, whole.actions, whole.rewards, timeouts=timeouts, next_observations=after
+    )
+    assert_same_episodes(episodes, recorded)
 
 
 MISTAKES = [

@@ -108,3 +108,10 @@ def test_the_last_state_of_a_single_environment_that_resets_itself_is_in_its_inf
     episodes, step = opened(), single(0, 0, terminated=True)
     step |= {"next_obs": single(1, 0)["obs"], "info": {name: LAST, "place": LAST["place"]}}
     assert episodes.add(**step)[0].observations["place"][:, 2].tolist() == [0, 1]
+
+
+def test_a_skipped_reset_of_a_single_environment_adds_nothing():
+    episodes = opened()
+    episodes.add(**single(0, 0, truncated=True))
+    assert episodes.add(**single(1, 0, skip=True)) is None
+    assert episodes.copy()[1].tolist() == [0]

@@ -66,7 +66,7 @@ def record(envs, calls=100, **options):
     return max(moves) < 0.051
 
 
-def add(envs, calls=100, as_list=False):
+def add(envs, calls=100):
     buffer = HindsightReplayBuffer.for_env(envs, seed=0, n_sampled_goal=0)
     obs, _ = envs.reset(seed=0)
     envs.action_space.seed(0)

@@ -1,5 +1,6 @@
 """A process that is forked while another thread works with a buffer or an archive can use them."""
 
+import copy
 import multiprocessing
 import threading
 
@@ -18,11 +19,10 @@ def buffer_work():
 
 
 def copied_buffer_work():
-    import copy  # noqa: PLC0415
-
-    work = buffer_work()[0].__closure__[0].cell_contents
-    buffer = copy.deepcopy(work)
-    return lambda: buffer.sample(1024), lambda: buffer.add_episode(counting_episode(1, 3))
+    buffer = counting_buffer()
+    buffer.add_episode(counting_episode(0, 9))
+    copied = copy.deepcopy(buffer)
+    return lambda: copied.sample(1024), lambda: copied.add_episode(counting_episode(1, 3))
 
 
 def archive_work(path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_agents import evaluate
 from her_wrappers.collecting import Collector
 from her_wrappers.collecting.collector import CollectorError
 from her_wrappers.support.policies import PolicyError, choose_action
@@ -18,9 +17,6 @@ import numpy as np
 
 def pair(observation):
     return np.zeros(2), None
-
-def still(observation):
-    return np.zeros(2, np.float32)
 
 def broken(observation):
     return observation["camera"]
@@ -47,11 +43,6 @@ def test_other_values_are_not_actions(action):
         choose_action(lambda observation: action, {}, PLANE)
 
 
-def test_evaluate_names_the_policy():
-    with pytest.raises(PolicyError, match="tuple of 2 values"):
-        evaluate(Silent(), pair, 1)
-
-
 def test_a_collector_names_the_policy():
     with (
         Collector(Silent, pair, num_workers=1, num_envs=2, backend="local", seed=0) as collector,
@@ -72,17 +63,9 @@ def test_a_collector_names_the_policy():
 def test_commands_name_the_policy(command, options, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(POLICIES)
     monkeypatch.chdir(tmp_path)
-    for name, text in (("pair", "tuple of 2 values"), ("broken", "mine.py, line 11")):
+    for name, text in (("pair", "tuple of 2 values"), ("broken", "mine.py, line 8")):
         result = her(command, *options, f"mine.py:{name}")
         assert result.exit_code in {2, 3}, result.output
         assert "policy" in result.stderr
         assert text in result.stderr
         assert "Traceback" not in result.output
-
-
-def test_check_uses_the_policy(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(POLICIES)
-    monkeypatch.chdir(tmp_path)
-    result = her("check", ENV, "--max-steps", 30, "--policy", "mine.py:still")
-    assert result.exit_code == 0, result.output
-    assert "0 successful steps" in result.output

@@ -3,7 +3,7 @@
 import pytest
 
 from her_wrappers.data.arrays import CorruptFileError
-from her_wrappers.data.progress import read_progress
+from her_wrappers.data.text import read_progress
 
 
 def test_rows_have_the_numbers_of_the_cells_that_are_not_empty(tmp_path):
