@@ -7,7 +7,7 @@ For example:
 
 The cost of `GoalEnvChecker` is the time of a step with the wrapper minus the time without it; both include
 resets. The first 1,000 steps are measured separately, since the wrapper checks all of them, but only every
-25th of the later steps.
+40th of the later steps.
 """
 
 from __future__ import annotations

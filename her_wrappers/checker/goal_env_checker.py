@@ -21,7 +21,7 @@ from her_wrappers.support.user_warning import warn_user
 WATCHED_CLOSELY = 1000
 """Number of first steps that are all checked; resets are checked only during these steps."""
 
-STRIDE = 25
+STRIDE = 40
 """After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
 
 CHANGES_LATER = GOAL_ENV_RULES["GE301"]
@@ -35,7 +35,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     """Checks an environment while it is used, and warns once for each finding.
 
     The wrapper checks each of the first 1000 steps, and the resets before and between them. From then on, it
-    checks only every 25th step and no reset. The wrapper applies the rules that need no additional steps or
+    checks only every 40th step and no reset. The wrapper applies the rules that need no additional steps or
     relabeled goals. These rules find wrong spaces; rewards, success flags and terminations that contradict
     the goal functions; returned arrays that change later or share memory; and goals that change within an
     episode. The wrapper does not change the values that ``reset`` and ``step`` take and return.
@@ -100,7 +100,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment; check each of the first 1000 steps, and then every 25th step.
+        """Step the environment; check each of the first 1000 steps, and then every 40th step.
 
         Args:
             action: Element of the action space.
