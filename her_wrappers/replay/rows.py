@@ -261,7 +261,7 @@ class RowStorage:
         rows_of_steps = (stored.end_row + episodes.state_of_step) % capacity
         spans, goals = self._make_spans(stored, episodes, goal_independent, observed, span_bounds)
         span_slots = (stored.end_span + np.arange(num_spans)) % len(stored.goal_spans)
-        span_of_step = span_slots.repeat(np.diff(span_bounds))
+        span_of_step = span_slots.repeat(span_bounds[1:] - span_bounds[:-1])
 
         # This evicts the oldest episodes, so that the rows written next are not in use. From here on nothing
         # large is allocated, since a MemoryError must not lose the evicted episodes.
@@ -372,7 +372,7 @@ class RowStorage:
         begins, ends = bounds[:-1], bounds[1:]
         states = episodes.state_of_step[begins]
         episode = states - begins
-        first, length = episodes.ends[episode], np.diff(episodes.ends)[episode]
+        first, length = episodes.ends[episode], episodes.lengths[episode]
         row = (stored.end_row + first + episode) % len(stored.states[0])
         flags = 1 * episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
         number = episode + stored.end_episode
@@ -384,7 +384,7 @@ class RowStorage:
                 if column.is_desired and column.matrix == matrix:
                     pairs[:, :, column.columns] = goals[before_and_after]
             all_goals.append(pairs.reshape(len(pairs), -1))
-        return np.array(columns).T, all_goals
+        return np.array(columns, np.int64).T, all_goals
 
     def take_goals(
         self, goal_rows: np.ndarray, goal_spans: np.ndarray, num_achieved: int, num_relabeled: int
