@@ -20,6 +20,7 @@ BUDGETS = {  # of lines; a part is a folder without the folders that are parts t
     "her_wrappers/recording": 2_500,
     "her_wrappers/replay": 3_450,
     "her_wrappers/checker": 3_850,
+    "her_wrappers/simulators": 480,
     "her_wrappers/conformance": 2_500,
     "her_wrappers/diagnosis": 2_050,
     "her_wrappers/collecting": 920,
