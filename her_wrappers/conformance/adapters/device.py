@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
-from her_wrappers.conformance.adapters.ours import buffer_options, stacked, states
+from her_wrappers.conformance.adapter import OFFERS
+from her_wrappers.conformance.adapters.ours import Ours, buffer_options, stacked
 from her_wrappers.data.trees import map_tree
-from her_wrappers.replay.device_buffer import DeviceReplayBuffer, SimulatorStep
+from her_wrappers.replay.device_buffer import DeviceReplayBuffer
+from her_wrappers.replay.lanes import SimulatorStep
 
 
-class OursOnDevice(ReplayAdapter):
+class OursOnDevice(Ours):
     """Adapter of `DeviceReplayBuffer`; the buffer gets one step of all environments per call."""
 
     name = "her-toolkit, on a device"
@@ -29,10 +30,10 @@ class OursOnDevice(ReplayAdapter):
         }
         steps, given = buffer_size // num_envs, buffer_options(**options)
         del given["prioritized"]
-        sizes = {"steps_per_env": steps, "states_per_env": 2 * steps + 1}  # also for episodes of one step
-        self.buffer = DeviceReplayBuffer(
+        given |= {"steps_per_env": steps, "states_per_env": 2 * steps + 1}  # also for episodes of one step
+        self.buffer: Any = DeviceReplayBuffer(
             env.observation_space, env.action_space, num_envs,
-            termination=self.termination, **self._options, **sizes, **given,
+            termination=self.termination, **self._options, **given,
         )  # fmt: skip
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
@@ -51,31 +52,14 @@ class OursOnDevice(ReplayAdapter):
         # The next call has the first observations of new episodes; until then, the last ones are as good.
         self.buffer.add(SimulatorStep(last, action, reward.float(), terminated, truncated, last, info, first))
 
-    def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch as `ReplayAdapter.sample` describes it."""
-        batch = self.buffer.sample(batch_size).to_numpy()
-        return {
-            **states(batch),
-            "action": batch.actions,
-            "reward": batch.rewards,
-            "terminated": batch.terminations,
-            "truncated": batch.truncations,
-            "discount": batch.discounts,
-            "index": batch.index,
-            "weight": batch.weights,
-        }
-
     def end_episode(self, env_index: int = 0) -> None:
-        """Let the next step of each environment begin a new episode."""
         self._are_new = torch.ones_like(self._are_new)
 
     def save(self, path: str) -> None:
-        """Save the buffer, and which environments begin a new episode with their next step."""
         self.buffer.save(path)
         np.save(f"{path}-begins.npy", self._are_new.numpy())
 
     def load(self, path: str) -> None:
-        """Replace this buffer with a saved buffer."""
         self.buffer = DeviceReplayBuffer.load(path, **self._options)
         self._are_new = torch.from_numpy(np.load(f"{path}-begins.npy"))
 

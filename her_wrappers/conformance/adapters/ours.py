@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,13 +13,16 @@ from her_wrappers.replay.priorities import Priority
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from her_wrappers.conformance.oracle import Eviction
+
 
 class Ours(ReplayAdapter):
     """Adapter of `HindsightReplayBuffer`; the buffer gets one step of each environment per call."""
 
     name = "her-toolkit"
     offers = frozenset(OFFERS)
-    samples_open_episodes, evicts, ends_all_episodes = False, "episodes", True
+    samples_open_episodes, ends_all_episodes = False, True
+    evicts: ClassVar[Eviction | None] = "episodes"
 
     def __init__(self, env: Any, *, num_envs: int = 1, **options: Any) -> None:
         self._env, self._num_envs = env, num_envs
@@ -35,7 +38,7 @@ class Ours(ReplayAdapter):
             self._steps = []
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        batch = self.buffer.sample(batch_size)
+        batch = self.buffer.sample(batch_size).to_numpy()
         return {
             **states(batch),
             "action": batch.actions,
