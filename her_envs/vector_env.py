@@ -57,7 +57,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         render_mode: ``None``, ``"human"`` for a window with the first 16 environments, ``"rgb_array"`` for
             pictures as arrays.
         render_size: Side of a picture, or of the window [pixels].
-        device: None for NumPy arrays, or a torch device, such as ``"cuda"``, if the task supports tensors.
+        device: A torch device such as ``"cuda"``, if the task supports tensors; None for NumPy arrays.
 
     Raises:
         TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or

@@ -37,7 +37,7 @@ class SimulatorStep(NamedTuple):
     """One step of all N environments of a simulator, as tensors on its device.
 
     Attributes:
-        observation: Dict of (N, ...) tensors ``observation``, ``achieved_goal``, ``desired_goal``: what the
+        observation: Dict of (N, ...) tensors ``observation``, ``achieved_goal``, ``desired_goal``, which the
             policy sees next. Where an episode ended, this is the first observation of the next episode.
         action: (N, ...) actions of the step.
         reward: (N,) float32 rewards.
