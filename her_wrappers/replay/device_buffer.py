@@ -230,7 +230,7 @@ class DeviceReplayBuffer:
             TypeError: As for `add`.
             ValueError: As for `add`.
         """
-        self._lanes.begin_episodes(observation, mask)
+        self._lanes.begin_episodes(observation, mask, self.steps_per_env)
 
     def sample(self, batch_size: int) -> Batch[Tensor]:
         """Sample transitions with replacement, uniformly over all stored steps; relabeled rows come first.
@@ -314,7 +314,8 @@ class DeviceReplayBuffer:
         length = steps.last - first
         if select is episode:
             return first + 1 + (random * length).long()
-        chosen = select.strategy(steps.row - first, length, self.generator)
+        [function] = select.args  # without the wrapper for arrays, `validated`
+        chosen = function(steps.row - first, length, self.generator)
         chosen = self._require_rows("the goal selection strategy", chosen, len(length))
         return first + chosen.clamp(min=1).minimum(length)
 

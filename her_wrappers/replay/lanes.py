@@ -143,6 +143,7 @@ class Lanes:
             ) from error
         self._infos: dict[str, Tensor] = {}  # allocated by the first step, which has their shapes
         self._all = torch.arange(self.num_envs, device=self.device)
+        self._begins = self._all * self._size
         # Of each lane: numbers of the next row and step, of the oldest ones that are stored, and of the
         # episode; the number of stored steps of this and all earlier lanes; the first invalid step.
         self._next_row, self._next_step, self._oldest_row, self._oldest_step, self._ends = (
@@ -163,17 +164,17 @@ class Lanes:
         last, following = (self._blocks(each, self._state) for each in states)
         infos = {key: self._checked(f"info {key!r}", step.info.get(key)) for key in info_keys}
         if step.first_observation is not None:
-            self.begin_episodes(step.first_observation)
+            self.begin_episodes(step.first_observation, None, max_steps)
         row = self._next_row - 1
-        here = self.find(self._all, row)
+        here = self._own(row)
         for dtype, block in values.items():
             self._rows[dtype][:, self._columns[dtype].desired :].index_copy_(0, here, block)
         for key, value in infos.items():
             column = self._info_column(key, value)
             column.index_copy_(0, here, value.to(column.dtype))
-        self._row_of_step.index_copy_(0, self.find(self._all, self._next_step), row)
+        self._row_of_step.index_copy_(0, self._own(self._next_step), row)
         self._write_states(last, self._episode)
-        self._spans[:, 1].index_copy_(0, self.find(self._all, self._episode), self._next_row)
+        self._spans[:, 1].index_copy_(0, self._own(self._episode), self._next_row)
         is_invalid = ~step.reward.isfinite()
         for blocks in (values, last):
             for dtype, block in blocks.items():
@@ -183,40 +184,42 @@ class Lanes:
                         is_invalid |= block[:, self._columns[dtype].observation :].isinf().any(1)
         self._invalid.copy_(torch.where(is_invalid & (self._invalid < 0), self._next_step, self._invalid))
         self._next_row += 1
-        self._begin(following, step.terminated | step.truncated)
-        self._oldest_step.copy_(self._oldest_step.maximum(self._next_step - max_steps))
-        self._ends.copy_((self._next_step - self._oldest_step).cumsum(0))
+        self._begin(following, step.terminated | step.truncated, max_steps)
 
-    def begin_episodes(self, observation: Mapping[str, Any], mask: Tensor | None = None) -> None:
+    def begin_episodes(self, observation: Mapping[str, Any], mask: Tensor | None, max_steps: int) -> None:
         """Begin new episodes in some lanes; see `DeviceReplayBuffer.begin_episodes`."""
         blocks = self._blocks(observation, self._state)
         began = self._all >= 0 if mask is None else self._checked("mask", mask, torch.bool, ())
-        first = self._spans[self.find(self._all, self._episode), 0]
+        first = self._spans[self._own(self._episode), 0]
         is_open = began & (self._next_row - 1 > first)
         flags = self._rows[torch.bool][:, -2:]  # terminated and truncated
-        previous = self.find(self._all, self._next_row - 2)
+        previous = self._own(self._next_row - 2)
         truncated = flags[previous, 1] | (is_open & ~flags[previous, 0])
         flags[:, 1].index_copy_(0, previous, truncated)
-        self._begin(blocks, began)
+        self._begin(blocks, began, max_steps)
 
-    def _begin(self, blocks: Blocks, began: Tensor) -> None:
+    def _begin(self, blocks: Blocks, began: Tensor, max_steps: int) -> None:
         """Write states to the next rows. In the lanes ``began``, they are the first states of episodes.
 
         In the other lanes, they have no meaning, and the next states overwrite them.
         """
         self._write_states(blocks, self._episode + 1)
-        span = torch.stack((self._next_row, self._next_row), 1)
-        self._spans.index_copy_(0, self.find(self._all, self._episode + 1), span)
+        span = self._next_row[:, None].expand(-1, 2)
+        self._spans.index_copy_(0, self._own(self._episode + 1), span)
         self._next_row += began
         self._episode += began
         self._next_step.copy_(self._next_row - 1 - self._episode)
         self._oldest_row.copy_((self._next_row + 1 - self._size).clamp(min=0))
-        oldest = self._oldest_row - self._episode_of_row[self.find(self._all, self._oldest_row)]
-        self._oldest_step.copy_(self._oldest_step.maximum(oldest))
+        oldest = self._oldest_row - self._episode_of_row[self._own(self._oldest_row)]
+        self._oldest_step.copy_(oldest.maximum(self._next_step - max_steps))
         self._ends.copy_((self._next_step - self._oldest_step).cumsum(0))
 
+    def _own(self, number: Tensor) -> Tensor:
+        """Return the slots of a row, step or episode of each lane; `find` does the same for any lanes."""
+        return self._begins + number % self._size
+
     def _write_states(self, blocks: Blocks, episode: Tensor) -> None:
-        slots = self.find(self._all, self._next_row)
+        slots = self._own(self._next_row)
         for dtype, values in blocks.items():
             self._rows[dtype][:, : self._columns[dtype].desired].index_copy_(0, slots, values)
         self._episode_of_row.index_copy_(0, slots, episode)
