@@ -414,6 +414,10 @@ class DeviceReplayBuffer:
         """Return the number of stored transitions, without demonstrations; this waits for the device."""
         return len(self._lanes)
 
+    def __repr__(self) -> str:  # without the number of steps, which only the device knows
+        sizes = f"num_envs={self.num_envs} steps_per_env={self.steps_per_env}"
+        return f"<{type(self).__name__} {sizes} device={str(self.device)!r}>"
+
     @property
     def can_sample(self) -> bool:
         """Whether a step is stored."""
