@@ -100,7 +100,7 @@ class DeviceReplayBuffer:
         ...     return -((achieved_goal - desired_goal).norm(dim=-1) > 0.05).float()
         >>> buffer = DeviceReplayBuffer(space, goal, 8, compute_reward=compute_reward, seed=0)
         >>> state = dict.fromkeys(space, torch.zeros(8, 2))
-        >>> reward, flags = -torch.ones(8), torch.zeros(8, dtype=torch.bool)
+        >>> reward, flags = torch.zeros(8), torch.zeros(8, dtype=torch.bool)
         >>> buffer.add(SimulatorStep(state, torch.ones(8, 2), reward, flags, flags, state, {}, state))
         >>> buffer.sample(256).observations["desired_goal"].shape
         torch.Size([256, 2])
@@ -493,7 +493,7 @@ class DeviceReplayBuffer:
         differ = (~torch.isclose(rewards, batch.rewards, rtol=1e-4, atol=1e-5)).nonzero()[:, 0].tolist()
         if differ:
             self._warn_once(
-                f"{self._reward_name} returns {float(rewards[differ[0]]):g} for a step whose recorded reward "
+                f"{self._reward_name} returns {float(rewards[differ[0]]) + 0.0:g} for a step whose recorded reward "
                 f"is {float(batch.rewards[differ[0]]):g}, so original and relabeled rows disagree; record "
                 f"the rewards of {self._reward_name}, as GoalSimulator does by default"
             )
