@@ -492,10 +492,11 @@ class DeviceReplayBuffer:
         rewards, best = (self._rewards(batch, each, info) for each in (goal, achieved))
         differ = (~torch.isclose(rewards, batch.rewards, rtol=1e-4, atol=1e-5)).nonzero()[:, 0].tolist()
         if differ:
+            found, recorded = (float(each[differ[0]]) + 0.0 for each in (rewards, batch.rewards))  # no -0
             self._warn_once(
-                f"{self._reward_name} returns {float(rewards[differ[0]]) + 0.0:g} for a step whose recorded reward "
-                f"is {float(batch.rewards[differ[0]]):g}, so original and relabeled rows disagree; record "
-                f"the rewards of {self._reward_name}, as GoalSimulator does by default"
+                f"{self._reward_name} returns {found:g} for a step whose recorded reward is {recorded:g}, so "
+                "original and relabeled rows disagree; record the rewards of the same function, as "
+                "GoalSimulator does by default"
             )
         if not self._rule.is_chosen and (batch.terminations & (rewards == best)).any():
             self._warn_once(
