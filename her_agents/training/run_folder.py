@@ -15,7 +15,7 @@ from her_agents.training.checkpoints import load_checkpoint, save_checkpoint
 from her_agents.training.config import make_config
 from her_agents.training.logs import COUNTS, open_tensorboard, steps_of, write_csv
 from her_wrappers.data.arrays import as_corrupt
-from her_wrappers.data.atomic import acquire_lock, replacement
+from her_wrappers.data.atomic import acquire_lock, make_lock, replacement
 from her_wrappers.support.user_warning import warn_user
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class RunFolder:
             ValueError: ``tensorboard`` is True, and the package tensorboard is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
+        self._lock = make_lock(self.path / "lock")
+        acquire_lock(self._lock, f"the folder {self.path}")
         with self._writing():
             with replacement(self.path / "config.json") as file:  # replaces a pipe too
                 file.write((json.dumps(run.config.as_dict(), indent=2) + "\n").encode())

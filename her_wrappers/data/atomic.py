@@ -64,12 +64,17 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
             os.close(descriptor)
 
 
-def acquire_lock(path: Path, name: str) -> BaseFileLock:
-    """Acquire the lock file ``path``; return the lock, held until ``lock.release()`` or the process ends.
+def make_lock(path: Path) -> BaseFileLock:
+    """Return a lock on the file ``path``; see `acquire_lock`."""
+    return FileLock(path, thread_local=False)
 
+
+def acquire_lock(lock: BaseFileLock, name: str) -> None:
+    """Acquire a lock, which is held until ``lock.release()`` or the process ends.
+
+    The caller has stored the lock before, and releases it after any error: an interruption cannot lose it.
     Raise InUseError if a writer in any process holds the lock; the message says that ``name`` is in use.
     """
-    lock = FileLock(path, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
@@ -77,7 +82,6 @@ def acquire_lock(path: Path, name: str) -> BaseFileLock:
             f"{name} is in use: another process, or another object in this process, has it open for writing; "
             "close it there, or choose another path"
         ) from error
-    return lock
 
 
 def open_regular(path: Path) -> io.BufferedReader:

@@ -25,7 +25,7 @@ from gymnasium import spaces
 
 from her_wrappers.data import Json
 from her_wrappers.data.arrays import CorruptFileError, as_corrupt, require_version
-from her_wrappers.data.atomic import PART, acquire_lock, replacement
+from her_wrappers.data.atomic import PART, acquire_lock, make_lock, replacement
 from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.data.text import parse_file
 from her_wrappers.goals.interface import AnyEnv
@@ -317,12 +317,13 @@ class EpisodeArchive:
                 f"the folder {folder} must be an archive or empty, but it contains {min(others)!r}; "
                 "choose another folder"
             )
-        self._writer_lock = acquire_lock(folder / LOCK, f"the archive {folder}")
+        lock = self._writer_lock = make_lock(folder / LOCK)
         try:
+            acquire_lock(lock, f"the archive {folder}")
             self._state = self._read_for_writing(source)
             self._process = os.getpid()
         except BaseException:
-            self._writer_lock.release()
+            lock.release(force=True)
             raise
 
     def _read_for_writing(self, source: Source | None) -> _ArchiveState:
