@@ -59,8 +59,9 @@ class Batch(Generic[ArrayT]):
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
         index: (B,) int64, step number of each transition. The buffer never uses a step number twice. With N
             steps of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N.
-        provenance: NumPy arrays from which the properties `episode`, `goal_index` and `strategy` are made.
-            None in the batch that ``reward_fn`` gets, where these properties raise ValueError.
+        provenance: Arrays, or tensors of a `DeviceReplayBuffer`, from which the properties `episode`,
+            `goal_index`, `strategy` and `lane` are made. None in the batch that ``reward_fn`` gets, where
+            these properties raise ValueError.
     """
 
     observations: dict[str, Tree]

@@ -108,6 +108,7 @@ class Lanes:
         reward = spaces.Box(-np.inf, np.inf, (), np.float32)
         step = spaces.Dict(action=action_space, reward=reward, terminated=flag, truncated=flag)
         self._state, self._step = SpaceSpec.of("observation", observation_space), SpaceSpec.of("step", step)
+        self._goal = SpaceSpec.of("desired_goal", observation_space["desired_goal"])
         goals = OBSERVATION_KEYS[1:]
         parts = [[leaf for leaf in self._state if leaf.path[0] not in goals]]
         parts += [[leaf for leaf in self._state if leaf.path[0] == key] for key in goals]
@@ -126,11 +127,12 @@ class Lanes:
         sizes = (columns.step * dtype.itemsize for dtype, columns in self._columns.items())
         self.bytes_per_row = sum(sizes) + 4 * 8  # and the four integers of `allocate`
 
-    def allocate(self, states: int, num_demonstrations: int = 0, num_demonstrated: int = 0) -> None:
+    def allocate(self, states: int, num_demonstrations: int = 0, num_demonstrated_episodes: int = 0) -> None:
         """Allocate ``states`` rows for each environment, and rows for demonstrated steps and episodes."""
-        self.num_demonstrations, self.num_demonstrated = num_demonstrations, num_demonstrated
+        self.num_demonstrations = num_demonstrations
+        self.num_demonstrated_episodes = num_demonstrated_episodes
         self._size = states + 1  # one slot may be overwritten before its state is complete
-        slots = self.num_envs * self._size + num_demonstrations + num_demonstrated
+        slots = self.num_envs * self._size + num_demonstrations + num_demonstrated_episodes
         try:
             widths = {dtype: columns.step for dtype, columns in self._columns.items()}
             self._rows = {dtype: self._zeros(slots, width, dtype=dtype) for dtype, width in widths.items()}
@@ -162,7 +164,11 @@ class Lanes:
         values = self._blocks({name: getattr(step, name) for name in names}, self._step)
         states = step.last_observation, step.observation
         last, following = (self._blocks(each, self._state) for each in states)
-        infos = {key: self._checked(f"info {key!r}", step.info.get(key)) for key in info_keys}
+        shapes = {key: tuple(values.shape[1:]) for key, values in self._infos.items()}  # of the first step
+        infos = {
+            key: self._checked(f"info {key!r}", step.info.get(key), None, shapes.get(key))
+            for key in info_keys
+        }
         if step.first_observation is not None:
             self.begin_episodes(step.first_observation, None, max_steps)
         row = self._next_row - 1
@@ -367,9 +373,10 @@ class Lanes:
 
     def desired_goal(self, slots: Tensor) -> Any:
         """Return the recorded desired goals of states."""
-        return self._tree(self._state, {dtype: rows[slots] for dtype, rows in self._rows.items()})[
-            "desired_goal"
-        ]
+        leaves = [leaf for leaf in self._leaves[self._state.name] if leaf.spec.path[0] == "desired_goal"]
+        return self._goal.build([
+            self._rows[dtype][:, i:j][slots].reshape(len(slots), *leaf.shape) for leaf, dtype, i, j in leaves
+        ])
 
     def _tree(self, spec: SpaceSpec, blocks: Blocks) -> Any:
         """Return parts of (B, width) matrices as the tree of states or steps."""

@@ -241,15 +241,15 @@ class GoalSimulator:
         info = {key: self._column(key, infos, ended) for key in self.info_keys}
         after = self._reset_ended(last, ended) if self.last_observation == "returned" else returned
         goal = last["desired_goal"]
-        computed = self._compute(last["achieved_goal"], goal, info)
+        if self.reward == "compute":
+            reward = self._compute(last["achieved_goal"], goal, info)
         if self._checks.is_active:
             self._checks.add_step((before, last, after), ended, absent, is_marked=time_outs is not None)
             if self.reward == "simulator":
-                earlier = self._compute(before["achieved_goal"], goal, info)
-                self._checks.add_rewards(reward, earlier, computed)
+                goals = (before["achieved_goal"], last["achieved_goal"])
+                self._checks.add_rewards(reward, *(self._compute(each, goal, info) for each in goals))
         self._checks.count_step()
         first, self._first, self._observation = self._first, None, after
-        reward = computed if self.reward == "compute" else reward
         return SimulatorStep(after, action, reward, terminated, truncated, last, info, first)
 
     def check(self) -> None:

@@ -286,6 +286,14 @@ def test_a_wrong_step_is_an_error_and_nothing_is_added(changes, error, names):
         buffer.sample(3)
 
 
+def test_an_info_that_changes_its_shape_is_an_error_and_nothing_is_added():
+    buffer, simulation = make(info_keys=["force"]), Simulation(3, torch.tensor([5.0]))
+    buffer.add(simulation.step(info={"force": torch.zeros(3, 2)}))
+    with pytest.raises(ValueError, match=r"info 'force'.*\(3, 2\).*\(3, 4\)"):
+        buffer.add(simulation.step(info={"force": torch.zeros(3, 4)}))
+    assert len(buffer) == 3
+
+
 @pytest.mark.parametrize("key", ["observation", "desired_goal", "reward", "action"])
 def test_nan_is_an_error_of_the_next_call_that_waits(key):
     buffer, simulation = filled()
@@ -370,3 +378,10 @@ def test_bad_files_and_options_are_errors(tmp_path):
     (tmp_path / "damaged").write_bytes(content)
     with pytest.raises(CorruptFileError):
         DeviceReplayBuffer.load(tmp_path / "damaged", goal_selection_strategy="future")
+
+
+def test_an_error_of_a_function_is_not_a_damaged_file(tmp_path):
+    filled()[0].save(tmp_path / "buffer")
+    loaded = DeviceReplayBuffer.load(tmp_path / "buffer", compute_reward=lambda a, d, info: (a - d).abs())
+    with pytest.raises(ValueError, match="compute_reward must return shape"):
+        loaded.sample(5)
