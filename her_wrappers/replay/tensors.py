@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from her_wrappers.data.trees import leaf_arrays, map_tree
+from her_wrappers.goals.functions import GoalFunction
+
 
 def find_device(name: str | torch.device) -> torch.device:
     """Return the torch device ``name`` with its number, as in ``cuda:0``, or raise ValueError."""
@@ -41,3 +44,23 @@ def to_tensor(values: np.ndarray | torch.Tensor, device: torch.device) -> torch.
         pinned = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
         tensor = pinned.copy_(tensor)
     return tensor.to(device, non_blocking=device.type == "cuda")
+
+
+def on_tensors(function: GoalFunction) -> GoalFunction:
+    """Return a goal function of arrays and a list of infos as one of tensors and infos in columns."""
+
+    def converted(achieved_goal: Any, desired_goal: Any, info: Any) -> torch.Tensor:
+        devices: list[torch.device] = []
+
+        def to_numpy(leaf: torch.Tensor) -> np.ndarray:
+            devices.append(leaf.device)
+            array: np.ndarray = leaf.cpu().numpy()
+            return array
+
+        achieved, desired = (map_tree(to_numpy, each) for each in (achieved_goal, desired_goal))
+        columns = {key: to_numpy(values) for key, values in info.items()}
+        count = len(leaf_arrays(achieved)[0])
+        rows = [{key: values[i] for key, values in columns.items()} for i in range(count)]
+        return torch.as_tensor(np.asarray(function(achieved, desired, rows)), device=devices[0])
+
+    return converted

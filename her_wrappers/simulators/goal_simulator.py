@@ -18,6 +18,7 @@ from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function
 from her_wrappers.replay.lanes import SimulatorStep
+from her_wrappers.replay.tensors import on_tensors
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
 from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, combine, find, leaves
@@ -166,15 +167,6 @@ class GoalSimulator:
             raise ValueError(f"autoreset_mode of env must be SAME_STEP or DISABLED, got {mode}")
         functions = {name: find_function(env, name) for name in ("compute_reward", "compute_terminated")}
         is_numpy = getattr(env.unwrapped, "device", None) is None
-
-        def on_tensors(function: GoalFunction) -> GoalFunction:
-            def converted(*goals_and_info: Any) -> torch.Tensor:
-                *pair, info = (combine(lambda leaf: leaf.cpu().numpy(), each) for each in goals_and_info)
-                rows = [{key: info[key][i] for key in info} for i in range(len(leaves(pair[0])[0]))]
-                device = leaves(goals_and_info[0])[0].device
-                return torch.as_tensor(np.asarray(function(*pair, rows)), device=device)  # type: ignore[call-arg]
-
-            return converted
 
         if is_numpy:
             own = GoalInterface.of(env, compute_reward=options.get("compute_reward"))

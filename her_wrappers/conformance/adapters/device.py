@@ -12,6 +12,7 @@ from her_wrappers.conformance.adapters.ours import Ours, buffer_options, stacked
 from her_wrappers.data.trees import map_tree
 from her_wrappers.replay.device_buffer import DeviceReplayBuffer
 from her_wrappers.replay.lanes import SimulatorStep
+from her_wrappers.replay.tensors import on_tensors
 
 
 class OursOnDevice(Ours):
@@ -25,8 +26,8 @@ class OursOnDevice(Ours):
         self._num_envs, self._steps = num_envs, list[tuple[Any, ...]]()
         self._are_new = torch.ones(num_envs, dtype=torch.bool)
         self._options: dict[str, Any] = {
-            "compute_reward": _on_tensors(env.compute_reward, np.float32),
-            "compute_terminated": _on_tensors(env.compute_terminated, np.bool_),
+            "compute_reward": on_tensors(env.compute_reward),
+            "compute_terminated": on_tensors(env.compute_terminated),
         }
         steps, given = buffer_size // num_envs, buffer_options(**options)
         del given["prioritized"]
@@ -62,15 +63,3 @@ class OursOnDevice(Ours):
     def load(self, path: str) -> None:
         self.buffer = DeviceReplayBuffer.load(path, **self._options)
         self._are_new = torch.from_numpy(np.load(f"{path}-begins.npy"))
-
-
-def _on_tensors(function: Any, dtype: Any) -> Any:
-    """Return a goal function of arrays as a function of tensors, whose infos are columns."""
-
-    def on_tensors(achieved_goal: torch.Tensor, desired_goal: torch.Tensor, info: Any) -> torch.Tensor:
-        columns = {key: values.tolist() for key, values in info.items()}
-        rows = [{key: columns[key][i] for key in columns} for i in range(len(achieved_goal))]
-        found = function(achieved_goal.numpy(), desired_goal.numpy(), rows)
-        return torch.from_numpy(np.asarray(found, dtype))
-
-    return on_tensors
