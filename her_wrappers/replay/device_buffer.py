@@ -494,19 +494,21 @@ class DeviceReplayBuffer:
         if differ:
             found, recorded = (float(each[differ[0]]) + 0.0 for each in (rewards, batch.rewards))  # no -0
             self._warn_once(
+                "rewards",
                 f"{self._reward_name} returns {found:g} for a step whose recorded reward is {recorded:g}, so "
                 "original and relabeled rows disagree; record the rewards of the same function, as "
-                "GoalSimulator does by default"
+                "GoalSimulator does by default",
             )
         if not self._rule.is_chosen and (batch.terminations & (rewards == best)).any():
             self._warn_once(
+                "terminations",
                 "episodes end at their goal, but relabeled rows keep their recorded terminations, which are "
-                'wrong then; pass compute_terminated=, or termination="success"'
+                'wrong then; pass compute_terminated=, or termination="success"',
             )
 
-    def _warn_once(self, message: str) -> None:
-        if message[:20] not in self._warned:
-            self._warned.add(message[:20])
+    def _warn_once(self, subject: str, message: str) -> None:
+        if subject not in self._warned:
+            self._warned.add(subject)
             warn_user(message)
 
     def verify(self) -> None:
@@ -542,13 +544,8 @@ class DeviceReplayBuffer:
             "num_adds": self._num_adds,
         }
         arrays = {name: tensor.cpu().numpy() for name, tensor in self._lanes.tensors().items()}
-        write_arrays(
-            path,
-            arrays | {"generator": self.generator.get_state().numpy()},
-            header,
-            kind=KIND,
-            version=VERSION,
-        )
+        arrays["generator"] = self.generator.get_state().numpy()
+        write_arrays(path, arrays, header, kind=KIND, version=VERSION)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None, **options: Any) -> DeviceReplayBuffer:

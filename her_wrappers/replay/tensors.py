@@ -1,4 +1,4 @@
-"""Torch devices, and conversions of arrays to tensors; the only module of the buffer that imports torch."""
+"""Torch devices, and conversions between arrays and tensors."""
 
 from __future__ import annotations
 

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from her_wrappers import Batch, Demonstrations, DeviceReplayBuffer, Geometric, Mixture, SimulatorStep
+from her_wrappers import Batch, Demonstrations, DeviceReplayBuffer, SimulatorStep
 from her_wrappers.conformance.oracle import StoredEpisode
 from her_wrappers.data.trees import map_tree
 from tests.support.counting import LEAVES, TREES, World
 from tests.support.expected_buffer import STATES, ExpectedBuffer
+from tests.support.programs import TERMINATIONS, goal_options
 
 
 def halfway(t: torch.Tensor, length: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -25,19 +26,7 @@ def halfway(t: torch.Tensor, length: torch.Tensor, generator: torch.Generator) -
     return middle + 1 + (torch.rand(len(t), generator=generator) * (length - middle)).long()
 
 
-GOALS = (
-    {},
-    {"goal_selection_strategy": "final", "n_sampled_goal": 1},
-    {"goal_selection_strategy": Mixture({"episode": 0.9, "original": 0.1})},
-    {"goal_selection_strategy": "geometric"},
-    {"goal_selection_strategy": Mixture({"random": 1, "original": 0})},
-    {"goal_selection_strategy": "desired"},
-    {"goal_selection_strategy": halfway},
-    {"goal_selection_strategy": Mixture({"desired": 0.3, "future": 0.3, "random": 0.2, "original": 0.2})},
-    {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, halfway: 0.5}), "n_sampled_goal": 9},
-    {"n_sampled_goal": 0},
-)
-TERMINATIONS = (None, "no function", "recompute", "success", "keep", "never", "function")
+GOALS = goal_options(halfway)
 
 
 class TensorWorld(World):

@@ -21,18 +21,24 @@ from tests.support.counting import LEAVES, TREES, World
 from tests.support.equality import assert_same_batches
 from tests.support.expected_buffer import ExpectedBuffer, halfway
 
-GOALS = (
-    {},
-    {"goal_selection_strategy": "final", "n_sampled_goal": 1},
-    {"goal_selection_strategy": Mixture({"episode": 0.9, "original": 0.1})},
-    {"goal_selection_strategy": "geometric"},
-    {"goal_selection_strategy": Mixture({"random": 1, "original": 0})},
-    {"goal_selection_strategy": "desired"},
-    {"goal_selection_strategy": halfway},
-    {"goal_selection_strategy": Mixture({"desired": 0.3, "future": 0.3, "random": 0.2, "original": 0.2})},
-    {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, halfway: 0.5}), "n_sampled_goal": 9},
-    {"n_sampled_goal": 0},
-)
+
+def goal_options(halfway: Any) -> tuple[dict[str, Any], ...]:
+    """Return options that select goals; ``halfway`` is a strategy of the user's own."""
+    return (
+        {},
+        {"goal_selection_strategy": "final", "n_sampled_goal": 1},
+        {"goal_selection_strategy": Mixture({"episode": 0.9, "original": 0.1})},
+        {"goal_selection_strategy": "geometric"},
+        {"goal_selection_strategy": Mixture({"random": 1, "original": 0})},
+        {"goal_selection_strategy": "desired"},
+        {"goal_selection_strategy": halfway},
+        {"goal_selection_strategy": Mixture({"desired": 0.3, "future": 0.3, "random": 0.2, "original": 0.2})},
+        {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, halfway: 0.5}), "n_sampled_goal": 9},
+        {"n_sampled_goal": 0},
+    )
+
+
+GOALS = goal_options(halfway)
 TERMINATIONS = (None, "no function", "recompute", "success", "keep", "never", "function")
 PRIORITIES = (None, None, Priority(beta=0.5), Priority(alpha=1, beta=1, eps=0.01))
 OPERATIONS = (
