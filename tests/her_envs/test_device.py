@@ -13,19 +13,9 @@ from torch.utils._pytree import tree_leaves
 
 from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskVectorEnv
 from her_envs.tensors import TensorRandom
-from tests.support.bundled import VARIANTS, ids
+from tests.support.bundled import TASKS, VARIANTS, ids
 
 MODES = list(AutoresetMode)
-TASKS = [
-    PointMaze(layout=["..#", "..."], success_radius=0.5, step_size=1.5),
-    PointPush(success_radius=0.2),
-    BitFlipping(n_bits=3),
-    BitFlipping(n_bits=2, continuous=True),
-    BitFlipping(n_bits=3, observation="integer"),
-    BitFlipping(n_bits=2, observation="image"),
-    PointReach(success_radius=0.4, step_size=0.5),
-    Counting(length=4),
-]
 
 
 def arrays(tree):

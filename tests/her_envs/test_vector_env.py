@@ -13,22 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskEnv, TaskVectorEnv
+from her_envs import BitFlipping, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.registration import ENTRY_POINTS
 from her_envs.starts import sample_starts
-from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids
+from tests.support.bundled import BIT_FLIPPING, TASKS, VARIANTS, ids
 
 MODES = list(AutoresetMode)
-TASKS = [
-    PointMaze(layout=["..#", "..."], success_radius=0.5, step_size=1.5),
-    PointPush(success_radius=0.2),
-    BitFlipping(n_bits=3),
-    BitFlipping(n_bits=2, continuous=True),
-    BitFlipping(n_bits=3, observation="integer"),
-    BitFlipping(n_bits=2, observation="image"),
-    PointReach(success_radius=0.4, step_size=0.5),
-    Counting(length=4),
-]
 
 
 def unsolved_starts(task, seed):

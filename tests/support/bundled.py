@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from her_envs import TaskEnv
+from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskEnv
 from her_envs.registration import ENTRY_POINTS
 
 BIT_FLIPPING = "her_envs/BitFlipping-v0"
@@ -36,3 +36,16 @@ def make(env_id: str, **options: Any) -> TaskEnv:
     env = gym.make(env_id, **options).unwrapped
     assert isinstance(env, TaskEnv)
     return env
+
+
+# Small tasks, whose episodes succeed, end and restart within few steps
+TASKS = [
+    PointMaze(layout=["..#", "..."], success_radius=0.5, step_size=1.5),
+    PointPush(success_radius=0.2),
+    BitFlipping(n_bits=3),
+    BitFlipping(n_bits=2, continuous=True),
+    BitFlipping(n_bits=3, observation="integer"),
+    BitFlipping(n_bits=2, observation="image"),
+    PointReach(success_radius=0.4, step_size=0.5),
+    Counting(length=4),
+]
