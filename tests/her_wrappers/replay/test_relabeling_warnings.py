@@ -236,8 +236,8 @@ def test_correct_environments_give_no_warning(name):
     vector = isinstance(env, gym.vector.VectorEnv)
     options = NEEDS.get(name, {})
     if vector:
-        found = messages(record_rows, env, steps=200, **options)
+        found = messages(record_rows, env, steps=100, **options)
     else:
         env = gym.wrappers.TimeLimit(env, 50)
-        found = messages(record, env, episodes=34, **options)
+        found = messages(record, env, episodes=20, **options)
     assert not found

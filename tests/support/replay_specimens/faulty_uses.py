@@ -13,11 +13,6 @@ class WeightsAreTooDifferent(Full, code="HB804"):
         return (priorities.min() / priorities) ** 2
 
 
-class WeightsAreNaN(Full, code="HB804"):
-    def weights(self, priorities):
-        return super().weights(priorities) * np.nan
-
-
 class WeightsOfLoadedBufferAreOnes(Full, code="HB804"):
     def weights(self, priorities):
         return np.ones(len(priorities)) if self.is_loaded else super().weights(priorities)
@@ -95,23 +90,10 @@ class DiscountIgnoresTermination(Reference, code="HB401"):
         return super().sample(batch_size) | {"discount": np.full(batch_size, 0.9)}
 
 
-class DiscountOfTruncatedRowsIsZero(Reference, code="HB401"):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        return batch | {"discount": batch["discount"] * ~batch["truncated"].astype(bool)}
-
-
 class RelabeledRowsAreNotTruncated(Reference, code="HB402"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row | {"truncated": False} if relabeled else row
-
-
-class NextGoalsAreFloat32(Reference, code="HB101"):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        goals = batch["next_desired_goal"]
-        return batch | {"next_desired_goal": goals.astype(np.float32) if goals.dtype == float else goals}
 
 
 # --- rows of the same batch -----------------------------------------------------------------------
@@ -124,16 +106,6 @@ class OneRandomNumberPerBatch(ChoosesFrom, code="HB206"):
 
     def other_goal(self, episode, t):
         return achieved(episode[t + int(self.place * (len(episode) - t))])
-
-
-class OneRandomNumberPerEpisode(ChoosesFrom, code="HB206"):
-    def sample(self, batch_size):
-        self.places = {}
-        return super().sample(batch_size)
-
-    def other_goal(self, episode, t):
-        place = self.places.setdefault(id(episode), self.rng.random())
-        return achieved(episode[t + int(place * (len(episode) - t))])
 
 
 class EpisodesAreRelabeledTogether(Reference, code="HB206"):
@@ -172,11 +144,6 @@ class EachStepHasOneGoal(ChoosesFrom, code="HB206"):
 
 
 # --- kinds of episodes ----------------------------------------------------------------------------
-
-
-class CrashesAreNotRelabeled(Reference, code="HB204"):
-    def is_relabeled(self, episode, t, i, batch_size):
-        return not episode[-1]["crashed"] and super().is_relabeled(episode, t, i, batch_size)
 
 
 class InterruptedEpisodesAreNotRelabeled(Reference, code="HB204"):
