@@ -78,13 +78,6 @@ class PrioritiesAreScaledInPlace(Full, code="HB607"):
 # --- other fields of a batch ----------------------------------------------------------------------
 
 
-class NextGoalOfLastStepIsOfOtherEpisode(Reference, code="HB101"):
-    def row(self, step, goal, relabeled):
-        row = super().row(step, goal, relabeled)
-        is_last = step["truncated"] and not relabeled
-        return row | {"next_desired_goal": self.rows[0][0][0]["obs"]["desired_goal"]} if is_last else row
-
-
 class DiscountIgnoresTermination(Reference, code="HB401"):
     def sample(self, batch_size):
         return super().sample(batch_size) | {"discount": np.full(batch_size, 0.9)}
@@ -191,12 +184,6 @@ class NewestTransitionsAreSampledMoreWhenFull(Reference, code="HB205"):
 # --- long episodes --------------------------------------------------------------------------------
 
 
-class OffsetIsInt8(ChoosesFrom, code="HB140"):
-    def other_goal(self, episode, t):
-        offset = np.int64(self.rng.integers(len(episode) - t)).astype(np.int8)
-        return achieved(episode[max(t + int(offset), 0)])
-
-
 class OffsetIsUint8(ChoosesFrom, code="HB190"):
     def other_goal(self, episode, t):
         return achieved(episode[t + (int(self.rng.integers(len(episode) - t)) & 255)])
@@ -291,12 +278,6 @@ class EvictionForgetsTheSeed(Reference, code="HB601"):
     def evict(self):
         super().evict()
         self.rng = np.random.default_rng()
-
-
-class EvictionUsesTheGlobalGenerator(Reference, code="HB603"):
-    def evict(self):
-        super().evict()
-        np.random.random()  # noqa: NPY002 - the fault
 
 
 class AddingToALoadedBufferForgetsTheSequence(Reference, code="HB606"):
