@@ -128,7 +128,7 @@ def test_a_scenario_that_does_not_end_is_the_last_one():
         return hangs(self, batch_size) if self.buffer_size == 40 else Reference.sample(self, batch_size)
 
     hangs_once = type("Hangs", (Reference,), {"sample": sample})
-    report = check_replay(hangs_once, select=["HB0", "HB120", "HB122"], max_seconds=2)
+    report = check_replay(hangs_once, select=["HB0", "HB120", "HB122"], max_seconds=5)
     (finding,) = report.findings
     assert (finding.code, finding.subject) == ("HB004", "scenario 'full buffer'")
     (gap,) = report.not_exercised

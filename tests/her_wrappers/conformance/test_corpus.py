@@ -91,7 +91,7 @@ def cases():
         yield pytest.param(specimen, code, id=f"{specimen.__name__}-{code}", marks=marks)
 
 
-@pytest.mark.parametrize(("specimen", "code"), cases())
+@pytest.mark.parametrize(("specimen", "code"), [*cases()])
 def test_each_fault_is_found_by_its_own_rule(specimen, code, monkeypatch):
     with monkeypatch.context() as patch:
         sample_fewer(patch, 3 if code.startswith("HB2") else 6)
