@@ -120,9 +120,9 @@ def test_correct_buffers_get_neither_errors_nor_warnings(adapter, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))  # for processes that run tests in parallel
 def test_each_fault_is_found_and_explained_by_no_unrelated_aspect(part):
-    """A complete check of the first buffer that breaks each rule, of each third rule."""
+    """A complete check of the first buffer that breaks each rule, of each fifth rule."""
     first = {code: (specimen, code) for specimen, code in reversed(FAULTS)}
-    assert_explained([*first.values()][::3][part::2])
+    assert_explained([*first.values()][::5][part::2])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
