@@ -20,7 +20,7 @@ from her_wrappers.collecting import CollectorError
 from her_wrappers.goals import episode_limit
 from her_wrappers.goals.episode_limit import EndlessEpisodeError
 from tests.support.other_envs import NeedsInfo, Other
-from tests.support.short_runs import TASKS, tiny, without_time
+from tests.support.short_runs import tiny, without_time
 
 
 def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
@@ -154,7 +154,7 @@ def test_prioritized_training_updates_the_priorities_with_td_errors(monkeypatch)
     np.testing.assert_array_equal(errors, run.agent.td_errors)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ["dqn", "sac"])
 def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
     config = tiny(task, linear_schedule=True, steps_per_epoch=600, agent={"learning_rate": 0.01})
     with closing(open_run(config)) as run:
@@ -239,7 +239,7 @@ def test_a_run_whose_episodes_are_all_bad_ends_with_the_error():
         train(tiny("sac", steps=400), env=type("AllBad", (Unstable,), {"bad": 1.0}))
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3", "dqn"])
+@pytest.mark.parametrize("algo", ["sac", "dqn"])
 def test_an_agent_that_diverges_stops_with_a_sentence(algo):
     with closing(open_run(tiny(algo, steps=10_000))) as run:
         run_epochs(run, 1)
@@ -253,7 +253,7 @@ def test_an_agent_that_diverges_stops_with_a_sentence(algo):
             run_epochs(run, 1)
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3", "tqc", "dqn"])
+@pytest.mark.parametrize("algo", ["tqc", "dqn"])
 def test_the_default_dtype_of_torch_does_not_matter(algo):
     expected = train(tiny(algo, steps=200)).history
     torch.set_default_dtype(torch.float64)

@@ -94,7 +94,7 @@ def cases():
 @pytest.mark.parametrize(("specimen", "code"), [*cases()])
 def test_each_fault_is_found_by_its_own_rule(specimen, code, monkeypatch):
     with monkeypatch.context() as patch:
-        sample_fewer(patch, 3 if code.startswith("HB2") else 6)
+        sample_fewer(patch, 3 if code[2] in "289" or code[3] == "9" else 6)  # statistics need more rows
         found = check_replay(specimen, select=[code]).codes  # runs only the scenarios of this rule
     assert found or check_replay(specimen, select=[code]).codes
 
