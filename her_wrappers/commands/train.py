@@ -25,7 +25,6 @@ from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
 
 if TYPE_CHECKING:
-    from her_wrappers.rules import Report
     from her_wrappers.simulators import GoalSimulator
 
 
@@ -299,11 +298,6 @@ def _new_runs(
     if "algo" in options:  # before the environment is made, which takes time
         agent_options(options["algo"], options.get("agent", {}))
     config = make_config(base, given)
-
-    def factory() -> Any:
-        made = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
-        return made if config.max_episode_steps is None else limit_episodes(made, config.max_episode_steps)
-
     with ExitStack() as closed:
         env = closed.enter_context(closing(make_single_env(config)))
         simulator = getattr(env.unwrapped, "simulator", None)
@@ -324,11 +318,7 @@ def _new_runs(
             )
         if run.check:
             known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
-            checked = factory if simulator is None else simulator.as_vector_env()
-            if simulator is not None:
-                known = (*known, "GE201")  # the success flag, which the rewards show
-            options = {"max_steps": run.check_steps, "ignore": known, "replicas": simulator is None}
-            _check(config, run, check_goal_env(checked, **options))
+            _check(config, run, known, simulator)
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)
         given_clipping, config = config.clip_targets, choose_clipping(config, env)
@@ -345,8 +335,20 @@ def _new_runs(
     return runs, simulator if run.jobs == 1 else None
 
 
-def _check(config: Config, run: RunOptions, report: Report) -> None:
-    """Print ``report``; if it contains errors, raise CommandError unless ``run.force`` is True."""
+def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: GoalSimulator | None) -> None:
+    """Check the environment, and print the report; with errors, raise CommandError unless ``run.force``."""
+
+    def factory() -> Any:
+        made = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
+        return made if config.max_episode_steps is None else limit_episodes(made, config.max_episode_steps)
+
+    options: dict[str, Any] = {"max_steps": run.check_steps}
+    if simulator is None:
+        report = check_goal_env(factory, ignore=known, **options)
+    else:  # rewards show its successes, without a flag
+        report = check_goal_env(
+            simulator.as_vector_env(), ignore=[*known, "GE201"], replicas=False, **options
+        )
     if report.findings:
         terminal.print_report(report)
     else:

@@ -462,4 +462,4 @@ class Lanes:
     def _split(self, tensor: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Return views of the ``size`` slots of each lane, (N, size, ...), and of those of demonstrations."""
         end = self.num_envs * size
-        return tensor[:end].unflatten(0, (self.num_envs, size)), tensor[end:]
+        return tensor[:end].view(self.num_envs, size, *tensor.shape[1:]), tensor[end:]

@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
+import torch
 
 from her_agents import SAC
 from her_agents.training import updates
@@ -29,16 +30,23 @@ def graphs(monkeypatch):
     return recorded_graphs.use(monkeypatch)
 
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("device", ["simulated", pytest.param("cuda", marks=needs_cuda)])
 @pytest.mark.parametrize("name", RUNS)
-def test_graphs_give_the_numbers_of_single_updates(name, monkeypatch):
+def test_graphs_give_the_numbers_of_single_updates(name, device, monkeypatch):
     config = RUNS[name]
-    graphs = recorded_graphs.use(monkeypatch)
+    if device == "cuda":
+        config, graphs = replace(config, device="cuda", steps=1200, updates_in_graph="always"), None
+    else:
+        graphs = recorded_graphs.use(monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(updates, "EAGER_CALLS", 10**9)  # no graphs, with the same settings of the optimizers
         eager = train(config, on_epoch=None)
         assert not graphs
     captured = train(config, on_epoch=None)
-    assert 1 <= len(graphs) <= eager.agent.update_cycle
+    assert graphs is None or 1 <= len(graphs) <= eager.agent.update_cycle
     assert same(captured.agent.policy_state(), eager.agent.policy_state())
     assert captured.agent.updates == eager.agent.updates > 20
     assert same(captured.agent.td_errors.tolist(), eager.agent.td_errors.tolist())
