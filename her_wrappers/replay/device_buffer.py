@@ -295,7 +295,7 @@ class DeviceReplayBuffer:
             chosen = component == number
             slots = torch.where(chosen, self._lanes.find(lane, row), slots)
             index = torch.where(chosen, self._lanes.index(lane, found), index)
-            takes_desired = chosen if each.takes_desired else None  # it is the last component
+            takes_desired = chosen if each.takes_desired else None  # "desired" is the last component
         values = self._lanes.goals(slots, takes_desired) if self._components else {}
         return NewGoals(component < len(self._components), values), index
 
