@@ -19,7 +19,7 @@ from her_wrappers.goals.interface import OBSERVATION_KEYS, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.batch import Batch, Provenance, Statistics
-from her_wrappers.replay.goal_selection import Geometric, GoalSelection, episode, final, future
+from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, GoalSelection, final, future
 from her_wrappers.replay.lanes import Lanes, NewGoals, SimulatorStep, Steps
 from her_wrappers.replay.options import (
     BufferOptions,
@@ -301,21 +301,18 @@ class DeviceReplayBuffer:
 
     def _select_row(self, select: Any, steps: Steps, random: Tensor) -> Tensor:
         """Return the row of a state in the episode of each step, as a strategy selects it."""
-        left = steps.last - steps.row
-        if select is future:
-            return steps.row + 1 + (random * left).long()
-        if select is final:
-            return steps.last
-        if isinstance(select, Geometric):
+        if isinstance(select, Geometric):  # its function is written with NumPy
+            left = steps.last - steps.row
             tail = 1 + random * torch.expm1(left * math.log(select.gamma))
             ahead = (tail.log() / math.log(select.gamma)).ceil().long()
             return steps.row + ahead.clamp(min=1).minimum(left)
-        first = self._lanes.first_row(steps)
-        length = steps.last - first
-        if select is episode:
-            return first + 1 + (random * length).long()
+        # The results of two strategies do not depend on the first row, so the oldest stored one is not found.
+        first = steps.first if select in {future, final} else self._lanes.first_row(steps)
+        t, length = steps.row - first, steps.last - first
+        if select in STRATEGIES.values():
+            return first + select(t, length, random)
         [function] = select.args  # without the wrapper for arrays, `validated`
-        chosen = function(steps.row - first, length, self.generator)
+        chosen = function(t, length, self.generator)
         chosen = self._require_rows("the goal selection strategy", chosen, len(length))
         return first + chosen.clamp(min=1).minimum(length)
 
