@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from her_wrappers.data.trees import leaf_arrays
 from her_wrappers.goals.interface import OBSERVATION_KEYS
-from her_wrappers.simulators.reading import leaves
 from her_wrappers.support.user_warning import warn_user
 
 MIN_ENDS = 3  # smallest number of ended episodes, all with the same fault, for an error
@@ -63,11 +63,8 @@ class Checks:
         """
         before, last, after = map(_rows, observations)
         change = torch.stack([(y - x).abs().sum(1).nan_to_num() for x, y in zip(before, last, strict=True)])
-        going, still, follows = (
-            ~ended,
-            (change == 0).all(0),
-            self._has_moved,
-        )  # the step before changed something
+        going, still = ~ended, (change == 0).all(0)
+        follows = self._has_moved  # the step before changed something
         self._largest = torch.maximum(self._largest, torch.where(going, change, -1.0).amax(1))
         jumps = ended & (change > 1.5 * self._largest[:, None]) & (self._largest[:, None] >= 0)  # (3, N)
         first = ended & torch.stack([(x == y).all(1) for x, y in zip(last, after, strict=True)])
@@ -167,6 +164,7 @@ class Checks:
 def _rows(observation: dict[str, Any]) -> list[torch.Tensor]:
     """Return all values of each of the three keys as a matrix (N, W)."""
     parts = (
-        [leaf.reshape(len(leaf), -1).float() for leaf in leaves(observation[key])] for key in OBSERVATION_KEYS
+        [leaf.reshape(len(leaf), -1).float() for leaf in leaf_arrays(observation[key])]
+        for key in OBSERVATION_KEYS
     )
     return [torch.cat(part, 1) for part in parts]
