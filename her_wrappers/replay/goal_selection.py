@@ -33,7 +33,7 @@ def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator)
     generator, `DeviceReplayBuffer` passes such numbers as a tensor, and gets a tensor.
     """
     if not isinstance(rng, np.random.Generator):
-        return (rng * bound).long()  # type: ignore[no-any-return] # a tensor
+        return (rng * bound).long()
     fractions = rng.random(count)
     integers: NDArray[np.int64] = np.multiply(fractions, bound, out=fractions).astype(np.int64)
     return integers

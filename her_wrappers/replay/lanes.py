@@ -131,7 +131,8 @@ class Lanes:
         """Allocate ``states`` rows for each environment, and rows for demonstrated steps and episodes."""
         self.num_demonstrations = num_demonstrations
         self.num_demonstrated_episodes = num_demonstrated_episodes
-        self._size = states + 1  # `_begin` writes one state too many in lanes whose episode continues
+        # `_write_first_states` writes one state too many in the lanes whose episodes continue.
+        self._size = states + 1
         slots = self.num_envs * self._size + num_demonstrations + num_demonstrated_episodes
         try:
             widths = {dtype: columns.step for dtype, columns in self._columns.items()}
@@ -190,7 +191,7 @@ class Lanes:
                         is_invalid |= block[:, self._columns[dtype].observation :].isinf().any(1)
         self._invalid.copy_(torch.where(is_invalid & (self._invalid < 0), self._next_step, self._invalid))
         self._next_row += 1
-        self._begin(following, step.terminated | step.truncated, max_steps)
+        self._write_first_states(following, step.terminated | step.truncated, max_steps)
 
     def begin_episodes(self, observation: Mapping[str, Any], mask: Tensor | None, max_steps: int) -> None:
         """Begin new episodes in some lanes; see `DeviceReplayBuffer.begin_episodes`."""
@@ -202,9 +203,9 @@ class Lanes:
         previous = self._slots(self._next_row - 2)
         truncated = flags[previous, 1] | (is_open & ~flags[previous, 0])
         flags[:, 1].index_copy_(0, previous, truncated)
-        self._begin(blocks, began, max_steps)
+        self._write_first_states(blocks, began, max_steps)
 
-    def _begin(self, blocks: Blocks, began: Tensor, max_steps: int) -> None:
+    def _write_first_states(self, blocks: Blocks, began: Tensor, max_steps: int) -> None:
         """Write states to the next rows. In the lanes ``began``, they are the first states of episodes.
 
         In the other lanes, they have no meaning, and the next states overwrite them.
@@ -321,7 +322,7 @@ class Lanes:
         index = number * self.num_envs + lane + self.num_demonstrations
         return torch.where(lane < self.num_envs, index, number) if self.num_demonstrations else index
 
-    def first_row(self, steps: Steps) -> Tensor:
+    def first_stored_row(self, steps: Steps) -> Tensor:
         """Return the row of the oldest stored state in the episode of each step."""
         oldest = self._oldest_row[steps.lane.clamp(max=self.num_envs - 1)]
         return torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from her_wrappers.data.trees import leaf_arrays
+from her_wrappers.goals.functions import REWARD_TOLERANCE
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.support.user_warning import warn_user
 
@@ -94,7 +95,7 @@ class Checks:
 
     def add_rewards(self, reward: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
         """Compare the simulator's rewards with those for the goals before and after the step, (N,) each."""
-        margin = 1e-4 * (1 + reward.abs())
+        margin = REWARD_TOLERANCE * (1 + reward.abs())
         differs, varies = (reward - after).abs() > margin, (before - after).abs() > margin
         low, high = torch.minimum(before, after) - margin, torch.maximum(before, after) + margin
         between = (reward > low) & (reward < high)
@@ -163,8 +164,8 @@ class Checks:
 
 def _rows(observation: dict[str, Any]) -> list[torch.Tensor]:
     """Return all values of each of the three keys as a matrix (N, W)."""
-    parts = (
-        [leaf.reshape(len(leaf), -1).float() for leaf in leaf_arrays(observation[key])]
-        for key in OBSERVATION_KEYS
-    )
-    return [torch.cat(part, 1) for part in parts]
+    matrices = []
+    for key in OBSERVATION_KEYS:
+        leaves: list[Any] = leaf_arrays(observation[key])
+        matrices.append(torch.cat([leaf.reshape(len(leaf), -1).float() for leaf in leaves], 1))
+    return matrices
