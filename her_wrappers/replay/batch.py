@@ -231,5 +231,7 @@ def statistics_of(
         "trivial_share": is_trivial,
         "mean_ahead": ahead[rows & (batch.strategy != "desired")],  # no transition achieved desired goals
     }
-    shares = {name: float(each.mean()) if len(each) else float("nan") for name, each in means.items()}
+    shares: dict[str, Any] = {
+        name: float(each.mean()) if len(each) else float("nan") for name, each in means.items()
+    }
     return Statistics(num_transitions, num_episodes, num_transitions / num_episodes, nbytes, **shares)

@@ -310,7 +310,8 @@ class DeviceReplayBuffer:
         first = steps.first if select in {future, final} else self._lanes.first_stored_row(steps)
         t, length = steps.row - first, steps.last - first
         if select in STRATEGIES.values():
-            return first + select(t, length, random)
+            chosen: Tensor = select(t, length, random)
+            return first + chosen
         [function] = select.args  # without the wrapper for arrays, `validated`
         chosen = function(t, length, self.generator)
         chosen = self._require_rows("the goal selection strategy", chosen, len(length))
@@ -457,9 +458,8 @@ class DeviceReplayBuffer:
         ahead = (batch.goal_index - batch.index) / torch.where(batch.is_demonstration, 1, self.num_envs)
         stored = self._lanes.spread(len(self))
         num_episodes = len(set((stored.first * self.num_envs + stored.lane).tolist()))
-        arrays = batch.to_numpy(), *(each.cpu().numpy() for each in (ahead, trivial))
         counts = {"num_transitions": len(self), "num_episodes": num_episodes, "nbytes": self.nbytes}
-        return statistics_of(*arrays, **counts)
+        return statistics_of(batch.to_numpy(), ahead.cpu().numpy(), trivial.cpu().numpy(), **counts)
 
     def _inspect(self) -> None:
         """Raise ValueError if an invalid value was added; warn if recorded rewards or terminations differ."""
