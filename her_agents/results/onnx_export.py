@@ -30,11 +30,10 @@ ONNX_SUFFIX = ".onnx"
 def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Write the policy of a checkpoint as an ONNX model.
 
-    The inputs of the model are ``observation``, ``desired_goal`` and the keys of ``use_keys``, with the dtypes
-    and shapes of the observation space and a leading axis of any length B. The parts of a Dict or Tuple are
-    inputs with names such as ``observation/camera``; ``action_mask`` is an input too if the agent uses it. The
-    output ``action`` contains B actions of the
-    environment's action space, computed as in `Agent.act` without exploration. All computations use float32.
+    The inputs of the model are the keys of the observation that the agent reads for actions, with their
+    dtypes and shapes and a leading axis of any length B. A part of a Dict or Tuple is an input with a name
+    such as ``observation/camera``. The output ``action`` contains B actions of the environment's action
+    space, computed as in `Agent.act` without exploration. All computations use float32.
     The metadata of the model are strings: ``env``, ``algo``, ``env_kwargs``, ``observation_space`` and
     ``action_space`` (the last three as JSON), and the versions of ``her-toolkit`` and ``torch``. If the run
     used an agent of your own, its module is imported.

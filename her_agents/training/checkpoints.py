@@ -219,12 +219,10 @@ def describe_spaces(
 def require_spaces(
     path: Path, checkpoint: Mapping[str, Any], env_spaces: tuple[spaces.Dict, spaces.Space[Any]]
 ) -> None:
-    """Raise ValueError if ``env_spaces``, observation and action space, do not fit the checkpoint's agent.
-
-    Keys that only critics read may be missing.
-    """
+    """Raise ValueError if ``env_spaces``, observation and action space, do not fit the checkpoint's agent."""
     needed, needed_action = map(space_from_json, checkpoint["spaces"])
     known, critic_keys = env_spaces[0].spaces, checkpoint["config"].get("critic_keys", ())
+    # Actions do not need the keys that only critics read.
     parts = {key: part for key, part in needed.items() if key in known or key not in critic_keys}  # type: ignore[attr-defined]
     found = {key: known[key] for key in parts if key in known}
     pairs = [(spaces.Dict(parts), spaces.Dict(found)), (needed_action, env_spaces[1])]

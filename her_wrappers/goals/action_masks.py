@@ -69,10 +69,12 @@ class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any]):
         return observation | {MASK: masks[0].astype(np.int8) if masks else self._all.copy()}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Reset the environment, and add the mask to the observation."""
         observation, info = self.env.reset(seed=seed, options=options)
         return self._add(observation, info), info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step the environment, and add the mask to the observation."""
         observation, *rest, info = self.env.step(action)
         return self._add(observation, info), *rest, info  # type: ignore[return-value]
 

@@ -3,6 +3,7 @@
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from tests.support.specimens.reach import SQUARE, Reach, goal_dict
 
 
@@ -21,7 +22,7 @@ def picture(position, height, width):
 class CameraReach(Reach):
     """`Reach` with joints and a camera in ``observation``, and with the further keys ``wrist`` and ``exact``.
 
-    ``exact`` is the distance vector to the goal, which only a simulator knows.
+    ``exact`` stands for values that only a simulator knows; it does not depend on the goal.
     """
 
     def terminated(self, observation, info):
@@ -44,7 +45,7 @@ class CameraReach(Reach):
             "achieved_goal": self.position.copy(),
             "desired_goal": self.goal.copy(),
             "wrist": picture(self.position, 20, 22).transpose(2, 0, 1),
-            "exact": self.goal - self.position,
+            "exact": 2 * self.position,
         }
 
 
@@ -101,3 +102,29 @@ class CameraMoves(FourMoves, CameraReach):
 
 class TupleMoves(FourMoves, TupleReach):
     """`TupleReach` with four moves."""
+
+
+class NoWrist(RealReach):
+    """`RealReach` without the wrist camera."""
+
+    def make_space(self):
+        return spaces.Dict({key: part for key, part in super().make_space().items() if key != "wrist"})
+
+
+def to_goal(observation):
+    """Return the action that moves to the goal."""
+    return ((observation["desired_goal"] - observation["observation"]["joints"]) / 0.2).clip(-1, 1)
+
+
+def batch_from(env, size=16):
+    """Return a batch of random episodes."""
+    buffer = HindsightReplayBuffer.for_env(env, seed=0)
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    env.action_space.seed(0)
+    for seed in range(3):
+        recorder.reset(seed=seed)
+        done = False
+        while not done:
+            *_, terminated, truncated, _ = recorder.step(env.action_space.sample())
+            done = terminated or truncated
+    return buffer.sample(size)

@@ -8,27 +8,12 @@ from gymnasium import spaces
 from her_agents.algorithms.iql import IQL
 from her_agents.algorithms.networks import GoalInputs
 from her_agents.algorithms.registry import ALGORITHMS
-from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.data.trees import map_tree
-from tests.support.cameras import CameraMoves, CameraReach, TupleMoves, TupleReach, image_space
+from tests.support.cameras import CameraMoves, CameraReach, TupleMoves, TupleReach, batch_from, image_space
 from tests.support.short_runs import same
 from tests.support.specimens.reach import SQUARE, goal_dict
 
 WITH_ACTOR = [algo for algo in ALGORITHMS if algo != "dqn"]
-
-
-def batch_from(env, size=16):
-    """Return a batch of random episodes."""
-    buffer = HindsightReplayBuffer.for_env(env, seed=0)
-    recorder = EpisodeRecorder(env, buffer.add_episode)
-    env.action_space.seed(0)
-    for seed in range(3):
-        recorder.reset(seed=seed)
-        done = False
-        while not done:
-            *_, terminated, truncated, _ = recorder.step(env.action_space.sample())
-            done = terminated or truncated
-    return buffer.sample(size)
 
 
 BATCHES = {kind: batch_from(kind()) for kind in (CameraReach, TupleReach, CameraMoves, TupleMoves)}
@@ -175,12 +160,12 @@ def test_dqn_has_no_critic_of_its_own():
 
 
 def test_errors_name_the_key_and_the_fix():
-    with pytest.raises(ValueError, match="reads 'elbow' .* has only .*'wrist'.* correct use_keys"):
+    with pytest.raises(ValueError, match=r"reads 'elbow' .* has only .*'wrist'.* correct use_keys"):
         make(CameraReach, use_keys=["elbow"])
     with pytest.raises(TypeError, match="critic_keys must be a list of strings, got the string 'exact'"):
         make(CameraReach, critic_keys="exact")
     agent, seen = make(CameraReach, use_keys=["wrist"]), CameraReach().reset(seed=0)[0]
-    with pytest.raises(ValueError, match="must have the keys 'observation', .* lacks 'wrist'"):
+    with pytest.raises(ValueError, match=r"must have the keys 'observation', .* lacks 'wrist'"):
         agent.act({key: seen[key] for key in ("observation", "desired_goal")})
     with pytest.raises(ValueError, match="must have 'observation/camera'"):
         agent.act(seen | {"observation": {"joints": seen["observation"]["joints"]}})
@@ -203,7 +188,7 @@ def test_other_parts_of_an_observation_raise_an_error(part, message):
 
 def test_only_observations_without_images_are_flattened_by_a_wrapper():
     observation = spaces.Dict(joints=SQUARE, grip=spaces.Discrete(3))
-    with pytest.raises(TypeError, match="'observation/grip' .*FlattenGoalObservation"):
+    with pytest.raises(TypeError, match=r"'observation/grip' .*FlattenGoalObservation"):
         GoalInputs(goal_dict(SQUARE, observation))
-    with pytest.raises(TypeError, match="'grip' .*ObservationWrapper"):  # the wrapper removes other keys
+    with pytest.raises(TypeError, match=r"'grip' .*ObservationWrapper"):  # the wrapper removes other keys
         GoalInputs(goal_dict(SQUARE, grip=spaces.Discrete(3)), keys=["observation", "grip", "desired_goal"])
