@@ -22,7 +22,7 @@ def picture(position, height, width):
 class CameraReach(Reach):
     """`Reach` with joints and a camera in ``observation``, and with the further keys ``wrist`` and ``exact``.
 
-    ``exact`` stands for values that only a simulator knows; it does not depend on the goal.
+    ``exact`` has values that only a simulator knows; it does not depend on the goal.
     """
 
     def terminated(self, observation, info):

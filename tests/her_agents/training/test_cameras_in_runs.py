@@ -34,7 +34,8 @@ def test_a_run_is_resumed_and_shown(run, tmp_path):
     assert her("train", "--resume", run, "--steps", 300, "--no-tensorboard").exit_code == 0
     assert load_checkpoint(run / "latest.pt")["config"]["critic_keys"] == ("exact",)
     assert her("watch", run, "--no-show", "--episodes", 1).exit_code == 0
-    recorded = her("record", f"{CAMERAS}:CameraReach", tmp_path / "demos", "--policy", run, "--episodes", 1)
+    recording = ["--out", tmp_path / "demos", "--policy", run, "--episodes", 1]
+    recorded = her("record", f"{CAMERAS}:CameraReach", *recording)
     assert recorded.exit_code == 0, recorded.output
 
 
