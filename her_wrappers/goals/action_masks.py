@@ -76,7 +76,7 @@ class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the environment, and add the mask to the observation."""
         observation, *rest, info = self.env.step(action)
-        return self._add(observation, info), *rest, info  # type: ignore[return-value]
+        return self._add(observation, info), *rest, info
 
 
 def with_action_mask(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
