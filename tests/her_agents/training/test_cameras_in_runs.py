@@ -112,8 +112,9 @@ class MaskMethod(MaskInInfo):
 
 @pytest.mark.parametrize("kind", [Strict, MaskInInfo, MaskMethod])
 def test_a_run_never_takes_a_masked_action(kind, tmp_path):
-    config = tiny("dqn", env=f"{__name__}:{kind.__name__}", env_kwargs={}, clip_targets=None, steps=200)
-    result = train(config, folder=tmp_path / "run", on_epoch=None)
+    options = {"env_kwargs": {}, "clip_targets": None, "steps": 200, "workers": int(kind is MaskMethod)}
+    config = tiny("dqn", env=f"{__name__}:{kind.__name__}", **options)
+    result = train(config, folder=tmp_path / "run", on_epoch=None, backend="local")
     assert "action_mask" in result.agent.inputs.keys
     assert her("watch", tmp_path / "run", "--no-show", "--episodes", 2).exit_code == 0
     if kind is not MaskInInfo:
