@@ -17,7 +17,7 @@ dtypes |= {"tensor(int8)": np.int8, "tensor(bool)": np.bool_}
 
 
 def policy(observation: dict[str, Any]) -> Any:
-    """Return the action for one observation, a dict with the inputs of the model, such as ``observation/camera``."""
+    """Return the action for one observation, a dict with the inputs of the model as keys."""
     rows = {x.name: np.asarray(observation[x.name], dtypes[x.type])[np.newaxis] for x in session.get_inputs()}
     return session.run(["action"], rows)[0][0]
 

@@ -226,7 +226,7 @@ class GoalInputs:
         if self.critic is not None and all(key in observations for key in self.critic.keys):
             critic = self.critic(observations, update=update, shift=shift)
         if self._has_mask:
-            mask = torch.as_tensor(observations[MASK], device=self.device).bool()
+            mask = torch.as_tensor(_leaf(observations, (MASK,)), device=self.device).bool()
         return NetworkInput(vectors, images, critic, mask)
 
     def _vectors(self, observations: Mapping[str, Any], *, update: bool) -> torch.Tensor:
@@ -382,7 +382,7 @@ def _shapes(key: str, observation_space: spaces.Dict) -> dict[Path, tuple[int, .
         if not is_image and (not is_box or len(shape) != 1):
             fix = "wrap the environment in her_wrappers.repairs.FlattenGoalObservation"
             if has_images or key not in OBSERVATION_KEYS:  # the wrapper would flatten or remove them
-                fix = "make it one in a gymnasium.ObservationWrapper"
+                fix = "convert it in a gymnasium.ObservationWrapper"
             raise TypeError(
                 f"{path_name(path)!r} must be a vector (a Box, MultiBinary or MultiDiscrete space with one "
                 f"axis) or an image (a uint8 Box with three axes), got {space}; {fix}"
