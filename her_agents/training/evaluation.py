@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
-import torch
 
 from her_wrappers.goals.episode_limit import MAX_EPISODE_STEPS, EndlessEpisodeError
 from her_wrappers.goals.success_flag import FLAG_NAMES, flag_name, flag_of
@@ -131,7 +130,6 @@ def evaluate(
     return Evaluation(*np.mean(results, axis=0).tolist())
 
 
-@torch.no_grad()
 def evaluate_simulator(
     simulator: GoalSimulator, policy: Policy, episodes: int = 100, seed: int | None = None
 ) -> Evaluation:
@@ -140,8 +138,8 @@ def evaluate_simulator(
     Args:
         simulator: The simulator, which is reset.
         policy: ``policy(observation) -> action``, with tensors for N environments, such as `Agent.act`.
-        episodes: Number of episodes, rounded up so that all environments run equally many. Those that are
-            short do not count more often.
+        episodes: Number of episodes, rounded up so that all environments run equally many. So short episodes
+            do not count more often than long ones.
         seed: Seed of the reset, if the simulator takes one.
 
     Returns:
@@ -151,6 +149,8 @@ def evaluate_simulator(
         EndlessEpisodeError: An episode did not end.
         ValueError: ``episodes`` is below 1.
     """
+    import torch  # noqa: PLC0415 - her watch needs it for agents only
+
     rounds = -(-require_count("episodes", episodes, at_least=1) // simulator.num_envs)
     observation: Any = simulator.reset(seed if simulator.takes_seed else None)
     sums = torch.zeros(4, simulator.num_envs, dtype=torch.float64, device=simulator.device)
