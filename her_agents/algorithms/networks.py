@@ -185,8 +185,7 @@ class GoalInputs:
         if self._has_mask and observation_space[MASK].shape != (num_actions,):
             raise TypeError(
                 f"{MASK!r} must have one value for each action, so the shape ({num_actions},), got "
-                f"{observation_space[MASK].shape}; correct the observation space, or rename the key if it has "
-                "another meaning"
+                f"{observation_space[MASK]}; correct the space, or rename the key if it means something else"
             )
         self.keys = (*keys, *[MASK] * self._has_mask)
 
