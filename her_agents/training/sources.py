@@ -26,6 +26,7 @@ from her_wrappers import (
     VectorEpisodeRecorder,
 )
 from her_wrappers.collecting import Collector
+from her_wrappers.goals.action_masks import ActionMaskObservation, with_action_mask
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.environments import (
     BrokenModuleError,
@@ -296,7 +297,8 @@ def make_single_env(
 ) -> gym.Env[Any, Any]:
     """Return one environment of a run: ``own`` if it is an environment, else a new one.
 
-    For a simulator, the result is a `SimulatorEnv`, perhaps in wrappers.
+    For a simulator, the result is a `SimulatorEnv`, perhaps in wrappers. For other environments, a mask of
+    valid actions in the infos is added to the observations, unless the run uses recordings, which lack it.
 
     Args:
         config: The options of the run.
@@ -313,12 +315,14 @@ def make_single_env(
     own = own.as_env() if isinstance(own, GoalSimulator) else own
     made = _KeptOpen(own) if isinstance(own, gym.Env) else own()
     made = made.as_env() if isinstance(made, GoalSimulator) else made
-    if config.on_device and not hasattr(made.unwrapped, "simulator"):
+    is_simulator = hasattr(made.unwrapped, "simulator")
+    if config.on_device and not is_simulator:
         raise ValueError(
             f"on_device=True needs a function that returns a GoalSimulator, got {config.env!r}; leave "
             "on_device out (--no-on-device)"
         )
-    return limit_episodes(made, config.max_episode_steps)
+    made = limit_episodes(made, config.max_episode_steps)
+    return made if is_simulator or config.offline or config.demos else with_action_mask(made)
 
 
 def _make_on_device(config: Config, env_id: str) -> GoalSimulator:
@@ -364,7 +368,7 @@ def open_source(
     make_envs: Callable[[], Any] = partial(
         make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
     )
-    if own_env is not None:
+    if own_env is not None or isinstance(env, ActionMaskObservation):
         make_one = partial(make_single_env, config, own_env)
         make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
     simulator = getattr(env.unwrapped, "simulator", None)

@@ -17,11 +17,17 @@ SHORT = {"steps": 120, "steps_per_epoch": 60, "learning_starts": 20, "batch_size
 ON_DEVICE = SHORT | {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}, "on_device": True}
 ON_DEVICE |= {"updates_per_step": 0.5}  # 2 updates after each step of 4 environments
 
+CAMERAS = {"env": "tests.support.cameras:CameraReach", "env_kwargs": {}}
+CAMERAS |= {"use_keys": ["wrist"], "critic_keys": ["exact"]}
+MASKS = {"env": "tests.support.specimens.unusual_observations:ActionMask", "env_kwargs": {}, "her": False}
+
 RUNS = {
     "td3 with a device": tiny("td3", **ON_DEVICE),
     "sac with a device": tiny("sac", **ON_DEVICE, agent={"policy_delay": 3}, linear_schedule=True),
     "tqc in memory": tiny("tqc", agent={"policy_delay": 2}, prioritized=True, **SHORT),
     "dqn in memory": tiny("dqn", agent={"target_update_interval": 4}, n_steps=2, **SHORT),
+    "cameras": tiny("ddpg", agent={"random_shift": 2, "hidden": [8]}, **CAMERAS, **SHORT),
+    "masks": tiny("dqn", **MASKS, **SHORT),
 }
 
 
