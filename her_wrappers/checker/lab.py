@@ -381,8 +381,9 @@ class Lab:
         try:
             _ = self.new_generators
             return experiment(self.env)
-        except PolicyError:
-            raise
+        except PolicyError as error:
+            self.rollout.policy_error = self.rollout.policy_error or error
+            return None
         except Exception as error:
             self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
             self.failure = self.failure or self.rollout.failure
@@ -448,8 +449,9 @@ class Lab:
             return None
         try:
             return experiment(self.replicas.make())
-        except PolicyError:
-            raise
+        except PolicyError as error:
+            self.rollout.policy_error = self.rollout.policy_error or error
+            return None
         except Exception as error:
             self._has_replica_failed = True
             if not self.replicas.are_copies:

@@ -35,7 +35,7 @@ from her_wrappers.data.trees import copy_tree, leaf_arrays
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.interface import find_function
 from her_wrappers.support.arguments import require_function
-from her_wrappers.support.policies import choose_action
+from her_wrappers.support.policies import PolicyError, choose_action
 
 Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)
@@ -84,7 +84,8 @@ class Budget:
 def roll_out(env: Any, budget: Budget) -> Rollout:
     """Run a single or vector environment with several policies, one after another, to see more states.
 
-    If the run stopped early, the field ``failure`` or ``cut_off`` of the result has the reason.
+    If the run stopped early, the field ``failure``, ``policy_error`` or ``cut_off`` of the result has the
+    reason.
     """
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     total = max(4, budget.max_steps // (num_envs or 1))
@@ -93,7 +94,7 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
     runner = _Runner(env, budget, num_envs)
     names = ("observation_space", "action_space")
     spaces_before = [getattr(env, name) for name in names]
-    with contextlib.suppress(_StoppedRunError):
+    try:
         if budget.policy is not None:
             runner.run(budget.policy, total)
         else:
@@ -101,6 +102,10 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
             runner.run(repeating_policy(env.action_space, rng), total // 4)
             steps = [] if num_envs else runner.rollout.steps
             runner.run(steering_policy(steps, env.action_space, rng, random), total // 4)
+    except PolicyError as error:
+        runner.rollout.policy_error, runner.rollout.cut_off = error, str(error)
+    except _StoppedRunError:
+        pass
     runner.rollout.spaces_replaced = [
         name for name, space in zip(names, spaces_before, strict=True) if getattr(env, name) is not space
     ]

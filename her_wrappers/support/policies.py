@@ -12,7 +12,13 @@ from her_wrappers.support.error_texts import describe, raised_at
 
 
 class PolicyError(ValueError):
-    """A policy raised an exception, or returned a value that is not an action."""
+    """A policy raised an exception, or returned a value that is not an action.
+
+    Attributes:
+        report: From `check_goal_env`, the report of the steps before the error, or None.
+    """
+
+    report: Any = None
 
 
 def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.Space[Any]) -> Any:
