@@ -205,7 +205,7 @@ class RowStorage:
                 "increase buffer_size=, or cut episodes with EpisodeRecorder(max_episode_steps=)"
             )
         rewards = episodes.rewards
-        if not np.vdot(rewards, rewards) < FLOAT32_OVERFLOW:  # also for NaN
+        if not float(np.vdot(rewards, rewards)) < FLOAT32_OVERFLOW:  # also for NaN
             bad = ~(np.abs(rewards.astype(np.longdouble)) < FLOAT32_OVERFLOW)
             _reject_rows("rewards", rewards, bad, "finite as float32")
         owner, num_states = "the episode", num_steps + len(episodes.lengths)
