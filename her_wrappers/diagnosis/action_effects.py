@@ -69,6 +69,29 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
     return effects, shares
 
 
+def shows_delay(block: Episodes, delay: int) -> bool:
+    """Return whether the state explains the change that the actions of ``delay`` steps earlier explain best.
+
+    Each is a linear regression in half of the steps, judged by the share of variance in the other half.
+    """
+    steps = np.arange(len(block.rewards))
+    steps = steps[steps - delay >= block.ends[:-1].repeat(block.lengths)]
+    found, before, half = _actions_and_states(block), block.state_of_step[steps], len(steps) // 2
+    if found is None or half == 0:
+        return False
+    rows = np.hstack(found[1])
+    changes = rows[before + 1] - rows[before]
+
+    def explained(features: np.ndarray) -> np.ndarray:
+        features = np.column_stack([features, np.ones(len(features))])
+        solution = np.linalg.lstsq(features[:half], changes[:half], rcond=None)[0]
+        errors = changes[half:] - features[half:] @ solution
+        return np.asarray(1 - (errors**2).mean(axis=0) / (changes[half:].var(axis=0) + 1e-300))
+
+    by_actions = explained(found[0][steps - delay])
+    return bool(explained(rows[before])[by_actions.argmax()] >= by_actions.max() - 0.1)
+
+
 def sign_flips(block: Episodes) -> tuple[int, float]:
     """Return the action component whose effect changes its sign most, and the share of the rarer sign.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.diagnosis.action_effects import sign_flips
+from her_wrappers.diagnosis.action_effects import shows_delay, sign_flips
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
@@ -230,7 +230,8 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
     "if a delay or a random sign is meant, the observation must show it",
     threshold="actions of up to 3 steps before or after explain 80 % of the variance of a change of the "
-    "state, and leave half of the variance that those of the step leave; or effects of equal size have "
+    "state, leave half of the variance that those of the step leave, and explain more than the state "
+    "before the change; or effects of equal size have "
     "opposite signs in a tenth of the episodes, and no component of the first state shows the sign",
     needs=("episodes",),
     implies=("GD106",),
@@ -240,7 +241,8 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     shares = facts.effects[1] if facts.effects else {}
     best = max(shares, key=shares.__getitem__, default=0)
     component, share = sign_flips(sample)
-    if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
+    is_shifted = best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2
+    if is_shifted and not (best < 0 and shows_delay(sample, -best)):
         yield Violation(
             f"actions {abs(best)} steps {'later' if best > 0 else 'earlier'} explain {shares[best]:.1%} of a "
             f"change of the state, and those of the step {shares[0]:.1%}"
