@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import nn
 from her_agents.algorithms.networks import GoalInputs, Network, bfloat16_products
 from her_agents.algorithms.options import require_precision
 from her_wrappers.replay.tensors import find_device
-from her_wrappers.support.arguments import require_gamma
+from her_wrappers.support.arguments import require_gamma, require_keys
 
 if TYPE_CHECKING:
     from her_agents.algorithms.networks import NetworkInput
@@ -37,7 +37,8 @@ class Agent:
     kind of exploration), `target_values`, `critic_loss`, `actor_loss` and others.
 
     Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
+        observation_space: Dict of ``observation``, ``achieved_goal`` and ``desired_goal``: vectors, images,
+            or Dicts or Tuples of these.
         action_space: Action space of one environment.
         gamma: Discount per step; must equal ``gamma`` of the replay buffer. Determines the range of clipped
             targets.
@@ -49,6 +50,9 @@ class Agent:
         precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, processors that support bfloat16 use it for
             products between hidden layers and for gradients, and GPUs use TensorFloat-32; all else is
             float32.
+        use_keys: Further keys of the observations that the agent reads.
+        critic_keys: Further keys of the observations that only the critics read, such as what a simulator
+            knows and the robot does not. Actions do not need these keys.
         **options: Options of the algorithm: the fields of its options class, such as
             `her_agents.SACOptions` for `SAC`.
 
@@ -60,10 +64,10 @@ class Agent:
         modules: Networks, optimizers and input statistics by name. A checkpoint contains their states.
 
     Raises:
-        TypeError: An observation or a goal is neither a vector nor an image, the algorithm does not support
-            the action space, or an option is unknown or has a wrong type.
-        ValueError: ``gamma`` or an option is out of range, ``precision`` is unknown, or torch cannot use
-            ``device``.
+        TypeError: A part of an observation or a goal is neither a vector nor an image, the algorithm does not
+            support the action space or ``critic_keys``, or an option is unknown or has a wrong type.
+        ValueError: ``gamma`` or an option is out of range, the observation space lacks a key, ``precision``
+            is unknown, or torch cannot use ``device``.
     """
 
     options_type: type[AgentOptions]
@@ -80,6 +84,8 @@ class Agent:
         seed: int = 0,
         device: str | torch.device = "cpu",
         precision: str = "float32",
+        use_keys: Sequence[str] = (),
+        critic_keys: Sequence[str] = (),
         **options: Any,
     ) -> None:
         self.options = self.options_type(**options)
@@ -94,13 +100,25 @@ class Agent:
         self.device = find_device(device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self._random: dict[str, Any] = {"generator": self.generator, "device": self.device}
+        use_keys, critic_keys = require_keys("use_keys", use_keys), require_keys("critic_keys", critic_keys)
+        keys = dict.fromkeys(("observation", *use_keys, "desired_goal"))
         dtype = torch.get_default_dtype()
         with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
             torch.default_generator.manual_seed(seed)
             torch.set_default_dtype(torch.float32)  # of all networks
             try:
-                self.inputs = GoalInputs(observation_space, self.device)
+                self.inputs = GoalInputs(
+                    observation_space,
+                    self.device,
+                    keys=list(keys),
+                    critic_keys=[key for key in critic_keys if key not in keys],
+                    num_actions=int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0,
+                    random_shift=self.options.random_shift,
+                    generator=self.generator,
+                )
                 self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
+                if self.inputs.critic is not None:
+                    self.modules["critic_normalizer"] = self.inputs.critic.normalizer
                 self.build(action_space)
             finally:
                 torch.set_default_dtype(dtype)
@@ -194,12 +212,16 @@ class Agent:
             self.generator.set_state(state["generator"])
         self._updates = state["updates"]
 
-    def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
+    def make_network(
+        self, num_outputs: int, num_actions: int = 0, *, is_critic: bool | None = None
+    ) -> nn.Module:
         """Return a new network on the device, with the hidden layers that the options specify.
 
         Args:
             num_outputs: Number of outputs.
             num_actions: Length of the action vector that a critic reads; 0 for other networks.
+            is_critic: Whether the network reads the observations that only critics read; by default if it
+                reads actions. Passed only for agents with ``critic_keys``.
 
         Returns:
             A module. Its arguments are a `NetworkInput` of B observations and, for a critic, (B, num_actions)
@@ -211,6 +233,7 @@ class Agent:
             hidden,
             num_outputs,
             num_actions=num_actions,
+            is_critic=is_critic,
             layer_norm=norm,
             bfloat16=self._bfloat16,
         )

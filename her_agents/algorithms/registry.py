@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 
@@ -15,6 +16,8 @@ from her_agents.algorithms.options import agent_options, options_type
 from her_agents.algorithms.sac import SAC
 from her_agents.algorithms.td3 import DDPG, TD3
 from her_agents.algorithms.tqc import TQC
+from her_wrappers.data.spaces import leaf_spaces
+from her_wrappers.goals.action_masks import valid_action
 from her_wrappers.goals.environments import import_callable
 from her_wrappers.goals.episode_limit import declared_time_limit
 
@@ -71,10 +74,12 @@ def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
 
 def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
     """Play one random episode of at most `MAX_PROBE_STEPS` steps; return whether all rewards are -1 or 0."""
-    env.reset(seed=0)
+    observation, info = env.reset(seed=0)
     env.action_space.seed(0)
+    rng = np.random.default_rng(0)
     for _ in range(MAX_PROBE_STEPS):
-        _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        action = valid_action(env.action_space.sample(), env, observation, info, rng)
+        observation, reward, terminated, truncated, info = env.step(action)
         if float(reward) not in {-1, 0}:
             return False
         if terminated or truncated:
@@ -107,7 +112,7 @@ def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
     if not torch.cuda.is_available():
         return "cpu", "torch finds no CUDA device"
     is_small = _num_products(config) < LEAST_PRODUCTS["cuda"]
-    if is_small and all(len(space.shape) < 3 for space in observation_space.values()):
+    if is_small and all(len(each.shape) < 3 for each in leaf_spaces(observation_space).values()):
         return "cpu", "networks and batches are small; a GPU would not be faster"
     return "cuda", torch.cuda.get_device_name()
 
@@ -142,8 +147,8 @@ def make_agent(
     """Make an agent from a config.
 
     Args:
-        config: Provides the algorithm, its options, ``gamma``, ``clip_targets``, ``seed``, ``device`` and
-            ``precision``.
+        config: Provides the algorithm, its options, ``gamma``, ``clip_targets``, ``seed``, ``device``,
+            ``precision``, ``use_keys`` and ``critic_keys``.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
         agent: Class of the agent; by default the class of ``config.algo``.
@@ -165,5 +170,7 @@ def make_agent(
         seed=config.seed,
         device=device or config.device,
         precision=config.precision,
+        use_keys=config.use_keys,
+        critic_keys=config.critic_keys,
         **config.agent,
     )

@@ -101,6 +101,11 @@ class Config:
     """Epochs between the checkpoints history/epoch_<n>.pt, which are never deleted; 0 writes none."""
     info_keys: tuple[str, ...] = ()
     """Keys of the infos that compute_reward and compute_terminated read."""
+    use_keys: tuple[str, ...] = ()
+    """Further keys of the observations that the agent reads, such as that of a second camera."""
+    critic_keys: tuple[str, ...] = ()
+    """Further keys of the observations that only the critics read, such as what a simulator knows and the
+    robot does not. The trained policy does not need them."""
     agent: dict[str, Any] = field(default_factory=dict)
     """Options of the algorithm by name, such as learning_rate."""
     workers: int = count(0)
@@ -151,7 +156,8 @@ class Config:
             path = getattr(self, name)
             if path is not None and Path(path).exists():
                 object.__setattr__(self, name, str(Path(path).resolve()))
-        object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
+        for name in ("info_keys", "use_keys", "critic_keys"):
+            object.__setattr__(self, name, require_keys(name, getattr(self, name)))
         if self.offline is None and self.algo == "iql":
             raise ValueError(
                 "algo='iql' learns only from recorded episodes, got offline=None; pass offline=, for example "

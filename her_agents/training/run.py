@@ -28,6 +28,7 @@ from her_agents.training.logs import Meter, Row
 from her_agents.training.sources import make_single_env, open_source
 from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.data.arrays import as_corrupt
+from her_wrappers.goals.action_masks import valid_action
 from her_wrappers.goals.interface import goal_spaces
 
 if TYPE_CHECKING:
@@ -193,9 +194,11 @@ class Run:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the content of a checkpoint, without the replay buffer."""
+        config = self.config
+        keys = (*config.use_keys, *config.critic_keys)
         return {
-            "config": self.config.as_dict(),
-            "spaces": describe_spaces(*goal_spaces(self._evaluation_env)),
+            "config": config.as_dict(),
+            "spaces": describe_spaces(*goal_spaces(self._evaluation_env), keys),
             "counts": asdict(self.counts),
             "history": self.history,
             "agent": self.agent.state_dict(),
@@ -273,9 +276,10 @@ def open_run(
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:
     """Reset the environment, take a random step, and return the reward and the name of the success flag."""
-    observation, _ = env.reset(seed=TEST_SEED)
+    observation, info = env.reset(seed=TEST_SEED)
     env.action_space.seed(TEST_SEED)
-    action = env.action_space.sample()
+    rng = np.random.default_rng(TEST_SEED)
+    action = valid_action(env.action_space.sample(), env, observation, info, rng)
     next_observation, reward, terminated, _, info = env.step(action)
     if config.her:
         with warnings.catch_warnings():

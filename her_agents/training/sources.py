@@ -20,6 +20,7 @@ from her_agents.algorithms.registry import make_agent
 from her_agents.training.demonstrations import read_demonstrations
 from her_wrappers import HindsightReplayBuffer, NotFiniteError, Priority, VectorEpisodeRecorder
 from her_wrappers.collecting import Collector
+from her_wrappers.goals.action_masks import ActionMaskObservation, with_action_mask
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.environments import (
     BrokenModuleError,
@@ -250,6 +251,9 @@ class _KeptOpen(gym.Wrapper[Any, Any, Any, Any]):
 def make_single_env(config: Config, own: gym.Env[Any, Any] | EnvFactory | None) -> gym.Env[Any, Any]:
     """Return one environment of a run: ``own`` if it is an environment, else a new one.
 
+    A mask of valid actions in the infos is added to the observations, unless the run uses recordings, which
+    lack it.
+
     Args:
         config: The options of the run.
         own: The argument ``env`` of `her_agents.train`.
@@ -257,7 +261,8 @@ def make_single_env(config: Config, own: gym.Env[Any, Any] | EnvFactory | None) 
     if own is None:
         own = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
     made = _KeptOpen(own) if isinstance(own, gym.Env) else own()
-    return limit_episodes(made, config.max_episode_steps)
+    made = limit_episodes(made, config.max_episode_steps)
+    return made if config.offline or config.demos else with_action_mask(made)
 
 
 def open_source(
@@ -284,7 +289,7 @@ def open_source(
     make_envs: Callable[[], Any] = partial(
         make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
     )
-    if own_env is not None:
+    if own_env is not None or isinstance(env, ActionMaskObservation):
         make_one = partial(make_single_env, config, own_env)
         make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
     envs = env if config.offline or config.workers else make_envs()

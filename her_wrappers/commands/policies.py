@@ -10,6 +10,7 @@ import gymnasium as gym
 
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import CommandError, Policy, exits_with
+from her_wrappers.goals.action_masks import with_action_mask
 from her_wrappers.goals.environments import EnvNameError, import_callable, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import goal_spaces
@@ -33,7 +34,8 @@ def open_policy(
             env_name, options = config.env, {**config.env_kwargs, **options}
         with terminal.advises_folder(policy):
             env = make_env(env_name, disable_env_checker=True, **options)
-        return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent(env)
+        env = with_action_mask(limit_episodes(env, max_episode_steps or config.max_episode_steps))
+        return env, agent(env)
     if ":" not in policy and len(Path(policy).parts) > 1:
         raise CommandError(f"there is no folder or file {policy}; pass a run, or module:function", 3)
     if env_name is None:

@@ -20,6 +20,7 @@ from her_agents.training.config import REMOVED, Config, make_config, merge_optio
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, Timeout, exits_with
+from her_wrappers.goals.action_masks import MASK
 from her_wrappers.goals.environments import BrokenModuleError, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
@@ -44,6 +45,9 @@ class ConfigOptions(Config):
     def __post_init__(self) -> None:
         """Skip the validation of `Config`: a recipe or a file may set options that are missing here."""
         object.__setattr__(self, "info_keys", tuple(self.info_keys))  # a list in files
+        for name in ("use_keys", "critic_keys"):  # also --use-keys a,b
+            keys = (key for text in getattr(self, name) for key in text.split(","))
+            object.__setattr__(self, name, tuple(keys))
 
 
 @dataclass(frozen=True)
@@ -307,10 +311,11 @@ def _new_runs(
         make_agent(config, observation_space, action_space)
         for option in ("termination", "goal_selection_strategy"):
             find_function(option, getattr(config, option))
-        if unused := sorted(observation_space.keys() - OBSERVATION_KEYS):
+        known = {*OBSERVATION_KEYS, *config.use_keys, *config.critic_keys, MASK}
+        if unused := sorted(observation_space.keys() - known):
             print(
-                f"The agent uses only 'observation' and 'desired_goal' of the observations, not "
-                f"{', '.join(map(repr, unused))}."
+                f"The agent does not use {', '.join(map(repr, unused))} of the observations; --use-keys adds "
+                "keys, and --critic-keys adds keys that only the critics use."
             )
         if run.check:
             known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()

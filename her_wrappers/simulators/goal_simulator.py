@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -58,6 +58,8 @@ class GoalSimulator:
             those of the simulator, which ``compute_reward`` must reproduce.
         truncated: Path of the truncations in the infos if ``step`` returns ``done``.
         info_keys: Paths in the infos of the columns in `SimulatorStep.info`.
+        further: Further keys of the observation, each with its place like ``observation``, such as
+            ``{"state": "critic"}`` for an agent with ``critic_keys=["state"]``.
         reset_lanes: With ``"returned"``, function that resets the environments of a mask (N,) and returns
             what ``sim.reset`` returns; by default ``sim.reset(env_ids=...)``.
         time_limit: Steps after which the simulator truncates, 0 for never; by default
@@ -82,6 +84,7 @@ class GoalSimulator:
     reward: str = "compute"
     truncated: KeyPath = "time_outs"
     info_keys: Sequence[str] = ()
+    further: Mapping[str, Reader] = field(default_factory=dict)
     reset_lanes: Callable[[torch.Tensor], Any] | None = None
     time_limit: int | None = None
     action_space: spaces.Space[Any] | None = None
@@ -279,11 +282,11 @@ class GoalSimulator:
         return spaces.Box(space.low, space.high, space.shape, np.float32)  # mjlab has a class of its own
 
     def _read(self, raw: Any) -> dict[str, Any]:
-        """Return the three keys of an observation, or of a pair of observation and infos, as tensors."""
+        """Return the keys of an observation, or of a pair of observation and infos, as tensors."""
         raw = raw[0] if isinstance(raw, tuple) else raw
         found = {}
-        for name in OBSERVATION_KEYS:
-            reader = getattr(self, name)
+        readers = {**self.further, **{name: getattr(self, name) for name in OBSERVATION_KEYS}}
+        for name, reader in readers.items():
             value = reader(raw) if callable(reader) else find(raw, reader)
             if value is None:
                 has = list(raw.keys()) if hasattr(raw, "keys") else type(raw).__name__

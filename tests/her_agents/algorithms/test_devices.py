@@ -15,7 +15,9 @@ from her_agents.training.checkpoints import load_agent, load_checkpoint
 from her_agents.training.config import Config
 from her_agents.training.loop import train
 from her_envs import BitFlipping
+from tests.support.cameras import CameraReach, TupleReach, batch_from
 from tests.support.short_runs import tiny
+from tests.support.specimens.unusual_observations import ActionMask
 from tests.support.transitions import BITS, POINT, bit_transition, point_transition
 
 DEVICES = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
@@ -79,6 +81,27 @@ def test_images_are_moved_to_the_device():
     observations = IMAGES.observe(IMAGES.reset(3, np.random.default_rng(0)))
     with OneDevice():
         assert agent.network(agent.inputs(observations)).shape == (3, 5)
+
+
+@pytest.mark.parametrize(("algo", "kind"), [("sac", CameraReach), ("iql", TupleReach)])
+@pytest.mark.usefixtures("meta")
+def test_cameras_random_shifts_and_keys_of_critics_stay_on_the_device(algo, kind):
+    env, keys = kind(), {"use_keys": ["wrist"], "critic_keys": ["exact"]}
+    spaces = env.observation_space, env.action_space
+    agent = ALGORITHMS[algo](*spaces, device="meta", random_shift=2, hidden=(8,), **keys)
+    with OneDevice():
+        losses = agent.update(batch_from(env))
+    assert {loss.device.type for loss in losses.values()} == {"meta"}
+
+
+@pytest.mark.usefixtures("meta")
+def test_masks_of_valid_actions_stay_on_the_device():
+    env = ActionMask()
+    agent = ALGORITHMS["dqn"](env.observation_space, env.action_space, device="meta")
+    batch = batch_from(env)
+    with OneDevice():
+        assert agent.update(batch)["loss"].device.type == "meta"
+        assert agent.choose(agent.inputs(batch.observations), explore=True).shape == (16,)
 
 
 @pytest.mark.parametrize("device", DEVICES)
