@@ -6,7 +6,6 @@ They respect action masks. If the user has passed a policy, all actions are thos
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
 import math

@@ -99,7 +99,11 @@ class SpaceSpec:
         for position, leaf in enumerate(self.leaves):
             if leaf.dtype.kind == "f":
                 same.setdefault((leaf.shape, leaf.dtype), []).append(position)
-        pairs = [(each[i], each[min(i + 1, len(each) - 1)]) for each in same.values() for i in range(0, len(each), 2)]
+        pairs = [
+            (each[i], each[min(i + 1, len(each) - 1)])
+            for each in same.values()
+            for i in range(0, len(each), 2)
+        ]
         object.__setattr__(self, "float_pairs", tuple(pairs))
 
     @classmethod

@@ -278,7 +278,9 @@ def test_a_log_of_stable_baselines3_is_the_history_of_a_run(tmp_path, rate, file
 
 def test_evaluations_of_stable_baselines3_count_before_episodes_with_exploration(tmp_path):
     names = ["eval/success_rate", "rollout/success_rate", "time/total_timesteps"]
-    log_of_sb3(tmp_path, names, [(0.1, 0.9, 1), *(("", 0.9, i) for i in range(2, 9)), (0.1, 0.9, 9), (0.1, 0.9, 10)])
+    log_of_sb3(
+        tmp_path, names, [(0.1, 0.9, 1), *(("", 0.9, i) for i in range(2, 9)), (0.1, 0.9, 9), (0.1, 0.9, 10)]
+    )
     assert diagnose(tmp_path).codes == ["GD607"]
 
 
