@@ -88,23 +88,11 @@ class SpaceSpec:
     structure: Tree
     # keys of the leaves if the elements are dicts of arrays, else None
     flat_keys: tuple[Any, ...] | None = field(init=False)
-    # positions of the float leaves: two of the same shape and dtype, or twice the same position
-    float_pairs: tuple[tuple[int, int], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         is_flat = isinstance(self.structure, dict) and len(self.structure) == len(self.leaves)
         is_flat = is_flat and all(len(leaf.path) == 1 for leaf in self.leaves)
         object.__setattr__(self, "flat_keys", tuple(self.structure) if is_flat else None)
-        same: dict[Any, list[int]] = {}
-        for position, leaf in enumerate(self.leaves):
-            if leaf.dtype.kind == "f":
-                same.setdefault((leaf.shape, leaf.dtype), []).append(position)
-        pairs = [
-            (each[i], each[min(i + 1, len(each) - 1)])
-            for each in same.values()
-            for i in range(0, len(each), 2)
-        ]
-        object.__setattr__(self, "float_pairs", tuple(pairs))
 
     @classmethod
     def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
@@ -172,9 +160,11 @@ class SpaceSpec:
                 value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
         if inspect is not None:
-            total = 0.0  # not finite if a number is not, since no product with such a number is finite
-            for i, j in self.float_pairs:
-                total += float(np.vdot(checked[i], checked[j]))
+            floats, total = [value for value in checked if value.dtype.kind == "f"], 0.0
+            while floats:  # a product with NaN or an infinite number is not finite, so one tests two arrays
+                one = floats.pop()
+                other = floats.pop() if floats and floats[-1].shape == one.shape else one
+                total += float(np.vdot(one, other))
             if not math.isfinite(total):  # or the numbers are very large
                 for leaf, value in zip(self.leaves, checked, strict=True):
                     if leaf.dtype.kind == "f":

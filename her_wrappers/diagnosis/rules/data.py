@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.diagnosis.action_effects import shows_delay, sign_flips
+from her_wrappers.diagnosis.action_effects import sign_flips
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
@@ -241,8 +241,7 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     shares = facts.effects[1] if facts.effects else {}
     best = max(shares, key=shares.__getitem__, default=0)
     component, share = sign_flips(sample)
-    is_shifted = best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2
-    if is_shifted and not (best < 0 and shows_delay(sample, -best)):
+    if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
         yield Violation(
             f"actions {abs(best)} steps {'later' if best > 0 else 'earlier'} explain {shares[best]:.1%} of a "
             f"change of the state, and those of the step {shares[0]:.1%}"
