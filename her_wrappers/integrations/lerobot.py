@@ -166,9 +166,9 @@ def from_lerobot(
         try:
             with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
                 last = next(last_steps, None)
-                if number not in listed or (ours is not None and last is None):
-                    raise ValueError(f"meta/episodes or {OURS} does not list it")  # noqa: TRY301 - `as_corrupt` names the file
-                table = data.select(places.get(number, []))[:].to_pandas()
+                if not {number} <= places.keys() & listed.keys() or (ours is not None and last is None):
+                    raise ValueError(f"meta/episodes or {OURS} does not list it, or it has no frames")  # noqa: TRY301 - `as_corrupt` names the file
+                table = data.select(places[number])[:].to_pandas()
                 frames = _read_frames(root, info, table, listed[number])
                 episode = None if last is None else _own_episode(frames, last)
             if episode is None:  # calls functions of the user, whose errors are not those of a file
