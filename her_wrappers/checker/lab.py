@@ -383,11 +383,10 @@ class Lab:
             return experiment(self.env)
         except PolicyError as error:
             self.rollout.policy_error = self.rollout.policy_error or error
-            return None
         except Exception as error:
             self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
             self.failure = self.failure or self.rollout.failure
-            return None
+        return None
 
     @cached_property
     def new_generators(self) -> list[str]:
@@ -451,13 +450,12 @@ class Lab:
             return experiment(self.replicas.make())
         except PolicyError as error:
             self.rollout.policy_error = self.rollout.policy_error or error
-            return None
         except Exception as error:
             self._has_replica_failed = True
             if not self.replicas.are_copies:
                 place = "on a second environment (pass replicas=False to make none)"
                 self.failure = self.failure or FailedCall(place, "reset() or step()", error)
-            return None
+        return None
 
     def replay(
         self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None

@@ -32,9 +32,7 @@ try:
     from lerobot.utils.utils import SuppressProgressBars
     from PIL import Image
 except ImportError as error:
-    raise ImportError(
-        'her_wrappers.integrations.lerobot needs LeRobot; run: pip install "her-toolkit[lerobot]"'
-    ) from error
+    raise ImportError('LeRobot is not installed; run: pip install "her-toolkit[lerobot]"') from error
 
 OURS = "meta/her_toolkit"
 FEATURES = {"observations": "observation", "actions": "action", "rewards": "next.reward", "infos": "info"}

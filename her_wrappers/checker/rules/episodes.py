@@ -242,11 +242,9 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     late_errors = (moves[follower] - expected)[follower >= 0]
     is_late = _size(late_errors) < LATE * min(_size(errors), _size(moves))
     is_late &= _size(errors) > EXACT * _size(moves)
-    if (
-        moves.any()
-    ):  # with velocities, the last goal follows from the next observation too, but is no part of it
-        moving = next_goals[:, moves.any(axis=0)]
-        is_late |= bool(_are_parts(moving, before).all() and not _are_parts(moving, after).any())
+    # With velocities, the last goal follows from the observation too, but is a part of the last one only.
+    moving = next_goals[:, moves.any(axis=0)]
+    is_late |= bool(_are_parts(moving, before).all() and not _are_parts(moving, after).any() and moving.size)
     if is_late:
         message = "the achieved goal follows from the observation before the step, not from the one after it"
         yield Violation(message, steps[0].place)
